@@ -23,6 +23,9 @@ from zmtpscope.dissect.lane import openings, stretches, turns
 from zmtpscope.dissect.lane.known import KnownConnection
 from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MOST_AHEAD, MOST_LOST, Heard
 from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.record_writer import MOST_WRITTEN
+from zmtpscope.dissect.tcp import flows
+from zmtpscope.payloads.registry import Registry
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import build_frame
@@ -450,6 +453,57 @@ def test_what_comes_late_for_a_connection_that_was_over_at_once_opens_no_other()
     assert found == without_lane(packets, size, Options())
     assert found[1].connections == 9
     assert found[1].other_tcp == 0
+
+
+def test_who_was_over_at_once_is_remembered_from_its_end_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection that ended longest ago is forgotten, not the one that began then."""
+    monkeypatch.setattr(flows, "REMEMBERED_CLOSED", 4)
+    learned, within = ([known_way(number) for number in numbers] for numbers in (range(3), (21, 22)))
+    around = known_way(20)
+    for talk in (*learned, *within, around):
+        talk.close()
+    packets = [packet for talk in learned for packet in talk.packets]
+    size = len(packets)
+    packets += around.packets[:-3] + [packet for talk in within for packet in talk.packets] + around.packets[-3:]
+    packets += [packet for packet in around.packets if packet.payload]
+    found = read(packets, size, Options(), keep)
+    assert found == without_lane(packets, size, Options())
+    assert found[1].other_tcp == 0
+
+
+@pytest.mark.parametrize("size", [1, 10, 90])
+def test_findings_that_were_only_counted_are_told_at_the_end(size: int) -> None:
+    packets = []
+    for number in range(8):
+        talk = known_way(number)
+        for _ in range(MOST_WRITTEN + 5):
+            talk.send(0, message(b"\x1f\x8b\x08\0" + b"no gzip" * 4))
+        talk.close()
+        packets += talk.packets
+    options = Options(payloads=Registry())
+    found = read(packets, size, options, keep)
+    assert found == without_lane(packets, size, options)
+    assert max(record["count"] for record in found[0] if record["record"] == "finding") == 5
+
+
+def test_a_second_fin_does_not_move_the_end_of_a_connection() -> None:
+    """What ends in between comes in front of it."""
+    packets = []
+    for number in range(3):
+        talk = known_way(number)
+        talk.close()
+        packets += talk.packets
+    talk, between = known_way(20), known_way(40)
+    talk.add(0, FIN | 0x10)
+    begin = talk.packets[:]
+    talk.add(1, FIN | 0x10)
+    end = talk.packets[len(begin) :]
+    talk.add(0, FIN | 0x10)
+    between.close()
+    size = len(packets)
+    begin += [Conversation(ports=(60_000, 5555)).packets[-1]] * (size - len(begin))
+    packets += begin + end + between.packets + talk.packets[-1:]
+    assert read(packets, size, Options(), keep) == without_lane(packets, size, Options())
 
 
 def test_what_comes_behind_a_fin_is_no_message() -> None:

@@ -59,7 +59,7 @@ cdef class Rows:
     cdef const uint8_t[:] complete
     cdef bint is_plain, is_enveloped
     cdef int64_t limit
-    cdef char line[ROOM]
+    cdef char *line
     cdef Py_ssize_t used
 
     def __init__(self, words):
@@ -75,8 +75,9 @@ cdef class Rows:
 
     cdef str row(self, words, Py_ssize_t row):
         """A row in words."""
+        cdef char line[ROOM]
         if self.is_plain and self.complete[row] and (self.payloads is None or self.payloads[row] is None):
-            self.used = 0
+            self.line, self.used = line, 0
             if self.put_row(words, self.first[row], self.last[row], self.content[row]):
                 return PyUnicode_DecodeUTF8(self.line, self.used, NULL)
         return words.describe(row, 0)
@@ -150,7 +151,7 @@ cdef class Rows:
         """The first octets of the body of a frame, at most `limit`; NULL where they were not kept."""
         cdef int64_t start = self.starts[frame]
         count[0] = min(self.sizes[frame], limit)
-        if not 0 <= start <= PyBytes_GET_SIZE(self.data) - count[0]:
+        if count[0] < 0 or not 0 <= start <= PyBytes_GET_SIZE(self.data) - count[0]:
             return NULL
         return <const uint8_t *>PyBytes_AS_STRING(self.data) + start
 

@@ -15,7 +15,7 @@ LARGEST_INT = 2**63 - 1
 
 _NUMBERS = {name: [field.name for field in type_.fields if field.type == "int"] for name, type_ in RECORDS.items()}
 """The fields of each record type that hold a number, ..."""
-_numbers_of = {name: itemgetter(*fields) for name, fields in _NUMBERS.items()}
+_NUMBERS_OF = {name: itemgetter(*fields) for name, fields in _NUMBERS.items()}
 """... and how these are had."""
 
 
@@ -27,7 +27,7 @@ def record_values(record: Record, options: Options) -> dict[str, Any]:
     values = record.values
     type_ = values["record"]
     changes: dict[str, Any] = {}
-    if max(filter(None, _numbers_of[type_](values)), default=0) > LARGEST_INT:
+    if max(filter(None, _NUMBERS_OF[type_](values)), default=0) > LARGEST_INT:
         changes = {name: None for name in _NUMBERS[type_] if (values[name] or 0) > LARGEST_INT}
     if values["file"] is not None and not values["file"].isascii():
         changes["file"] = file_name(values["file"])

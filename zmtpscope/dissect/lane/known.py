@@ -226,7 +226,7 @@ class KnownConnection:
         for place in range(self.reported, len(self.segments)):
             for said in self.steps[place + 1].said:
                 came = self.segments[said.first].arrival
-                say(self.writer, said, Arrival(self.segments[place].arrival.ordinal, came.packet, came.time))
+                say_learned(self.writer, said, Arrival(self.segments[place].arrival.ordinal, came.packet, came.time))
         self.reported, self.before = len(self.segments), self.state
 
     # -- it reads on itself, or ends ---------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class KnownConnection:
         """Say how it ended; `counts` are those of its messages."""
         assert self.tcp is not None
         assert self.opening is not None
-        finish(sink, self.tcp, self.opening, counts, self._writer)
+        say_end(sink, self.tcp, self.opening, counts, self._writer)
         outcome.count(self.opening.outcome_with(counts), [self.tcp], sink.summary)
 
     def _writer(self) -> RecordWriter:
@@ -278,7 +278,7 @@ class KnownConnection:
         return self.writer
 
 
-def say(writer: RecordWriter, said: SaidEvent | SaidNote, at: Arrival) -> None:
+def say_learned(writer: RecordWriter, said: SaidEvent | SaidNote, at: Arrival) -> None:
     """Say what was learned of an opening. `at` is the packet that it is about, with the ordinal of what decided it."""
     if isinstance(said, SaidEvent):
         writer.event_again(said.side, said.event, said.values, at)
@@ -286,7 +286,7 @@ def say(writer: RecordWriter, said: SaidEvent | SaidNote, at: Arrival) -> None:
         writer.note(Note(said.side, said.finding, at, at.ordinal, (), said.unit, said.source))
 
 
-def finish(
+def say_end(
     sink: Sink, tcp: Connection, opening: Opening, counts: tuple[Counts, Counts], writer: Callable[[], RecordWriter]
 ) -> None:
     """Say how a connection ended that opened so; `counts` are those of its messages, `writer` gives who makes its
@@ -298,6 +298,7 @@ def finish(
         sink.report(Said(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
     sink.connected_to(tcp.addresses[1], tcp.end)
     if sink.options.records:
+        writer().counted_findings(tcp.end.ordinal)
         writer().connection(tcp.start, outcome.values(opening.outcome_with(counts), tcp), tcp.end.ordinal)
 
 

@@ -237,6 +237,8 @@ class Lane:
                 if directions.octets[way] and not remembered.sends[slot + number]:
                     return False
         fins = [number for number, way in enumerate(ways) if way != NOT_HERE and directions.fin_row[way] >= 0]
+        if any(here.fins[number] is not None for number in fins):
+            return False
         if len(fins) == 2 or (fins and here.fins[1 - fins[0]] is not None):
             now.closing[slot] = ways
         elif fins:

@@ -11,15 +11,15 @@ import numpy as np
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
-from zmtpscope.dissect.lane.known import KnownConnection, TcpState, finish, say
-from zmtpscope.dissect.lane.openings import LONGEST, Openings, Path, SaidEvent, Step
+from zmtpscope.dissect.lane.known import KnownConnection, TcpState, say_end, say_learned
+from zmtpscope.dissect.lane.openings import LONGEST, Openings, Path, SaidEvent, SaidNote, Step
 from zmtpscope.dissect.lane.sides import LaneSide
 from zmtpscope.dissect.lane.slots import NEVER, Counts, Slots, begun
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding
-from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Deferred, Finished, Flows
@@ -83,12 +83,16 @@ class Newcomers:
     # -- what opens them ---------------------------------------------------------------------------------------------
 
     def deferred(self, flows: Flows) -> list[Deferred]:
-        """What is to be done with each of those that are here, when the rows of the block have come up to its SYN."""
-        which = self.is_here.nonzero()[0]
-        rows = self.directions.first_rows[self.ways[0, which]]
-        columns = which, rows, self.ways[0, which], self.ways[1, which]
-        each = zip(*[column.tolist() for column in columns], strict=True)
-        return [(row, partial(self._open, flows, place, row, one, other)) for place, row, one, other in each]
+        """What is to be done with each of those that are here, when the rows of the block have come up to its SYN, and
+        to its end."""
+        which, over = self.is_here.nonzero()[0], self.over()
+        (one, other), rows = self.ways[:, which], self.directions.first_rows[self.ways[0, which]]
+        each = zip(*[column.tolist() for column in (which, rows, one, other)], strict=True)
+        ends = self.directions.fin_rows[self.ways[:, over]].max(axis=0).tolist()
+        return [
+            *((row, partial(self._open, flows, place, row, *ways)) for place, row, *ways in each),
+            *((row, partial(self._close, flows, place)) for place, row in zip(over, ends, strict=True)),
+        ]
 
     def _open(self, flows: Flows, place: int, row: int, one: int, other: int) -> None:
         """Open a connection: its SYN is that row, `one` and `other` are the directions that are its sides."""
@@ -97,6 +101,10 @@ class Newcomers:
             self.tcp[place] = flows.pass_by(self.keys[one], row, sides)
         else:
             self.tcp[place] = flows.begin(self.keys[one], row)
+
+    def _close(self, flows: Flows, place: int) -> None:
+        """A connection that has ended has done so here."""
+        flows.remember_closed(self.tcp[place])
 
     def _finished(self, flows: Flows, way: int) -> Finished:
         """The side that a direction of the block has all of."""
@@ -108,21 +116,27 @@ class Newcomers:
     # -- what is said of them ----------------------------------------------------------------------------------------
 
     def say(self, sink: Sink, block: SegmentBlock) -> None:
-        """Say what the segments of the path mean; of those that have ended only how often, where no records are
-        wanted."""
+        """Say what the path means for each. Where no records are wanted, those that have ended are only counted."""
         places = list(self.tcp) if sink.options.records else self._going_on()
         counted = [] if sink.options.records else self.over()
         writers = [self.writer_of(place, sink) for place in places]
         for decided, step in enumerate(self.path.steps):
             for said in step.said:
                 for writer, at in zip(writers, self._arrivals(decided, said.first, places, block), strict=True):
-                    say(writer, said, at)
-                if isinstance(said, SaidEvent):
-                    count_event(sink.summary, said.event, len(counted))
-                    continue
-                for place, at in zip(counted, self._arrivals(decided, said.first, counted, block), strict=True):
-                    (client, _), endpoint = self.tcp[place].addresses
-                    count_finding(sink.summary, said.finding, 1, endpoint, client, at)
+                    say_learned(writer, said, at)
+                if counted:
+                    self._count(said, counted, self._arrivals(decided, said.first, counted, block), sink.summary)
+
+    def _count(
+        self, said: SaidEvent | SaidNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary
+    ) -> None:
+        """Count what some have said, each with the packet that it is about."""
+        if isinstance(said, SaidEvent):
+            count_event(summary, said.event, len(places))
+            return
+        for place, at in zip(places, arrivals, strict=True):
+            (client, _), endpoint = self.tcp[place].addresses
+            count_finding(summary, said.finding, 1, endpoint, client, at)
 
     def _arrivals(self, decided: int, first: int, places: list[int], block: SegmentBlock) -> Iterator[Arrival]:
         """The packets that brought the segment `first` of the path to some of them, with the ordinals of those that
@@ -168,7 +182,7 @@ class Newcomers:
         counts = [remembered.counts[:, self.slots[over] + number] for number in (0, 1)]
         of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
         for place, one, other in zip(over, *of_each, strict=True):
-            finish(sink, self.tcp[place], self.opening, (one, other), partial(self.writer_of, place, sink))
+            say_end(sink, self.tcp[place], self.opening, (one, other), partial(self.writer_of, place, sink))
         if over:
             one, other = (Counts(*columns.sum(axis=1).tolist()) for columns in counts)
             together = self.opening.outcome_with((one, other), len(over))
@@ -243,18 +257,18 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, ways: In
 
 def _rows_on(path: Path, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
     """The rows that may bring each segment of a path, by connection; and in which connections the sides take turns as
-    they do on the path."""
+    they do on the path: the rows of others mean nothing."""
     begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
     needed = np.array([[path.sides.count(side)] for side in (0, 1)])
     first = begins[ways]
-    is_more = begins[ways + 1] - first - needed
-    fits: Bool = (is_more >= 0).all(axis=0)
+    left = begins[ways + 1] - first - needed
+    fits: Bool = (left >= 0).all(axis=0)
     rows = np.zeros((len(path.sides), ways.shape[1]), np.int64)
     taken = [0, 0]
     for place, side in enumerate(path.sides):
         rows[place] = carrying[np.where(fits, first[side] + taken[side], -1)]
         taken[side] += 1
-    following = carrying[np.where(is_more > 0, first + needed, -1)]
+    following = carrying[np.where(left > 0, first + needed, -1)]
     fits &= (rows[1:] > rows[:-1]).all(axis=0)
-    fits &= ((is_more <= 0) | (following > rows[-1])).all(axis=0)
+    fits &= ((left <= 0) | (following > rows[-1])).all(axis=0)
     return rows, fits

@@ -169,11 +169,6 @@ class Path(NamedTuple):
         assert opening is not None
         return cls(steps, [each.side for each in segments], [each.octets for each in segments], opening)
 
-    @property
-    def has_findings(self) -> bool:
-        """Whether something is found on it."""
-        return any(isinstance(said, SaidNote) for step in self.steps for said in step.said)
-
 
 class Openings:
     """Those that are known, and learned."""

@@ -36,7 +36,7 @@ class Residents:
         self.slots: dict[bytes, int] = {}
         """Of all others, by key of the direction."""
         self.connections: dict[int, ZmtpConnection | KnownConnection | Newcomers] = {}
-        """By the slot of side 0; newcomers are several."""
+        """By the slot of side 0; one `Newcomers` stands in the slots of all of them."""
         self.sides: dict[int, LaneSide] = {}
         """By slot, those whose messages are read here."""
         self.entering: dict[int, KnownConnection] = {}

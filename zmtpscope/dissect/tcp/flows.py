@@ -92,7 +92,7 @@ class Flows:
 
     def pass_by(self, key: bytes, row: int, sides: tuple[Finished, Finished]) -> Connection:
         """The connection whose SYN is a row of the block under way, and that ends in it: somebody else has taken all of
-        it."""
+        it, and has to `remember_closed` at its end."""
         connection = self._new(key, self.arrival(row), is_begun=True)
         connection.opened_by = 0
         _finish(connection, sides)
@@ -100,8 +100,15 @@ class Flows:
         connection.close("fin", last, last, None)
         for side in connection.tcp:
             self._end(side)
-        self._remember_closed(connection)
+            self.closed.pop(side.key, None)
         return connection
+
+    def remember_closed(self, connection: Connection) -> None:
+        """What comes for a connection from now on opens no new one."""
+        for side in connection.tcp:
+            self.closed[side.key] = None
+        while len(self.closed) > REMEMBERED_CLOSED:
+            self.closed.popitem(last=False)
 
     @property
     def is_crowded(self) -> bool:
@@ -311,15 +318,7 @@ class Flows:
         self.silent.pop(connection, None)
         for side in connection.tcp:
             self.sides.pop(side.key, None)  # a connection to itself has one key
-        self._remember_closed(connection)
-
-    def _remember_closed(self, connection: Connection) -> None:
-        """What comes for a connection from now on opens no new one."""
-        for side in connection.tcp:
-            self.closed[side.key] = None
-            self.closed.move_to_end(side.key)
-        while len(self.closed) > REMEMBERED_CLOSED:
-            self.closed.popitem(last=False)
+        self.remember_closed(connection)
 
     def _last_packet(self, connection: Connection, index: int) -> Arrival:
         """The last packet of an open connection in front of row `index`."""
