@@ -267,6 +267,19 @@ def test_what_is_not_in_order_releases_a_connection(loses: bool) -> None:
     assert (messages, counted) == ((5, -1) if loses else (6, -1))
 
 
+def test_what_the_snap_length_has_cut_off_is_missed() -> None:
+    """Nothing comes behind it that would show that."""
+    conversation = session()
+    for _ in range(6):
+        conversation.send(0, message(b"plain"))
+    last = conversation.packets[-1]
+    conversation.packets[-1] = replace(last, payload=last.payload[:-3], cut=3)
+    for size in (1, 4):
+        found = read(conversation.packets, size, Options(), keep)
+        assert found == without_lane(conversation.packets, size, Options())
+        assert found[1].gaps == 1
+
+
 def test_messages_that_somebody_knows_are_read_in_the_lane() -> None:
     conversation = session("DEALER", "ROUTER")
     for _ in range(6):

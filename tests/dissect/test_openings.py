@@ -486,24 +486,39 @@ def test_findings_that_were_only_counted_are_told_at_the_end(size: int) -> None:
     assert max(record["count"] for record in found[0] if record["record"] == "finding") == 5
 
 
+def in_two_blocks(talk: Conversation, first: int, *others: Conversation) -> tuple[list[Packet], int]:
+    """Packets, and the size of blocks: three connections that are learned from, a block with the `first` packets of
+    another, and one with the rest of it but for the last packet, behind which come others, and that."""
+    learned = [known_way(number) for number in range(3)]
+    for each in (*learned, *others):
+        each.close()
+    packets = [packet for each in learned for packet in each.packets]
+    size = len(packets)
+    beside = Conversation(ports=(60_000, 5555)).packets[-1]
+    packets += talk.packets[:first] + [beside] * (size - first) + talk.packets[first:-1]
+    return packets + [packet for each in others for packet in each.packets] + talk.packets[-1:], size
+
+
 def test_a_second_fin_does_not_move_the_end_of_a_connection() -> None:
     """What ends in between comes in front of it."""
-    packets = []
-    for number in range(3):
-        talk = known_way(number)
-        talk.close()
-        packets += talk.packets
-    talk, between = known_way(20), known_way(40)
+    talk = known_way(20)
     talk.add(0, FIN | 0x10)
-    begin = talk.packets[:]
+    first = len(talk.packets)
     talk.add(1, FIN | 0x10)
-    end = talk.packets[len(begin) :]
     talk.add(0, FIN | 0x10)
-    between.close()
-    size = len(packets)
-    begin += [Conversation(ports=(60_000, 5555)).packets[-1]] * (size - len(begin))
-    packets += begin + end + between.packets + talk.packets[-1:]
+    packets, size = in_two_blocks(talk, first, known_way(40))
     assert read(packets, size, Options(), keep) == without_lane(packets, size, Options())
+
+
+def test_half_a_message_at_the_end_of_a_connection_is_not_lost() -> None:
+    talk = known_way(20)
+    first = len(talk.packets)
+    talk.send(0, message(b"three")[:4])
+    talk.close()
+    packets, size = in_two_blocks(talk, first)
+    found = read(packets, size, Options(), keep)
+    assert found == without_lane(packets, size, Options())
+    assert not all(record["complete"] for record in found[0] if record["record"] == "message" and record["conn"] == 4)
 
 
 def test_what_comes_behind_a_fin_is_no_message() -> None:
