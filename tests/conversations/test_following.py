@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import connections, hello, message
@@ -100,7 +100,16 @@ FOLLOWED = st.sampled_from(
 )
 
 
+def hostile() -> list[Packet]:
+    """A message that would change the colour of a terminal."""
+    talk = Conversation()
+    talk.send(0, hello("PUSH") + message(b"\x1b[31m"))
+    talk.send(1, hello("PULL"))
+    return talk.packets
+
+
 @given(packets=connections(), size=st.integers(1, 9), followed=FOLLOWED, form=st.sampled_from(BODY_FORMS))
+@example(packets=hostile(), size=1, followed=Followed(conn=1), form="text")
 def test_blocks_make_no_difference_and_nothing_reaches_the_terminal(
     packets: list[Packet], size: int, followed: Followed, form: str
 ) -> None:
