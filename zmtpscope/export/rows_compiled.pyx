@@ -6,6 +6,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8, PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t, uint8_t
+from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 
 import numpy as np
@@ -27,7 +28,7 @@ cdef int64_t WIDTH_BETWEEN = len(preview.BETWEEN), WIDTH_NO_MORE = len(preview.N
 cdef enum:
     ROOM = 8192  # octets of a row; a longer one is asked for
     WIDEST = 1 << 30  # characters; whoever wants more of a body gets all of it
-    MOST_DIGITS = 20
+    MOST_DIGITS = 21  # and the zero behind them
 
 
 cdef bint is_readable(const uint8_t *octets, Py_ssize_t count) noexcept nogil:
@@ -94,15 +95,7 @@ cdef class Rows:
 
     cdef bint put_number(self, int64_t number) noexcept nogil:
         cdef char digits[MOST_DIGITS]
-        cdef int begin = MOST_DIGITS
-        if number < 0:
-            return False
-        while True:
-            begin -= 1
-            digits[begin] = <char>(48 + number % 10)
-            number //= 10
-            if not number:
-                return self.put(digits + begin, MOST_DIGITS - begin)
+        return number >= 0 and self.put(digits, snprintf(digits, MOST_DIGITS, b"%lld", <long long>number))
 
     cdef bint put_row(self, words, int64_t first, int64_t last, int64_t content) except -1:
         """What a message is, and what it carries."""

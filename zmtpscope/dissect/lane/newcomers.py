@@ -98,7 +98,7 @@ class Newcomers:
         """Open a connection: its SYN is that row, `one` and `other` are the directions that are its sides."""
         if self.is_over[place]:
             sides = self._finished(flows, one), self._finished(flows, other)
-            self.tcp[place] = flows.pass_by(self.keys[one], row, sides)
+            self.tcp[place] = flows.begin_and_end(self.keys[one], row, sides)
         else:
             self.tcp[place] = flows.begin(self.keys[one], row)
 
@@ -124,19 +124,18 @@ class Newcomers:
             for said in step.said:
                 for writer, at in zip(writers, self._arrivals(decided, said.first, places, block), strict=True):
                     say_learned(writer, said, at)
-                if counted:
+                if not counted:
+                    continue
+                if isinstance(said, SaidEvent):
+                    count_event(sink.summary, said.event, len(counted))
+                else:
                     self._count(said, counted, self._arrivals(decided, said.first, counted, block), sink.summary)
 
-    def _count(
-        self, said: SaidEvent | SaidNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary
-    ) -> None:
-        """Count what some have said, each with the packet that it is about."""
-        if isinstance(said, SaidEvent):
-            count_event(summary, said.event, len(places))
-            return
+    def _count(self, note: SaidNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary) -> None:
+        """Count a finding on some, each with the packet that it is about."""
         for place, at in zip(places, arrivals, strict=True):
             (client, _), endpoint = self.tcp[place].addresses
-            count_finding(summary, said.finding, 1, endpoint, client, at)
+            count_finding(summary, note.finding, 1, endpoint, client, at)
 
     def _arrivals(self, decided: int, first: int, places: list[int], block: SegmentBlock) -> Iterator[Arrival]:
         """The packets that brought the segment `first` of the path to some of them, with the ordinals of those that

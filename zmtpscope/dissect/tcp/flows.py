@@ -90,7 +90,7 @@ class Flows:
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
-    def pass_by(self, key: bytes, row: int, sides: tuple[Finished, Finished]) -> Connection:
+    def begin_and_end(self, key: bytes, row: int, sides: tuple[Finished, Finished]) -> Connection:
         """The connection whose SYN is a row of the block under way, and that ends in it: somebody else has taken all of
         it, and has to `remember_closed` at its end."""
         connection = self._new(key, self.arrival(row), is_begun=True)
