@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.payloads.side import SidePayloads, claim_of, read_whole
+from zmtpscope.payloads.side import claim_of, read_whole, told_at_once
 
 SECONDS = 1.5
 """From one look to the next: a call that two of them meet is ended, so after 1.5 to 3 s."""
@@ -15,7 +15,7 @@ SECONDS = 1.5
 CALLS = {
     claim_of.__code__: "payload",
     read_whole.__code__: "payload",
-    SidePayloads.dissect_at_once.__code__: "only",
+    told_at_once.__code__: "payload",
     Registry.make.__code__: "kind",
 }
 """The functions that call dissectors and take whatever these raise, and which of their variables is the dissector."""

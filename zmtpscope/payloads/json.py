@@ -38,6 +38,9 @@ class JsonPayload(Framewise[list[Json]]):
         documents = recognised(octets)
         return (_summary(octets), documents[0]) if documents else None
 
+    def claims_at_once(self, octets: bytes) -> bool:
+        return _is_enclosed(octets) and (_loaded(octets) is not None or bool(recognised(octets)))
+
     def read_frame(self, reader: Reader, known: list[Json] | None, values: list[Json]) -> str:
         summary = _summary(reader.data)
         _read(reader, known or [], values)
@@ -47,11 +50,11 @@ class JsonPayload(Framewise[list[Json]]):
 def recognised(octets: bytes) -> list[Json] | None:
     """None: these octets are no object, array or lines of them. Else what they are, as a list of one; an empty list
     where that takes `JsonText`."""
-    inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
-    if not inside or inside[0] not in _BRACKETS[0] or inside[-1] not in _BRACKETS[1]:
+    if not _is_enclosed(octets):
         return None
-    if quick := _read_quickly(octets):
-        return quick
+    value = _loaded(octets)
+    if value is not None and _is_ordinary(value):
+        return [value]
     most = MOST_CLAIMED if _most_values(octets) <= MOST_FIELDS else FEW_CLAIMED
     text = JsonText(octets, 0, most, trees=False)
     try:
@@ -86,21 +89,25 @@ def _most_values(octets: bytes) -> int:
     return 1 + octets.count(b",") + octets.count(b"[") + octets.count(b"{")
 
 
-def _read_quickly(octets: bytes) -> list[Json]:
-    """A list of the value; empty where orjson refuses it, or makes less of it than `JsonText`."""
-    if (
-        len(octets) > MOST_FIELDS and _most_values(octets) > MOST_FIELDS
-    ):  # nor does orjson make millions of objects of a hostile frame
-        return []
+def _is_enclosed(octets: bytes) -> bool:
+    """Whether an object or array may begin and end there."""
+    inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
+    return inside != b"" and inside[0] in _BRACKETS[0] and inside[-1] in _BRACKETS[1]
+
+
+def _loaded(octets: bytes) -> Json | None:
+    """The object or array that orjson makes of them; None where it refuses them."""
+    if len(octets) > MOST_FIELDS and _most_values(octets) > MOST_FIELDS:
+        return None  # nor does it make millions of objects of a hostile frame
     try:
-        value = orjson.loads(octets)
+        return orjson.loads(octets)
     except orjson.JSONDecodeError:
-        return []
-    return [value] if _is_ordinary(value) else []
+        return None
 
 
 def _is_ordinary(value: Json) -> bool:
-    """Whether a value is nested no deeper than is read, and no integer beyond 64 bits has become a float."""
+    """Whether orjson has made of a value what `JsonText` makes of it: it is nested no deeper than is read, and no
+    integer beyond 64 bits has become a float."""
     level = [value]
     for _ in range(DEEPEST):
         below = []

@@ -53,8 +53,6 @@ class Shapes:
         self._candidates: dict[int, Candidates] = {}
         self._claimable = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
         """By shape: whether there is a candidate."""
-        self._of_one: dict[int, bool] = {}
-        """The same by the first octet of messages of one frame, without numpy."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
         """Pickled and loaded it is the shared table again."""
@@ -71,8 +69,12 @@ class Shapes:
         frames, content = message.frames, message.content
         count = len(frames)
         first = frames[content] if content < count else b""
-        of_content, of_all = bisect_right(self.counts, count - content), bisect_right(self.counts, count)
-        return ((first[0] if first else NO_OCTET) * self._ranks + of_content) * self._ranks + of_all
+        return self.number(first[0] if first else NO_OCTET, count - content, count)
+
+    def number(self, head: int, content: int, frames: int) -> int:
+        """The shape of a message from what `columns` has of many."""
+        of_content, of_all = bisect_right(self.counts, content), bisect_right(self.counts, frames)
+        return (head * self._ranks + of_content) * self._ranks + of_all
 
     def candidates(self, shape: int) -> Candidates:
         """Who may claim messages of a shape."""
@@ -104,14 +106,6 @@ class Shapes:
                 self._claimable[shape] = len(self.candidates(shape).dissectors) > 0
             found = self._claimable[shapes]
         return found > 0
-
-    def is_claimable(self, head: int) -> bool:
-        """Whether somebody may claim a message of one frame that begins with this octet (or `NO_OCTET`)."""
-        found = self._of_one.get(head)
-        if found is None:
-            frame = b"" if head == NO_OCTET else bytes([head])
-            found = self._of_one[head] = len(self.candidates(self.of(Message([frame], 0, None))).dissectors) > 0
-        return found
 
 
 @lru_cache(maxsize=8)

@@ -122,23 +122,19 @@ class SidePayloads:
 
     def dissect_at_once(self, candidates: Candidates, octets: bytes, size: int) -> Dissected | None:
         """What `dissect` would say of a message of `size` octets whose only content frame is `octets`, where only these
-        may claim it, and one of them alone says all without a reader; None where that takes `dissect`."""
+        may claim it, and one of them alone says all without a reader; None where that takes `dissect`. Where only
+        findings are wanted, and it has none, it only says that it claims the message."""
         if candidates.alone is None or octets.startswith(candidates.prefixes):
             return None
         only = self._one(candidates.alone)
-        try:
-            done = None if only is None else only.at_once(octets)
-            if only is None or done is None:
-                return None
-            summary, fields = done
-            if not is_ours(only):
-                fields = checked(fields)
-            made = Dissected(only.name, plain(shortened(summary)), None if fields == {} else fields)
-        except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
+        if only is None:
             return None
-        self.last, self.unclaimed = only, 0
-        if only.judges or not self.judging:
-            self.allowance.earn(size)
+        is_read = only.judges or not self.judging
+        made = told_at_once(only, octets, is_read=is_read)
+        if made is not None:
+            self.last, self.unclaimed = only, 0
+            if is_read:
+                self.allowance.earn(size)
         return made
 
     def _named(self, message: Message) -> Payload | None:
@@ -183,7 +179,8 @@ class SidePayloads:
             if made is not None and self.has_lost:
                 self.unheard.append(made)
                 self.unread.append(made)
-            self._renew_wants_all()
+            if made is not None and made.wants_all != dissector.wants_all:
+                self._renew_wants_all()
         if self.registry.stopped and dissector.name in self.registry.stopped:
             return None
         return self.made[dissector.name]
@@ -224,6 +221,23 @@ def claim_of(payload: Payload, message: Message, about: About) -> Claim:
         return claim if type(claim) is Claim else Claim(claim)
     except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
         return Claim.NO
+
+
+def told_at_once(payload: Payload, octets: bytes, *, is_read: bool) -> Dissected | None:
+    """What a dissector says of these octets alone; where nothing `is_read`, only that it claims them. None where it
+    says nothing, or fails."""
+    try:
+        if not is_read:
+            return Dissected(payload.name) if payload.claims_at_once(octets) else None
+        done = payload.at_once(octets)
+        if done is None:
+            return None
+        summary, fields = done
+        if not is_ours(payload):
+            fields = checked(fields)
+        return Dissected(payload.name, plain(shortened(summary)), None if fields == {} else fields)
+    except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
+        return None
 
 
 def read(payload: Payload, message: Message, reader: Reader) -> Dissected:

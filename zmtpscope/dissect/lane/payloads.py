@@ -76,8 +76,7 @@ def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
 
 def ask(payloads: PayloadRows, run: MessageRun, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
     """Ask about the messages of a run: the findings, of which the message at that stream offset came so."""
-    if not payloads.pass_few(run):
-        payloads.take(run, facts)
+    payloads.take(run, facts)
     for row, made in enumerate(run.payloads or ()):
         if made is not None and made.findings:
             arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))

@@ -16,6 +16,7 @@ import numpy as np
 
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.message_columns import content_frames
 from zmtpscope.dissect.records.row_contents import Bool, RowMessages, contents, plain_texts, shapes_of_rows
 from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
 from zmtpscope.payloads.api import About
@@ -58,7 +59,7 @@ class SideFacts(NamedTuple):
 
 
 class PayloadRows:
-    """The payloads of one side. `pass_few` or else `take` its runs in the order of the stream."""
+    """The payloads of one side. `take` its runs in the order of the stream."""
 
     def __init__(self, options: Options, side: SidePayloads) -> None:
         self.options = options
@@ -93,41 +94,59 @@ class PayloadRows:
         """Whether one of these was."""
         return any(name in names for name in self.side.made)
 
-    def pass_few(self, run: MessageRun) -> bool:
-        """Whether nobody is to be asked about the messages of a run, told by the first octets of few that have one
-        frame each. Then they are done, as `take` would have done: most runs of short connections are such."""
-        side, data, base = self.side, run.data, run.base
-        count = len(run.offsets)
-        if count > FEW_ROWS or len(run.first) < count or self.asks_about_all:
-            return False
-        asks_for_text, shapes = side.asks_for_text, None if side.left_alone else side.shapes
-        tells_text = self.recognises_text
-        texts, is_whole, stop = [False] * count, True, base + len(data)
-        columns = run.offsets, run.bodies, run.sizes, run.flags, run.complete
-        for row, (offset, body, size, flags, complete) in enumerate(
-            zip(*[each.tolist() for each in columns], strict=True)
-        ):
-            end = body + size
-            if not complete or flags & SPECIAL or offset < base or end > stop or end - offset > self.limit:
-                is_whole = False
-                continue
-            octets = data[body - base : end - base]
-            texts[row] = tells_text and size > 0 and octets.isascii() and octets.decode().isprintable()
-            if asks_for_text and not texts[row]:
-                return False
-            if shapes is not None and shapes.is_claimable(octets[0] if octets else NO_OCTET):
-                return False
-        run.texts = np.array(texts) if any(texts) else None
-        side.pass_by(count)
-        self.unseen = self.unseen or not is_whole
-        return True
-
     def take(self, run: MessageRun, sender: SideFacts) -> list[range]:
         """Find out what is in the messages of a run: `run.payloads` and `run.texts`. The places in the stream of frames
         that hold passwords: in `run` they are starred."""
+        found: dict[int, Dissected] = {}
+        done = self._take_few(run, sender, found) if len(run.first) <= FEW_ROWS else 0
+        secrets = self._take_rest(run, sender, done, found) if done < len(run.first) else []
+        run.payloads = [found.get(row) for row in range(len(run.first))] if found else None
+        return secrets
+
+    def _take_few(self, run: MessageRun, sender: SideFacts, found: dict[int, Dissected]) -> int:
+        """Take the messages of a run of a few one by one, which has the same result as `_take_rest` and costs less.
+        The first row that takes more than the octets of its only content frame to say who claims it, and what it is."""
+        side, data, base = self.side, run.data, run.base
+        if self.asks_about_all or side.trees:
+            return 0
+        tells_text, asks_for_text, whole_to = self.recognises_text, side.asks_for_text, self._whole_to(sender)
+        first, last, complete = run.first.tolist(), run.last.tolist(), run.complete.tolist()
+        offsets, bodies, sizes, flags = (each.tolist() for each in (run.offsets, run.bodies, run.sizes, run.flags))
+        content = first if len(first) == len(offsets) else content_frames(run).tolist()
+        texts, stop = [False] * len(first), base + len(data)
+        for row, (head, frame, end) in enumerate(zip(first, content, last, strict=True)):
+            begin, body, behind = offsets[head], bodies[frame], bodies[end] + sizes[end]
+            is_known = complete[row] and not flags[head] & SPECIAL and begin >= base and behind <= stop
+            if not is_known or behind - begin > self.limit:
+                side.pass_by(1)
+                self.unseen = True
+                continue
+            octets, is_alone = data[body - base : body - base + sizes[frame]], frame == end
+            if not side.left_alone:
+                shape = side.shapes.number(octets[0] if octets else NO_OCTET, end - frame + 1, end - head + 1)
+                candidates = side.shapes.candidates(shape)
+                if candidates.dissectors:
+                    if not is_alone or self.unseen or begin >= whole_to:
+                        return row
+                    made = side.dissect_at_once(candidates, octets, behind - begin)
+                    if made is None:
+                        return row
+                    self.seen_to, found[row] = begin, made
+                    continue
+            texts[row] = (
+                tells_text and is_alone and octets != b"" and octets.isascii() and octets.decode().isprintable()
+            )
+            if asks_for_text and not texts[row]:
+                return row
+            side.pass_by(1)
+        run.texts = np.array(texts) if any(texts) else None
+        return len(first)
+
+    def _take_rest(self, run: MessageRun, sender: SideFacts, done: int, found: dict[int, Dissected]) -> list[range]:
+        """Take those that are not done."""
         side = self.side
         if not np.count_nonzero(run.complete):
-            side.pass_by(len(run.first))
+            side.pass_by(len(run.first) - done)
             self.unseen = True
             return []
         first, last, starts, known = contents(run, self.limit)
@@ -140,17 +159,15 @@ class PayloadRows:
             if not side.left_alone:
                 shapes = shapes_of_rows(side.shapes, run, first, last, starts)
                 asked |= known & side.shapes.claimable(shapes)
-        found: dict[int, Dissected] = {}
-        rows, behind = asked.nonzero()[0], 0
+        rows = asked[done:].nonzero()[0] + done
         while len(rows):
             candidates: list[Candidates | None] = [None] * len(rows)
             if shapes is not None and not side.trees:
                 candidates = candidates_of(side.shapes, np.where(first == last, shapes, SEVERAL)[rows])
             messages = RowMessages(run, rows, first[rows])
-            behind = self._ask(sender, messages, candidates, known, texts, behind, found)
-            rows, shapes = known[behind:].nonzero()[0] + behind, None
-        self._pass_by(known, behind, len(known))
-        run.payloads = [found.get(row) for row in range(len(known))] if found else None
+            done = self._ask(sender, messages, candidates, known, texts, done, found)
+            rows, shapes = known[done:].nonzero()[0] + done, None
+        self._pass_by(known, done, len(known))
         texts[list(found)] = False
         run.texts = texts if np.count_nonzero(texts) else None
         secrets: list[range] = []
