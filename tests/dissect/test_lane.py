@@ -20,8 +20,10 @@ from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.lane import Lane
 from zmtpscope.dissect.lane.residents import STAYS_OUT
 from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN
+from zmtpscope.dissect.options import LEAST_KEPT
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.side import SidePayloads
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 
@@ -113,6 +115,12 @@ def talks(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
 Read = tuple[list[dict[str, Any]], Summary, list[Any]]
 
 
+def known_of(payloads: SidePayloads) -> tuple[Any, ...]:
+    """What is known of who is asked about the messages of a side, and whether they have heard of a loss."""
+    last = None if payloads.last is None else payloads.last.name
+    return payloads.unclaimed, payloads.unreadable, last, payloads.has_lost
+
+
 def state_of(analyser: Analyser) -> list[Any]:
     """What is known of the sides of connections that are open: what decides how they go on."""
     found: list[Any] = []
@@ -126,7 +134,7 @@ def state_of(analyser: Analyser) -> list[Any]:
                 found.append((reader.position, reader.message_open, stream.held_octets.joined()))
                 found.append((assembly.message_count, assembly.frame_count, assembly.recent_sizes, stream.unit_octets))
                 found.append((assembly.carried.rows(), assembly.last_message, stream.arrivals.rows()[-1:]))
-                found.append((payloads.unclaimed, payloads.unreadable) if payloads else (0, 0))
+                found.append(known_of(payloads) if payloads else (0, 0, None, False))
         tcp.resume_plain()
     return found
 
@@ -303,6 +311,33 @@ def test_who_is_asked_knows_how_many_messages_went_by(is_written: bool) -> None:
     assert read(conversation.packets, 7, options, keep) == without_lane(conversation.packets, 7, options)
 
 
+@pytest.mark.parametrize("filling", [0, 3, 11])
+@pytest.mark.parametrize("bodies", [[b'{"a": 1}'], [b"{no", b'{"a": 1}', b"{no"], [b"{no"]], ids=repr)
+def test_claims_are_counted_in_the_lane_as_if_each_message_was_asked_about(bodies: list[bytes], filling: int) -> None:
+    """Also where the side is left alone in the midst of what a block has brought of it."""
+    conversation = session("DEALER", "ROUTER")
+    for number in range(600):
+        body = bodies[number % len(bodies)] if number % (filling + 1) == 0 or number < 9 else bytes(9)
+        conversation.send(0, message(body))
+        if number in (300, 450):
+            conversation.send(0, message(b"\x80\x04K*."))
+    for size in (7, 50, 400):
+        options = Options(records=False, payloads=Registry())
+        assert read(conversation.packets, size, options, keep) == without_lane(conversation.packets, size, options)
+
+
+def test_who_is_asked_in_the_lane_hears_of_a_loss_in_front_of_it() -> None:
+    """Behind a message that is larger than what is looked at, also where only claims are counted."""
+    conversation = session("DEALER", "ROUTER")
+    for body in [b'{"a": 1}'] * 8 + [b"x" * (LEAST_KEPT + 1)] + [b'{"a": 1}'] * 8:
+        conversation.send(0, message(body))
+    options = Options(records=False, payloads=Registry(), body_limit=LEAST_KEPT)
+    assert in_lane(conversation, options) == (17, 17)
+    found = read(conversation.packets, 3, options, keep)
+    assert found == without_lane(conversation.packets, 3, options)
+    assert (0, 0, "json", True) in found[2]
+
+
 def test_a_message_of_which_both_sides_have_to_be_known_releases_a_connection() -> None:
     conversation = session("DEALER", "ROUTER")
     for _ in range(6):
@@ -350,7 +385,7 @@ def test_messages_that_nobody_knows_are_passed_by_once_where_those_of_the_other_
         conversation.send(1, message(b"", b'{"a": 1}'))
     options = Options(records=False, payloads=Registry())
     _, _, state = read(conversation.packets, 4, options, keep)
-    assert state[4::5] == [(6, 0), (0, 0)]
+    assert [each[:2] for each in state[4::5]] == [(6, 0), (0, 0)]
 
 
 @pytest.mark.parametrize("size", [1, 3, 4])

@@ -20,7 +20,9 @@ class Dissector(NamedTuple):
     looks_in_front: bool = False
     automatic: bool = True
     tells_at_once: bool = False
-    """Whether it has an `at_once` of its own."""
+    """Whether it has an `at_once` of its own, ..."""
+    only_claims: bool = False
+    """... and a `claims_at_once`, while it has no findings."""
     wants_all: bool = False
 
     def load(self) -> type[Payload]:
@@ -52,8 +54,9 @@ def declared(kind: type[Payload]) -> Dissector:
     if not isinstance(kind.least_frames, int):
         raise TypeError("its least_frames is no number")
     at_once = kind.at_once is not Payload.at_once
+    claims = at_once and kind.claims_at_once is not Payload.claims_at_once and not kind.judges
     front, automatic, wants_all = bool(kind.looks_in_front), bool(kind.automatic), bool(kind.wants_all)
-    return Dissector(kind.name, kind, begins, kind.least_frames, front, automatic, at_once, wants_all)
+    return Dissector(kind.name, kind, begins, kind.least_frames, front, automatic, at_once, claims, wants_all)
 
 
 def _is_prefix(octets: object) -> bool:
@@ -71,7 +74,7 @@ _SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x6
 OURS = (
     Dissector("cbor", "zmtpscope.payloads.cbor:Cbor", bytes([*range(0x80, 0xC0), 0xD9])),
     Dissector("gzip", f"{_COMPRESSED}:Gzip", (b"\x1f\x8b\x08",)),
-    Dissector("json", "zmtpscope.payloads.json:JsonPayload", b"{[ \t\r\n\xef", tells_at_once=True),
+    Dissector("json", "zmtpscope.payloads.json:JsonPayload", b"{[ \t\r\n\xef", tells_at_once=True, only_claims=True),
     Dissector("jupyter", "zmtpscope.payloads.jupyter:Jupyter", least_frames=5),
     Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE)),
     Dissector(

@@ -39,7 +39,7 @@ class JsonPayload(Framewise[list[Json]]):
         return (_summary(octets), documents[0]) if documents else None
 
     def claims_at_once(self, octets: bytes) -> bool:
-        return _is_enclosed(octets) and (_loaded(octets) is not None or bool(recognised(octets)))
+        return isinstance(_loaded(octets), dict | list) or recognised(octets) is not None
 
     def read_frame(self, reader: Reader, known: list[Json] | None, values: list[Json]) -> str:
         summary = _summary(reader.data)
@@ -50,7 +50,8 @@ class JsonPayload(Framewise[list[Json]]):
 def recognised(octets: bytes) -> list[Json] | None:
     """None: these octets are no object, array or lines of them. Else what they are, as a list of one; an empty list
     where that takes `JsonText`."""
-    if not _is_enclosed(octets):
+    inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
+    if not inside or inside[0] not in _BRACKETS[0] or inside[-1] not in _BRACKETS[1]:
         return None
     value = _loaded(octets)
     if value is not None and _is_ordinary(value):
@@ -89,14 +90,8 @@ def _most_values(octets: bytes) -> int:
     return 1 + octets.count(b",") + octets.count(b"[") + octets.count(b"{")
 
 
-def _is_enclosed(octets: bytes) -> bool:
-    """Whether an object or array may begin and end there."""
-    inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
-    return inside != b"" and inside[0] in _BRACKETS[0] and inside[-1] in _BRACKETS[1]
-
-
 def _loaded(octets: bytes) -> Json | None:
-    """The object or array that orjson makes of them; None where it refuses them."""
+    """The value that orjson makes of them; None where it refuses them."""
     if len(octets) > MOST_FIELDS and _most_values(octets) > MOST_FIELDS:
         return None  # nor does it make millions of objects of a hostile frame
     try:

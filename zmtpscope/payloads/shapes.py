@@ -17,7 +17,7 @@ Int64 = NDArray[np.int64]
 
 NO_OCTET = 256
 """Stands for the first octet of an empty frame."""
-UNKNOWN = -1
+UNKNOWN, NOBODY, SOMEBODY, ONLY_CLAIMS = -1, 0, 1, 2
 
 
 class Candidates:
@@ -32,6 +32,8 @@ class Candidates:
         """... and who is the only candidate for all others, if octets alone show what it is to say of them."""
         if len(others) == 1 and others[0].tells_at_once:
             self.alone = others[0]
+        self.only_claim = self.alone is not None and self.alone.only_claims and not self.prefixes
+        """Whether nothing can come of such messages, where only findings are wanted, but that they are claimed."""
 
     def of(self, first: bytes) -> Dissectors:
         """Who may claim a message whose first content frame is `first`."""
@@ -51,8 +53,8 @@ class Shapes:
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._candidates: dict[int, Candidates] = {}
-        self._claimable = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
-        """By shape: whether there is a candidate."""
+        self._known = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
+        """By shape: whether there is a candidate, and one that does no more than claim."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
         """Pickled and loaded it is the shared table again."""
@@ -99,13 +101,25 @@ class Shapes:
 
     def claimable(self, shapes: Int64) -> NDArray[np.bool_]:
         """Which messages of these shapes somebody may claim."""
-        found = self._claimable[shapes]
+        found: NDArray[np.bool_] = self._look_up(shapes) > NOBODY
+        return found
+
+    def only_claimed(self, shapes: Int64) -> NDArray[np.bool_]:
+        """Which messages of these shapes, if of one content frame, are claimed at most where only findings are
+        wanted."""
+        found: NDArray[np.bool_] = self._look_up(shapes) == ONLY_CLAIMS
+        return found
+
+    def _look_up(self, shapes: Int64) -> NDArray[np.int8]:
+        found = self._known[shapes]
         unknown = found == UNKNOWN
         if np.count_nonzero(unknown):
             for shape in np.flatnonzero(np.bincount(shapes[unknown])).tolist():  # np.unique loads numpy.ma
-                self._claimable[shape] = len(self.candidates(shape).dissectors) > 0
-            found = self._claimable[shapes]
-        return found > 0
+                candidates = self.candidates(shape)
+                who = SOMEBODY if candidates.dissectors else NOBODY
+                self._known[shape] = ONLY_CLAIMS if candidates.only_claim else who
+            found = self._known[shapes]
+        return found
 
 
 @lru_cache(maxsize=8)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload
@@ -129,13 +130,38 @@ class SidePayloads:
         only = self._one(candidates.alone)
         if only is None:
             return None
-        is_read = only.judges or not self.judging
+        is_read = not (self.judging and candidates.only_claim)
         made = told_at_once(only, octets, is_read=is_read)
         if made is not None:
             self.last, self.unclaimed = only, 0
             if is_read:
                 self.allowance.earn(size)
         return made
+
+    def take_claims(
+        self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]]
+    ) -> None:
+        """Take `count` messages where only findings are wanted, of which those at `places` may be claimed, and that is
+        all that can come of them (`Candidates.only_claim`). So it only matters which is the last that is claimed.
+        `message` gives the candidates for the one at `places[i]`, and its only content frame."""
+        low = 0
+        while low < count and not self.left_alone:
+            high = min(count, low + MOST_UNCLAIMED + 1 - self.unclaimed)  # up to there the side is not left alone
+            which = bisect_left(places, high) - 1
+            while which >= 0 and places[which] >= low and not self._is_claimed(*message(which)):
+                which -= 1
+            if which >= 0 and places[which] >= low:
+                self.unclaimed, low = 0, places[which] + 1
+            self.unclaimed, low = self.unclaimed + high - low, high
+        self.unclaimed += count - low
+
+    def _is_claimed(self, candidates: Candidates, octets: bytes) -> bool:
+        """Whether the only candidate claims a message, which becomes the last one that was claimed."""
+        only = None if candidates.alone is None else self._one(candidates.alone)
+        if only is None or told_at_once(only, octets, is_read=False) is None:
+            return False
+        self.last = only
+        return True
 
     def _named(self, message: Message) -> Payload | None:
         """Who reads it because the user said so."""

@@ -24,7 +24,7 @@ from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, KnownConnection, Ways
 from zmtpscope.dissect.lane.newcomers import Newcomers, begin_at_once, find
 from zmtpscope.dissect.lane.openings import Openings
-from zmtpscope.dissect.lane.payloads import ask, look_inside
+from zmtpscope.dissect.lane.payloads import Claims, ask, look_inside
 from zmtpscope.dissect.lane.requests import not_alternating
 from zmtpscope.dissect.lane.residents import Residents
 from zmtpscope.dissect.lane.sides import MOST_HELD, LaneSide
@@ -63,6 +63,10 @@ class BlockUnderWay:
         self.arrived: Arrived | None = None
         self.passed_by: Bool = np.empty(0, np.bool_)
         """Of which turns nobody is to be asked what is inside the messages."""
+        self.claims: Claims | None = None
+        """Messages that are claimed, if at all, of turns where nothing else can come of any ..."""
+        self.only_claims: Bool = self.passed_by
+        """... which are these."""
         self.texts: Bool | None = None
         """Which of all messages are plain text."""
 
@@ -293,9 +297,14 @@ class Lane:
         slots, asked, sides = messages.slots.tolist(), self.residents.asked, now.sides
         if asked is None or not len(messages):
             now.passed_by = np.ones(len(slots), np.bool_)
+            now.only_claims = ~now.passed_by
             return
         inside = look_inside(messages, self.residents.payloads, asked)
         now.passed_by, now.texts = inside.passed_by, inside.texts
+        now.claims, now.only_claims = inside.claims, inside.only_claims
+        for turn in now.only_claims.nonzero()[0].tolist():
+            if sides[turn].judge is not None or not self.residents.hears_all(slots[turn]):
+                now.passed_by[turn] = now.only_claims[turn] = False
         asking = (~now.passed_by).nonzero()[0].tolist()
         judges = {sides[turn].judge for turn in asking if sides[turn].judge is not None}
         for turn in asking:
@@ -440,13 +449,16 @@ class Lane:
         """Nobody was asked about the messages of these turns, but where they are judged or somebody was."""
         if self.residents.asked is None:
             return
+        if now.claims is not None:
+            for turn in chosen[now.only_claims[chosen]].tolist():
+                now.claims.take(turn, self.residents.payloads_of(int(messages.slots[turn])))
+        chosen = chosen[now.passed_by[chosen] & ~now.only_claims[chosen]]
         for turn in chosen.tolist() if self.residents.payloads else ():
             payloads = self.residents.payloads.get(int(messages.slots[turn]))
-            if payloads is None or now.sides[turn].judge is not None or not now.passed_by[turn]:
+            if payloads is None or now.sides[turn].judge is not None:
                 continue
             if self.sink.options.records or payloads.wants_rows:
                 payloads.side.pass_by(int(messages.counts.messages[turn]))
-        chosen = chosen[now.passed_by[chosen]]
         slots, counts = messages.slots[chosen], messages.counts.messages[chosen]
         unclaimed = self.remembered.unclaimed[slots]
         is_looked_into = (unclaimed <= MOST_UNCLAIMED) | self.sink.options.records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.message_columns import behind_envelopes
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
 from zmtpscope.dissect.records.row_contents import contents_from, plain_texts, shapes_of_rows
-from zmtpscope.payloads.shapes import Shapes
+from zmtpscope.payloads.shapes import Candidates, Shapes
 from zmtpscope.payloads.side import MOST_UNCLAIMED
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Framing, Phase, regime
@@ -24,6 +25,32 @@ from zmtpscope.zmtp.regime import Framing, Phase, regime
 NOBODY = Stream(None, "", None, "", 0, "", 0)
 ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
 """What is looked at here does not depend on who sends, nor how."""
+
+
+class Claims:
+    """Messages of which nothing can come but that they are claimed: `rows` of all messages of turns. The octets of
+    these are those of `run`, `frames` their only content frames, and `of_rows` their `shapes`."""
+
+    def __init__(
+        self, messages: Messages, run: MessageRun, rows: Int64, frames: Int64, shapes: Shapes, of_rows: Int64
+    ) -> None:
+        self.messages, self.rows, self.shapes, self.of_rows = messages, rows, shapes, of_rows
+        self.edges: list[int] = rows.searchsorted(messages.edges).tolist()
+        """Those of turn k are from `edges[k]` up to `edges[k + 1]`."""
+        self.data, self.starts, self.sizes = run.data, run.bodies[frames], run.sizes[frames]
+
+    def take(self, turn: int, payloads: PayloadRows) -> None:
+        """Take all messages of a turn that has some of these."""
+        messages, low, high = self.messages, self.edges[turn], self.edges[turn + 1]
+        places: list[int] = (self.rows[low:high] - messages.edges[turn]).tolist()
+        last = int(messages.offsets[messages.first[self.rows[high - 1]]])
+        payloads.take_claims(int(messages.counts.messages[turn]), places, partial(self._message, low), last)
+
+    def _message(self, low: int, which: int) -> tuple[Candidates, bytes]:
+        """Who may claim one of them, and its content frame."""
+        start = int(self.starts[low + which])
+        octets = self.data[start : start + int(self.sizes[low + which])]
+        return self.shapes.candidates(int(self.of_rows[low + which])), octets
 
 
 class Inside(NamedTuple):
@@ -35,6 +62,10 @@ class Inside(NamedTuple):
     """Of which turns somebody may claim messages who has to know both sides of a connection."""
     texts: Bool | None
     """Which of all messages are plain text, where that is asked for."""
+    only_claims: Bool
+    """Of which turns nothing can come, where only findings are wanted, but that messages are claimed ..."""
+    claims: Claims | None
+    """... which are these. The turns are passed by."""
 
 
 def look_inside(messages: Messages, payloads: Mapping[int, PayloadRows], asked: PayloadRows) -> Inside:
@@ -49,18 +80,24 @@ def look_inside(messages: Messages, payloads: Mapping[int, PayloadRows], asked: 
         if each is not None:
             asks[turn], asks_for_text[turn] = each.wants_rows, each.side.asks_for_text
             asks_about_all[turn] = each.asks_about_all
+    nobody = np.zeros(len(slots), np.bool_)
     if not (asks.any() or asks_about_all.any() or asked.recognises_text):
-        return Inside(np.ones(len(slots), np.bool_), asks_about_all, None)
+        return Inside(~nobody, asks_about_all, None, nobody, None)
     run, shapes = _joined(messages), asked.side.shapes
     first, last, starts, known = contents_from(run, _content_frames(messages), asked.limit)
     of_rows = shapes_of_rows(shapes, run, first, last, starts)
     claimable = shapes.claimable(of_rows)
     texts = plain_texts(run, first, last, starts, known) if asked.recognises_text else None
     others = ~known if texts is None else ~(known & texts)
-    is_claimed, has_others = messages.any_of(~known | claimable), messages.any_of(others)
-    passed_by = ~(asks_about_all | asks & is_claimed | asks_for_text & has_others)
+    only_claimed = shapes.only_claimed(of_rows) & (first == last) & asked.side.judging
+    is_asked, has_others = messages.any_of(~known | (claimable & ~only_claimed)), messages.any_of(others)
+    passed_by = ~(asks_about_all | asks & is_asked | asks_for_text & has_others)
+    only_claims, claims = passed_by & asks & messages.any_of(only_claimed), None
+    if only_claims.any():
+        rows = (only_claimed & messages.spread(only_claims)).nonzero()[0]
+        claims = Claims(messages, run, rows, first[rows], shapes, of_rows[rows])
     is_followed = asks_about_all | messages.any_of(claimable & _may_be_followed(shapes, of_rows, claimable))
-    return Inside(passed_by, is_followed, texts)
+    return Inside(passed_by, is_followed, texts, only_claims, claims)
 
 
 def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:

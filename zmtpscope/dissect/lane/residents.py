@@ -182,6 +182,12 @@ class Residents:
         identity = connection.streams[number].identity_at(int(self.remembered.end[slot]))
         return SideFacts(identity, [], connection.tcp.tcp[number].begun)
 
+    def hears_all(self, slot: int) -> bool:
+        """Whether nothing is missing in front of what a side is asked about next; of who is not here any more, it is
+        not asked."""
+        may_have_lost = isinstance(self.connections.get(slot & ~1), ZmtpConnection) or slot in self.payloads
+        return not may_have_lost or self.payloads_of(slot).hears_all(self.facts_of(slot))
+
     def writer_of(self, slot: int) -> RecordWriter:
         """Who makes the records of the connection of a side."""
         connection = self.connections[slot & ~1]

@@ -196,6 +196,17 @@ class PayloadRows:
         side, wanted_all = self.side, self.side.wants_all
         about: About | None = None
         whole_to = self._whole_to(sender)
+        only_claim = [each for each in candidates if each is not None and each.only_claim]
+        is_whole = not self.unseen and messages.begins[-1] < whole_to and bool(known[behind:].all())
+        if side.judging and len(only_claim) == len(candidates) and is_whole:
+            places = [row - behind for row in messages.rows]
+            self.take_claims(
+                len(known) - behind,
+                places,
+                lambda which: (only_claim[which], messages.content_frame(which)),
+                messages.begins[-1],
+            )
+            return len(known)
         for place, row in enumerate(messages.rows):
             if behind < row:
                 self._pass_by(known, behind, row)
@@ -222,6 +233,18 @@ class PayloadRows:
                 return behind
         self._pass_by(known, behind, len(known))
         return len(known)
+
+    def hears_all(self, sender: SideFacts) -> bool:
+        """Whether nothing is missing in front of what is asked about next."""
+        return not self.unseen and self._whole_to(sender) == sys.maxsize
+
+    def take_claims(
+        self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]], begin: int
+    ) -> None:
+        """`SidePayloads.take_claims` of whole messages in front of which nothing is missing. The last of those that may
+        be claimed begins at the stream offset `begin`."""
+        self.side.take_claims(count, places, message)
+        self.seen_to = begin
 
     def _pass_by(self, known: Bool, low: int, high: int) -> None:
         """Nobody is asked about the rows `low..high` (high excluded)."""

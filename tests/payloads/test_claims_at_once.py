@@ -1,0 +1,77 @@
+"""Where only findings are wanted, and a dissector has none, it is only asked whether messages are its own."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.payloads.reading import ABOUT
+from zmtpscope.payloads.json import JsonPayload
+from zmtpscope.payloads.message import Message
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.shapes import Candidates
+from zmtpscope.payloads.side import MOST_UNCLAIMED, SidePayloads
+
+JSON = [b"{}", b'{"a":1}', b"[1,2]", b'{"a":1}\n{"b":2}', b"[" * 70 + b"]" * 70, b'{"n":99999999999999999999}']
+OTHERS = [b"{no}", b"[", b"{", b"\xff", b"", b"plain text"]
+
+
+def counting() -> SidePayloads:
+    """Who is asked about the messages of a side where only findings are wanted."""
+    return SidePayloads(Registry(), [], judging=True)
+
+
+def candidates_of(side: SidePayloads, body: bytes) -> Candidates:
+    return side.shapes.candidates(side.shapes.of(Message([body], 0, None)))
+
+
+def known(side: SidePayloads) -> tuple[Any, ...]:
+    """What decides how it goes on."""
+    last = None if side.last is None else side.last.name
+    return side.unclaimed, side.left_alone, last, sorted(side.made), side.allowance.octets
+
+
+@given(
+    bodies=st.lists(st.sampled_from(JSON + OTHERS), min_size=1, max_size=40),
+    before=st.integers(0, 3) | st.integers(MOST_UNCLAIMED - 20, MOST_UNCLAIMED + 2),
+    cuts=st.sets(st.integers(1, 39)),
+)
+@example(bodies=[b"\xff"] * 10 + [b"{}"], before=MOST_UNCLAIMED - 8, cuts=set())
+@example(bodies=[b"{}"] + [b"{no}"] * 3 + [b"\xff"], before=0, cuts=set())
+def test_messages_that_are_only_claimed_are_counted_as_if_each_was_asked_about(
+    bodies: list[bytes], before: int, cuts: set[int]
+) -> None:
+    one_by_one, together = counting(), counting()
+    for side in one_by_one, together:
+        side.pass_by(before)
+    for body in bodies:
+        if one_by_one.left_alone or not candidates_of(one_by_one, body).dissectors:
+            one_by_one.pass_by(1)
+        else:
+            assert one_by_one.dissect(Message([body], 0, None), ABOUT, [2]) is None
+    for low, high in pairwise(sorted({0, *(cut for cut in cuts if cut < len(bodies)), len(bodies)})):
+        part = bodies[low:high]
+        places = [place for place, body in enumerate(part) if candidates_of(together, body).dissectors]
+        frames = [part[place] for place in places]
+        messages = [(candidates_of(together, frame), frame) for frame in frames]
+        together.take_claims(len(part), places, messages.__getitem__)
+    assert known(together) == known(one_by_one)
+
+
+@pytest.mark.parametrize("body", JSON + OTHERS)
+def test_json_claims_at_once_what_it_claims(body: bytes) -> None:
+    side = counting()
+    payload = side.registry.make(side.registry.dissectors["json"])
+    assert isinstance(payload, JsonPayload)
+    assert payload.claims_at_once(body) == bool(payload.claim(Message([body], 0, None), ABOUT))
+
+
+def test_of_what_begins_as_json_only_claims_can_come() -> None:
+    side = counting()
+    assert candidates_of(side, b"{}").only_claim
+    assert not candidates_of(side, b"\x80\x04.").only_claim  # pickles have findings
+    assert not side.shapes.candidates(side.shapes.of(Message([b"{}", b""], 0, None))).only_claim
