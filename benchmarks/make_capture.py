@@ -40,6 +40,7 @@ from benchmarks.talks import (
     Talk,
     frame,
     greeting,
+    json_object,
     message_frames,
     messages,
     metadata,
@@ -56,6 +57,7 @@ PROFILES = {
     "pubsub": (500_000, 10, 100, 1448),  # two frames each, from a PUB to so many SUBs
     "json": (200_000, 10, 100, 1448),  # the same with objects of JSON
     "reqrep": (200_000, 10, 100, 1448),  # pairs, each with its envelope
+    "calls": (200_000, 10, 100, 1448),  # the same with objects of JSON
     "curve": (200_000, 1, 100, 1448),  # PUSH to PULL, each message sealed
     "short": (5, 50_000, 100, 1448),  # messages per connection
     "flood": (0, 1_000_000, 8, 1448),  # a SYN, and the answer to it; nothing follows
@@ -152,7 +154,7 @@ def plan(given: argparse.Namespace, random: np.random.Generator) -> Plan:
         _add_short(made, given)
     else:
         share, rest = divmod(given.messages, given.connections)
-        add = {"reqrep": _add_pairs, "curve": _add_curve}.get(given.profile, _add_bulk)
+        add = {"reqrep": _add_pairs, "calls": _add_pairs, "curve": _add_curve}.get(given.profile, _add_bulk)
         for number in range(given.connections):
             add(made, given, share + (number < rest), number * given.stagger)
     return made
@@ -200,9 +202,13 @@ def _add_pairs(made: Plan, given: argparse.Namespace, count: int, start: float) 
     talk.open(b"REQ", b"REP")
     pool = text(made.random, 4096 + given.size)
     for number in range(count):
-        body = b"%08x" % number + pool[number % 4096 : number % 4096 + given.size - 8]
-        talk.write(CLIENT, b"\1\0" + frame(body))
-        talk.write(SERVER, b"\1\0" + frame(body[::-1]))
+        if given.profile == "calls":
+            request, reply = json_object(number, number * 7919, given.size), json_object(number, number, given.size)
+        else:
+            request = b"%08x" % number + pool[number % 4096 : number % 4096 + given.size - 8]
+            reply = request[::-1]
+        talk.write(CLIENT, b"\1\0" + frame(request))
+        talk.write(SERVER, b"\1\0" + frame(reply))
     talk.close()
     sent = {"message_frames": 4 * count, "messages": 2 * count, "message_body_bytes": 2 * count * given.size}
     made.add(talk, start, 3e-5, commands=2, **sent)
@@ -377,7 +383,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make_capture", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("profile", choices=PROFILES)
     parser.add_argument("output", help="pcap file to write, - for standard output")
-    parser.add_argument("--messages", type=int, help="in all (short: per connection; reqrep: pairs in all)")
+    parser.add_argument("--messages", type=int, help="in all (short: per connection; reqrep and calls: pairs in all)")
     parser.add_argument("--connections", type=int)
     parser.add_argument("--size", type=int, help="octets of a body, at least 8")
     parser.add_argument("--jitter", type=int, default=0, help="sizes differ by up to so much (not with large)")

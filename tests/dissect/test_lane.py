@@ -19,7 +19,7 @@ from zmtpscope.dissect import Analyser, Options, Summary
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.lane import Lane
 from zmtpscope.dissect.lane.residents import STAYS_OUT
-from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN
+from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN, ROLES
 from zmtpscope.dissect.options import LEAST_KEPT
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.payloads.registry import Registry
@@ -105,6 +105,11 @@ def talks(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
     waiting = [talk(random, number, draw(st.integers(1, 25))) for number in range(draw(st.integers(1, 5)))]
     if draw(st.booleans()):
         waiting[0] = draw(disturbed(waiting[0]))
+    return in_any_order(random, waiting)
+
+
+def in_any_order(random: Random, waiting: list[list[Packet]]) -> list[Packet]:
+    """The packets of some connections, in turns."""
     packets = []
     while waiting:
         packets.append(waiting[random.randrange(len(waiting))].pop(0))
@@ -135,6 +140,9 @@ def state_of(analyser: Analyser) -> list[Any]:
                 found.append((assembly.message_count, assembly.frame_count, assembly.recent_sizes, stream.unit_octets))
                 found.append((assembly.carried.rows(), assembly.last_message, stream.arrivals.rows()[-1:]))
                 found.append(known_of(payloads) if payloads else (0, 0, None, False))
+        if (connection.streams[0].socket_type, connection.streams[1].socket_type) in ROLES:
+            requests = vars(connection.rows.requests)
+            found.append({name: list(value) if name == "open" else value for name, value in requests.items()})
         tcp.resume_plain()
     return found
 
@@ -184,6 +192,45 @@ def test_p19_what_comes_out_is_the_same_with_the_lane_and_without(
     assert read(packets, size, options, lambda each: release(each) if released.random() < 0.3 else None) == without
 
 
+def asking(random: Random, number: int) -> list[Packet]:
+    """A REQ and its server, which take turns but now and then."""
+    conversation = Conversation(ports=(50_000 + number, 5555))
+    conversation.send(0, hello("REQ"))
+    conversation.send(1, hello(random.choice(["REP", "ROUTER"])))
+    odd = random.choice([0, 0, 0.05, 0.2])
+    for _ in range(random.randrange(12)):
+        for side in (0, 1):
+            frames = [b"", b"asked" * random.choice([1, 1, 30])]
+            octets = message(*frames)
+            if random.random() < odd:
+                octets = random.choice(
+                    [b"", octets * 2, message(b"no delimiter"), message(b"id", *frames), message(b"")]
+                )
+            if octets:
+                conversation.send(side, octets, random.sample(range(1, len(octets)), random.randrange(2)))
+    if random.random() < odd:
+        conversation.packets[-1], conversation.packets[-2] = conversation.packets[-2], conversation.packets[-1]
+    if random.random() < 0.6:
+        conversation.close()
+    return conversation.packets
+
+
+@given(
+    seed=st.integers(0, 1 << 32),
+    size=st.integers(1, 12),
+    is_written=st.booleans(),
+    released=st.sampled_from([0, 0.2, 1]),
+)
+def test_p19_requests_are_matched_with_replies_in_whichever_blocks_they_come(
+    seed: int, size: int, is_written: bool, released: float
+) -> None:
+    random = Random(seed)
+    packets = in_any_order(random, [asking(random, number) for number in range(random.randrange(1, 6))])
+    options = Options(records=is_written, payloads=Registry() if random.random() < 0.5 else None)
+    without = without_lane(packets, size, options)
+    assert read(packets, size, options, lambda each: release(each) if random.random() < released else None) == without
+
+
 def without_lane(packets: list[Packet], size: int, options: Options) -> Read:
     """What is read where no connection enters the lane."""
     with pytest.MonkeyPatch.context() as patch:
@@ -222,8 +269,22 @@ def test_sessions_under_way_are_read_in_the_lane(pair: tuple[str, str]) -> None:
             conversation.send(1, message(b"", b"answered"))
     messages, counted = in_lane(conversation)
     assert messages == (9 if pair[0] == "PUSH" else 18)
-    # requests and replies did not take turns in a block of three packets, so one block was read without the lane
-    assert counted == (messages - 3 if pair[0] == "REQ" else messages)
+    assert counted == messages
+
+
+def test_a_reply_is_read_in_the_lane_whose_request_came_in_front_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.lane.openings.Openings.behind", lambda *_: None)
+    conversation = session("REQ", "REP")
+    conversation.send(0, message(b"", b"asked"))
+    before = len(conversation.packets)
+    for side in (1, 0, 1):
+        conversation.send(side, message(b"", b"words"))
+    capture, analyser = Capture(conversation.packets, before), Analyser(Options())
+    analyser.begin(capture.files)
+    for block in capture:
+        list(analyser.feed(block))
+    assert analyser.lane.messages == 3
+    assert read(conversation.packets, before, Options(), keep) == without_lane(conversation.packets, before, Options())
 
 
 def test_a_publisher_is_read_in_the_lane() -> None:

@@ -244,12 +244,35 @@ def test_requests_and_replies_that_take_turns_are_read_in_the_lane(
     assert otherwise_read(asking(20, server, turns, b"", b"words"), monkeypatch, 1 << 30) == expected
 
 
+def test_a_reply_may_come_in_the_block_behind_that_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = asking(20, "REP", "0101", b"", b"words")
+    assert read(packets, 1, Options(), keep) == without_lane(packets, 1, Options())
+    assert otherwise_read(packets, monkeypatch, 1) <= 3
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_request_without_a_reply_is_told_where_its_connection_ends_in_another_block(size: int) -> None:
+    packets = asking(12, "REP", "010", b"", b"words")
+    found = read(packets, size, Options(), keep)
+    assert found == without_lane(packets, size, Options())
+    assert sum(count for (_, id_), count in found[1].findings.items() if id_ == "REQREP-06") == 12
+
+
+def test_a_newcomer_whose_request_is_not_answered_is_told() -> None:
+    """All of it comes in the block behind those that were learned from."""
+    learned_from, more = asking(3, "REP", "01", b"", b"words"), asking(4, "REP", "0", b"", b"words")
+    packets = learned_from + more[-len(more) // 4 :]
+    found = read(packets, len(learned_from), Options(), keep)
+    assert found == without_lane(packets, len(learned_from), Options())
+    assert "REQREP-06" in [record.get("id") for record in found[0]]
+
+
 def test_an_opening_behind_which_most_are_lost_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reply is never in the block of its request."""
+    """Requests have no delimiter."""
     lost = []
     again = KnownConnection.read_again
     monkeypatch.setattr(KnownConnection, "read_again", lambda self, sink: (lost.append(self), again(self, sink))[1])
-    otherwise_read(asking(80, "REP", "0101", b"", b"words"), monkeypatch, 1)
+    otherwise_read(asking(80, "REP", "0101", b"words"), monkeypatch, 1)
     assert len(lost) <= FEWEST_IN_VAIN + MOST_LOST + 80 // MOST_LOST
 
 

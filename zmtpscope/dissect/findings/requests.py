@@ -103,6 +103,20 @@ class Requests:
         self.undelimited = 0
         """Requests without a delimiter, which a REP should drop (REQREP-01, -05), and has not answered all the same."""
 
+    @property
+    def is_in_turns(self) -> bool:
+        """Whether requests without addresses and replies to them have come in turns, as far as that still matters."""
+        is_open = not self.is_answered and self.replier_type != "ROUTER"
+        is_other = self.is_over or self.early or self.unasked or self.passed_over or self.undelimited
+        return not is_other and self.open.tolist() == [EMPTY] * is_open
+
+    def go_on_in_turns(self, asker: int, types: tuple[str, str], *, is_answered: bool, last_packet: int) -> None:
+        """Requests and replies have come in turns elsewhere: `asker` asks, `types` are those of who asks and who
+        replies. The last request ends in that packet."""
+        self.asker, (self.asker_type, self.replier_type) = asker, types
+        self.is_answered, self.last_packet = is_answered, last_packet
+        self.open = np.full(int(not is_answered and self.replier_type == "REP"), EMPTY)
+
     def evaluate(self, written: Runs) -> list[Note]:
         """See what both sides have sent in a block: what there is to say."""
         if self.is_over or not self._knows_types(written):

@@ -7,7 +7,7 @@ import functools
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.message_rows import FOLLOWED
 from zmtpscope.dissect.findings.row_rules import ROW_RULES
-from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, LaneSide
+from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, NO_ROLES, ROLES, LaneSide
 from zmtpscope.dissect.records.topics import DISTRIBUTING
 from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.socket_types import PEERS, SUBSCRIBERS
@@ -34,7 +34,8 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
     tcp = connection.tcp
     if tcp.is_to_itself or any(side.plain < 0 or side.stalls is not None or side.pieces for side in tcp.tcp):
         return {}
-    judged = {number for number in (0, 1) if _is_judged(connection, number)}
+    roles = _roles(connection)
+    judged = {number for number in (0, 1) if roles == NO_ROLES and _is_judged(connection, number)}
     if len(judged) == 1 and _is_silent(connection, *judged):  # of a PULL, say, any message is a finding
         numbers, is_judged = {0, 1} - judged, False
     else:  # what one side says may tell how the messages of the other are judged
@@ -43,10 +44,20 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
     if any(reading is None and not _is_silent(connection, number) for number, reading in readings.items()):
         return {}
     return {
-        number: _side(connection, number, reading, is_judged)
+        number: _side(connection, number, reading, is_judged, roles[number])
         for number, reading in readings.items()
         if reading is not None
     }
+
+
+def _roles(connection: ZmtpConnection) -> tuple[int, int]:
+    """Who asks and who replies, where there is nothing to say about that as long as they do so in turns."""
+    one, other = connection.streams
+    roles = ROLES.get((one.socket_type, other.socket_type), NO_ROLES)
+    rows, readings = connection.rows, [stream.plain_reading() for stream in connection.streams]
+    is_proven = all(reading is not None and reading.confidence == "proven" for reading in readings)
+    is_simple = all(_is_simple(connection, number) for number in (0, 1))
+    return roles if is_proven and is_simple and rows.requests.is_in_turns and not any(rows.zre_sides) else NO_ROLES
 
 
 def _is_silent(connection: ZmtpConnection, number: int) -> bool:
@@ -69,12 +80,16 @@ def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Readin
         return None
     if assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
         return None
-    payloads = connection.rows.payloads_of(assembly)
-    is_simple = payloads is None or not (payloads.asks_about_all or payloads.has_asked(FOLLOWED))
-    return reading if is_judged or is_simple else None
+    return reading if is_judged or _is_simple(connection, number) else None
 
 
-def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> LaneSide:
+def _is_simple(connection: ZmtpConnection, number: int) -> bool:
+    """Whether what rides inside the messages of a side can be found out without the other side."""
+    payloads = connection.rows.payloads_of(connection.streams[number].messages.in_clear)
+    return payloads is None or not (payloads.asks_about_all or payloads.has_asked(FOLLOWED))
+
+
+def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool, role: int) -> LaneSide:
     """What the lane needs of a side."""
     messages, rows, regime = reading.messages, connection.rows, reading.reader.regime
     return LaneSide(
@@ -91,4 +106,5 @@ def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: 
         is_written=connection.options.records,
         keeps=messages.are_wanted(),
         awaits=connection.relations.awaits(number),
+        role=role,
     )

@@ -20,12 +20,12 @@ from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.message_rows import MessageRows
+from zmtpscope.dissect.lane import requests
 from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, KnownConnection, Ways
 from zmtpscope.dissect.lane.newcomers import Newcomers, begin_at_once, find
 from zmtpscope.dissect.lane.openings import Openings
 from zmtpscope.dissect.lane.payloads import Claims, ask, look_inside
-from zmtpscope.dissect.lane.requests import not_alternating
 from zmtpscope.dissect.lane.residents import Residents
 from zmtpscope.dissect.lane.sides import MOST_HELD, LaneSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
@@ -60,6 +60,8 @@ class BlockUnderWay:
         """Those of the turns."""
         self.messages: Messages | None = None
         """Those of the turns."""
+        self.in_turns: requests.InTurns | None = None
+        """Connections on which requests and replies alternate."""
         self.arrived: Arrived | None = None
         self.passed_by: Bool = np.empty(0, np.bool_)
         """Of which turns nobody is to be asked what is inside the messages."""
@@ -219,9 +221,17 @@ class Lane:
             turns = {slot: turn for turn, slot in enumerate(now.messages.slots.tolist())}
             for slot in [slot for slot in now.closing if not self._is_whole(now, slot, turns)]:
                 self.residents.send_away(slot)
+            self._keep_answered(now, np.array(list(now.closing)))
         for newcomers in now.newcomers:
             for slot in newcomers.not_whole(now.messages, remembered).tolist():
                 self.residents.send_away(slot)
+            self._keep_answered(now, newcomers.slots[newcomers.is_over])
+
+    def _keep_answered(self, now: BlockUnderWay, ending: Int64) -> None:
+        """Release those of the connections that end in the block of which a request was not answered."""
+        assert now.in_turns is not None
+        for slot in ending[now.in_turns.waiting(ending, self.remembered)].tolist():
+            self.residents.send_away(slot)
 
     def _begins_or_ends(self, now: BlockUnderWay, slot: int) -> bool:
         """Whether the connection of a slot has come here in this block, or ends in it as it should."""
@@ -285,7 +295,8 @@ class Lane:
         turns = Turns(self.remembered, arrived, directions[is_here], slots[is_here])
         now.sides = [here.sides[slot] for slot in turns.slots.tolist()]
         messages = Messages(turns)
-        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], not_alternating(messages, arrived)):
+        now.in_turns, not_in_turns = requests.in_turns(messages, arrived)
+        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], not_in_turns):
             for slot in leaving.tolist():
                 here.send_away(slot)
         return messages
@@ -367,6 +378,8 @@ class Lane:
             self.residents.settle_newcomers(newcomers, self.openings.first, now.arrival)
         if now.messages is not None and now.arrived is not None:
             self._give_messages(now, now.messages, now.arrived)
+        if now.in_turns is not None:
+            requests.remember(now.in_turns, self.remembered)
         for slot, (number, row) in now.finishing.items():
             known = self.residents.connections.get(slot)
             if isinstance(known, KnownConnection):

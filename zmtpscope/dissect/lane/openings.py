@@ -16,7 +16,6 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome, SideOutcome, outcome_of
 from zmtpscope.dissect.lane.entering import sides_in_lane
-from zmtpscope.dissect.lane.requests import ROLES
 from zmtpscope.dissect.lane.sides import LaneSide
 from zmtpscope.dissect.lane.slots import NOTHING, Counts
 from zmtpscope.dissect.options import Options
@@ -288,14 +287,10 @@ class Heard(RecordWriter):
             return None
         if any(stream.end != end for stream, end in zip(self._read.streams, self.ends, strict=True)):
             return None
-        sides, (one, other) = sides_in_lane(self._read), self._read.streams
-        roles = ROLES.get((one.socket_type, other.socket_type), (0, 0))
-        if not sides or (not any(roles) and any(side.judge is not None for side in sides.values())):
+        sides = sides_in_lane(self._read)
+        if not sides or any(side.judge is not None for side in sides.values()):
             return None
-        alike = {
-            number: side._replace(reading=None, payloads=None, settled=NOTHING, judge=None, role=roles[number])
-            for number, side in sides.items()
-        }
+        alike = {number: side._replace(reading=None, payloads=None, settled=NOTHING) for number, side in sides.items()}
         return Opening((alike.get(0), alike.get(1)), self.ends, outcome, self.greeting)
 
     def event(

@@ -1,48 +1,101 @@
 """Requests and replies that alternate: a REQ asks, a REP or ROUTER replies, and it asks again.
 
-As long as they do there is nothing to say of them, and nothing that `findings/requests.py` would remember behind a
-reply. So it takes two looks at columns to let a connection of them stay in the lane.
+As long as they do there is nothing to say of them, and all that `findings/requests.py` would remember is whether a
+request waits for its reply. So it takes two looks at columns to let a connection of them stay in the lane.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.findings.requests import Requests
 from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.sides import ASKS, REPLIES
-from zmtpscope.dissect.lane.turns import Messages
+from zmtpscope.dissect.lane.slots import Slots
+from zmtpscope.dissect.lane.turns import Messages, differences
 from zmtpscope.dissect.records.batch import Int64
-
-ROLES: dict[tuple[str | None, str | None], tuple[int, int]] = {
-    ("REQ", "REP"): (ASKS, REPLIES),
-    ("REQ", "ROUTER"): (ASKS, REPLIES),
-    ("REP", "REQ"): (REPLIES, ASKS),
-    ("ROUTER", "REQ"): (REPLIES, ASKS),
-}
-"""Who asks and who replies, by the socket types of both sides."""
+from zmtpscope.dissect.records.columns import Bool
 
 
-def not_alternating(messages: Messages, arrived: Arrived) -> Int64:
-    """The slots (of side 0) of connections on which requests and replies do not alternate in this block, which begins
-    and ends behind a reply, each with its delimiter in front and nothing in front of that (wire.md 10.1)."""
-    roles = messages.turns.remembered.role[messages.slots]
+class InTurns(NamedTuple):
+    """Connections on which requests and replies have come in turns in a block, by the slot of side 0: whether a request
+    waits for its reply behind it, and the packet in which the last request of the block ends, or `NONE`."""
+
+    slots: Int64
+    waits: Bool
+    asked_in: Int64
+
+    def waiting(self, slots: Int64, remembered: Slots) -> Bool:
+        """Of these connections, on which a request waits behind the block."""
+        found: Bool = remembered.waits[slots] != 0
+        if len(self.slots):
+            places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
+            has_messages = self.slots[places] == slots
+            found[has_messages] = self.waits[places[has_messages]]
+        return found
+
+
+NONE = 0
+"""Instead of a packet."""
+
+
+def in_turns(messages: Messages, arrived: Arrived) -> tuple[InTurns, Int64]:
+    """The connections on which requests and replies alternate in this block, each with its delimiter in front and
+    nothing in front of that (wire.md 10.1); and the slots of those on which they do not."""
+    remembered = messages.turns.remembered
+    roles = remembered.role[messages.slots]
     turn_of = messages.spread(np.arange(len(roles)))
     which = (roles[turn_of] != 0).nonzero()[0]
     if not len(which):
-        return np.empty(0, np.int64)
+        nothing = np.empty(0, np.int64)
+        return InTurns(nothing, nothing > 0, nothing), nothing
     turn_of, first, last = turn_of[which], messages.first[which], messages.last[which]
     ends = messages.bodies[last] + messages.sizes[last] + arrived.shifts[messages.directions[turn_of]]
-    decided, _, _ = arrived.segments_at(ends - 1)
-    connections = messages.slots[turn_of] & ~1
-    in_order = np.lexsort((decided, connections))
-    connections, is_reply = connections[in_order], roles[turn_of][in_order] == REPLIES
-    begins = np.ones(len(connections) + 1, np.bool_)
-    begins[1:-1] = connections[1:] != connections[:-1]
+    decided, packets, _ = arrived.segments_at(ends - 1)
+    of_messages = messages.slots[turn_of] & ~1
+    in_order = np.lexsort((decided, of_messages))
+    of_messages, packets = of_messages[in_order], packets[in_order]
+    is_reply = roles[turn_of][in_order] == REPLIES
+    begins = np.ones(len(of_messages) + 1, np.bool_)
+    begins[1:-1] = of_messages[1:] != of_messages[:-1]
     edges = begins.nonzero()[0]
-    counts = np.diff(edges)
-    places = np.arange(len(connections)) - edges[:-1].repeat(counts)
-    is_wrong = is_reply != (places % 2 == 1)
+    slots, counts = of_messages[edges[:-1]], differences(edges)
+    places = np.arange(len(of_messages)) - edges[:-1].repeat(counts)
+    waited = remembered.waits[slots]
+    is_wrong = is_reply != ((places + waited.repeat(counts)) % 2 == 1)
     is_wrong |= ((messages.sizes[first] > 0) | (first == last))[in_order]
-    is_wrong[edges[1:] - 1] |= counts % 2 == 1
-    found: Int64 = np.unique(connections[is_wrong])
-    return found
+    fits = ~np.logical_or.reduceat(is_wrong, edges[:-1])
+    waits = (counts + waited) % 2 == 1
+    ends = edges[1:] - 1
+    last_request = np.where(waits, ends, np.maximum(ends - 1, edges[:-1]))
+    asked_in = np.where(is_reply[last_request], NONE, packets[last_request])
+    return InTurns(slots[fits], waits[fits], asked_in[fits]), slots[~fits]
+
+
+def remember(these: InTurns, remembered: Slots) -> None:
+    """The block is over."""
+    remembered.waits[these.slots] = these.waits
+    asked = these.asked_in != NONE
+    remembered.asked_in[these.slots[asked]] = these.asked_in[asked]
+
+
+def take_over(slot: int, requests: Requests, remembered: Slots) -> None:
+    """A connection comes with what is known of its requests."""
+    remembered.waits[slot], remembered.asked_in[slot] = not requests.is_answered, requests.last_packet
+
+
+def give_back(slot: int, connection: ZmtpConnection, remembered: Slots) -> None:
+    """A connection leaves: what is known of its requests, if any came."""
+    if not remembered.role[slot] or not remembered.counts[0, slot : slot + 2].any():
+        return
+    asker = 0 if remembered.role[slot] == ASKS else 1
+    types = [connection.streams[number].socket_type or "" for number in (asker, 1 - asker)]
+    connection.rows.requests.go_on_in_turns(
+        asker,
+        (types[0], types[1]),
+        is_answered=not remembered.waits[slot],
+        last_packet=int(remembered.asked_in[slot]),
+    )

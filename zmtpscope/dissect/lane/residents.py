@@ -10,6 +10,7 @@ import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.lane import requests
 from zmtpscope.dissect.lane.entering import sides_in_lane
 from zmtpscope.dissect.lane.known import KnownConnection
 from zmtpscope.dissect.lane.newcomers import ArrivalOf, Newcomers
@@ -75,6 +76,7 @@ class Residents:
                 payloads = side.reading.messages.in_clear.payloads
                 if payloads is not None and (side.judge is not None or payloads.was_asked):
                     self.payloads[each] = payloads
+        requests.take_over(slot, connection.rows.requests, remembered)
 
     def begin(self, each: KnownConnection) -> None:
         """A connection begins, which may open in a known way."""
@@ -231,6 +233,7 @@ class Residents:
         assert connection is not None
         for number in (0, 1):
             self._give_back(connection, number, slot + number)
+        requests.give_back(slot, connection, self.remembered)
         if isinstance(here, KnownConnection):
             here.give_back_fins()
         connection.tcp.resume_plain()

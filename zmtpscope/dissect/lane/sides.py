@@ -14,6 +14,14 @@ MOST_OPEN, MOST_HELD = 64, 16 << 10
 """Frames of a message under way, and octets that are held, at most."""
 
 ASKS, REPLIES = 1, 2
+NO_ROLES = 0, 0
+ROLES: dict[tuple[str | None, str | None], tuple[int, int]] = {
+    ("REQ", "REP"): (ASKS, REPLIES),
+    ("REQ", "ROUTER"): (ASKS, REPLIES),
+    ("REP", "REQ"): (REPLIES, ASKS),
+    ("ROUTER", "REQ"): (REPLIES, ASKS),
+}
+"""Who asks and who replies, by the socket types of both sides."""
 
 LARGEST_PLACE = 1 << 48
 """Stream offsets are numbers of 64 bits here; where a body that is announced ends need not be one."""

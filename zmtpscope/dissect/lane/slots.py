@@ -122,6 +122,10 @@ class Slots:
         """... or a topic or group does."""
         self.role = self.next
         """`LaneSide.role`."""
+        self.waits = self.next
+        """By the slot of side 0: whether a request waits for its reply, ..."""
+        self.asked_in = self.next
+        """... and the packet in which the last request ends."""
         self.awaited_from = self.next
         """The stream offset of an octet of which it matters when it comes."""
         self.open = self.next
@@ -183,7 +187,7 @@ class Slots:
     def _begin(self, slots: Int64) -> None:
         """What is known of all sides that come."""
         self.begin_of[slots] = self.end[slots]
-        for name in ("blocks", "open", "memory", "unclaimed", "unclaimed_before"):
+        for name in ("blocks", "open", "memory", "unclaimed", "unclaimed_before", "waits", "asked_in"):
             getattr(self, name)[slots] = 0
         for name in ("piece", "awaited"):
             getattr(self, name)[:, slots] = np.array(NEVER)[:, None]
