@@ -37,6 +37,9 @@ LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
 TOPIC = 256
 """Octets of a topic that are looked at."""
 
+NOT_SHOWN = ("", TEXT)
+"""Instead of what a dissector of this name says, and of one that has failed, the octets are shown."""
+
 
 class _Lists(NamedTuple):
     """Columns of a run as lists, which are quicker where rows are looked at one by one."""
@@ -144,11 +147,11 @@ class RunWords:
         """What rides inside a message, or the beginning of its frames, as much as fits behind `used` characters."""
         payloads = self.run.payloads if isinstance(self.run, MessageRun) else None
         made = None if payloads is None else payloads[index]
-        if made is not None and made.protocol not in ("", TEXT):
-            return self._payload(made, used)
+        if made is not None and made.protocol not in NOT_SHOWN:
+            return self.inside(made, used)
         return self._bodies(self._lists.content[index], self._lists.last[index], used)
 
-    def _payload(self, made: Dissected, used: int) -> str:
+    def inside(self, made: Dissected, used: int) -> str:
         """What rides inside, as much as fits behind `used` characters."""
         return f"  {_cut(f'{made.protocol} {safe_text(made.summary)}', self._room(used))}"
 

@@ -22,6 +22,7 @@ cdef int64_t MOST_SIZES = rows.MOST_SIZES, MOST_ADDRESSES = rows.MOST_ADDRESSES,
 cdef int64_t LONGEST_ADDRESS = rows.LONGEST_ADDRESS, LONGEST_TOPIC = rows.LONGEST_TOPIC
 cdef int64_t OCTETS = preview.OCTETS, LEAST = preview.LEAST
 cdef int64_t MOST_IN_FRONT = preview.MOST_IN_FRONT, LEAST_IN_FRONT = preview.LEAST_IN_FRONT
+cdef tuple NOT_SHOWN = rows.NOT_SHOWN
 cdef bytes BETWEEN = preview.BETWEEN.encode(), NO_MORE = preview.NO_MORE.encode()
 cdef int64_t WIDTH_BETWEEN = len(preview.BETWEEN), WIDTH_NO_MORE = len(preview.NO_MORE)
 
@@ -77,9 +78,10 @@ cdef class Rows:
     cdef str row(self, words, Py_ssize_t row):
         """A row in words."""
         cdef char line[ROOM]
-        if self.is_plain and self.complete[row] and (self.payloads is None or self.payloads[row] is None):
+        if self.is_plain and self.complete[row]:
             self.line, self.used = line, 0
-            if self.put_row(words, self.first[row], self.last[row], self.content[row]):
+            made = None if self.payloads is None else self.payloads[row]
+            if self.put_row(words, self.first[row], self.last[row], self.content[row], made):
                 return PyUnicode_DecodeUTF8(self.line, self.used, NULL)
         return words.describe(row, 0)
 
@@ -97,8 +99,8 @@ cdef class Rows:
         cdef char digits[MOST_DIGITS]
         return number >= 0 and self.put(digits, snprintf(digits, MOST_DIGITS, b"%lld", <long long>number))
 
-    cdef bint put_row(self, words, int64_t first, int64_t last, int64_t content) except -1:
-        """What a message is, and what it carries."""
+    cdef bint put_row(self, words, int64_t first, int64_t last, int64_t content, made) except -1:
+        """What a message is, and what it carries, of which that was `made`."""
         cdef int64_t frame
         if self.flags[first] & SPECIAL:
             return False
@@ -114,6 +116,8 @@ cdef class Rows:
                     return False
         elif first < content and not (self.put(b" ", 1) and self.put_name(words, first, LONGEST_TOPIC)):
             return False
+        if made is not None and made.protocol not in NOT_SHOWN:
+            return self.put_text(words.inside(made, 0))
         if not self.limit:
             return True
         if not self.put(b"  ", 2):
