@@ -39,6 +39,12 @@ def dissected(
     return read(payload, message, reader_of(payload, message, about, trees=trees))
 
 
+def said_in(made: Dissected) -> tuple[Any, ...]:
+    """What a dissector has made of a message whose field tree nobody asked for; numbers by their words, as 1 is True
+    and NaN is not itself."""
+    return made.protocol, made.summary, repr(made.fields), list(made.findings), list(made.sources), list(made.secrets)
+
+
 def reader_of(
     payload: Payload | type[Payload], message: Message, about: About = ABOUT, *, trees: bool = False
 ) -> Reader:

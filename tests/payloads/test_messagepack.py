@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from tests.payloads.headed import Pairs, as_fields, assert_sound
-from tests.payloads.reading import START, claimed, dissected
+from tests.payloads.reading import NOTHING, START, claimed, dissected, said_in
 from tests.zmtp.sides import MANY
 from zmtpscope.payloads.api import Claim
+from zmtpscope.payloads.headed import Headed
 from zmtpscope.payloads.messagepack import MessagePack
+from zmtpscope.payloads.side import told_at_once
 
 FIRST_SECOND, LAST_SECOND = -62135596800, 253402300799
 """Of the years 1 and 9999."""
@@ -183,3 +185,41 @@ def test_claimed(value: Any) -> None:
 def test_not_claimed(octets: bytes) -> None:
     """Small numbers are one octet each: any few octets are some."""
     assert claimed(MessagePack, octets) is Claim.NO
+
+
+# -- at once -----------------------------------------------------------------------------------------------------------
+
+PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=5)
+USUAL = st.dictionaries(st.text(max_size=3), st.recursive(PLAIN, lambda each: st.lists(each, max_size=3)), max_size=3)
+"""What programs send."""
+
+
+@given(frames() | USUAL.map(msgpack.packb))
+@example(msgpack.packb([1, 2, 3]))
+@example(msgpack.packb({"k": float("nan"), "key": "text"}))
+@example(msgpack.packb({"key": {7: "text"}}))
+@example(msgpack.packb({"key": b"octets"}))
+@example(msgpack.packb({"key": "\x07\x00"}))
+@example(msgpack.packb({"a": "\x07\x00\x01"}))
+@example(msgpack.packb({"key": "x" * 300}))
+@example(b"\x82\xa3key\x01\xa3key\x02")
+@example(b"\xdd\x7f\xff\xff\xff" * 300)
+@example(b"\x81\xa3key" + b"\x91" * 70 + b"\x01")
+@example(b"\x81" * 1500 + b"\xa3key\x01")
+@example(b"\x81\x91\x01\x02")
+@example(b"\xdc\x09\xc4" + b"\x01" * 2499 + b"\xa3key")
+def test_what_is_said_at_once_is_what_is_read(octets: bytes) -> None:
+    made = told_at_once(MessagePack(NOTHING), octets, is_read=True)
+    if made is None:
+        return
+    read = dissected(MessagePack, octets)
+    assert Headed.claims_at_once(MessagePack(NOTHING), octets)
+    assert said_in(made) == said_in(read)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5), max_size=3))
+def test_usual_maps_are_read_at_once(value: dict[str, Any]) -> None:
+    value["key"] = [None, True, 1.5]
+    made = told_at_once(MessagePack(NOTHING), msgpack.packb(value), is_read=True)
+    assert made is not None
+    assert made.fields == value

@@ -56,8 +56,11 @@ class Payload:
         return None
 
     def claims_at_once(self, octets: bytes) -> bool:
-        """Whether `claim` would say that such a message is one of its own, where these octets alone show that. Who has
-        an `at_once`, and does not judge, may have this, too: it is asked where nobody wants to know more."""
+        """Whether `claim` would say that such a message may be one of its own.
+
+        Who has this claims by these octets alone, whatever came before, and is never sure of what others may claim as
+        well: so it need not be asked where it does not matter.
+        """
         raise NotImplementedError
 
     def dissect(self, message: Message, reader: Reader) -> str:

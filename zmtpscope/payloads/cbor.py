@@ -38,12 +38,15 @@ class Cbor(Headed):
     begins = bytes([*range(0x80, 0xC0), 0xD9])
 
     def claim(self, message: Message, about: About) -> Claim:
-        octets = message.bodies[0]
+        claim = super().claim(message, about)
+        return Claim.YES if claim and message.bodies[0][0] == _DESCRIBES_ITSELF[0] else claim
+
+    def claims_at_once(self, octets: bytes) -> bool:
         if octets[0] == _DESCRIBES_ITSELF[0]:
-            return Claim.YES if octets.startswith(_DESCRIBES_ITSELF) else Claim.NO
+            return octets.startswith(_DESCRIBES_ITSELF)
         if octets[0] < _FIRST_MAP and is_text(octets[1:]):
-            return Claim.NO  # letters are heads of texts, so now and then an octet in front of any text fits
-        return super().claim(message, about)
+            return False  # letters are heads of texts, so now and then an octet in front of any text fits
+        return super().claims_at_once(octets)
 
     def head(self, data: bytes, at: int) -> Head:
         if at >= len(data):

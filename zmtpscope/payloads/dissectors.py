@@ -21,8 +21,9 @@ class Dissector(NamedTuple):
     automatic: bool = True
     tells_at_once: bool = False
     """Whether it has an `at_once` of its own, ..."""
-    only_claims: bool = False
-    """... and a `claims_at_once`, while it has no findings."""
+    claims_at_once: bool = False
+    """... and a `claims_at_once`."""
+    judges: bool = False
     wants_all: bool = False
 
     def load(self) -> type[Payload]:
@@ -54,9 +55,11 @@ def declared(kind: type[Payload]) -> Dissector:
     if not isinstance(kind.least_frames, int):
         raise TypeError("its least_frames is no number")
     at_once = kind.at_once is not Payload.at_once
-    claims = at_once and kind.claims_at_once is not Payload.claims_at_once and not kind.judges
+    claims = kind.claims_at_once is not Payload.claims_at_once
     front, automatic, wants_all = bool(kind.looks_in_front), bool(kind.automatic), bool(kind.wants_all)
-    return Dissector(kind.name, kind, begins, kind.least_frames, front, automatic, at_once, claims, wants_all)
+    return Dissector(
+        kind.name, kind, begins, kind.least_frames, front, automatic, at_once, claims, bool(kind.judges), wants_all
+    )
 
 
 def _is_prefix(octets: object) -> bool:
@@ -72,21 +75,25 @@ _COMPRESSED = "zmtpscope.payloads.compressed"
 _SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
 
 OURS = (
-    Dissector("cbor", "zmtpscope.payloads.cbor:Cbor", bytes([*range(0x80, 0xC0), 0xD9])),
-    Dissector("gzip", f"{_COMPRESSED}:Gzip", (b"\x1f\x8b\x08",)),
-    Dissector("json", "zmtpscope.payloads.json:JsonPayload", b"{[ \t\r\n\xef", tells_at_once=True, only_claims=True),
-    Dissector("jupyter", "zmtpscope.payloads.jupyter:Jupyter", least_frames=5),
-    Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE)),
+    Dissector("cbor", "zmtpscope.payloads.cbor:Cbor", bytes([*range(0x80, 0xC0), 0xD9]), claims_at_once=True),
+    Dissector("gzip", f"{_COMPRESSED}:Gzip", (b"\x1f\x8b\x08",), judges=True),
+    Dissector("json", "zmtpscope.payloads.json:JsonPayload", b"{[ \t\r\n\xef", tells_at_once=True, claims_at_once=True),
+    Dissector("jupyter", "zmtpscope.payloads.jupyter:Jupyter", least_frames=5, judges=True),
+    Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE), judges=True),
     Dissector(
-        "messagepack", "zmtpscope.payloads.messagepack:MessagePack", bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
+        "messagepack",
+        "zmtpscope.payloads.messagepack:MessagePack",
+        bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)]),
+        tells_at_once=True,
+        claims_at_once=True,
     ),
-    Dissector("pickle", "zmtpscope.payloads.pickle:Pickle", b"\x80(c]})"),
+    Dissector("pickle", "zmtpscope.payloads.pickle:Pickle", b"\x80(c]})", judges=True),
     Dissector("protobuf", "zmtpscope.payloads.protobuf:Protobuf", automatic=False),
-    Dissector("sequence", "zmtpscope.payloads.sequence:Numbered", least_frames=2),
+    Dissector("sequence", "zmtpscope.payloads.sequence:Numbered", least_frames=2, judges=True),
     Dissector(TEXT, "zmtpscope.payloads.text:Text"),
-    Dissector(ZAP, "zmtpscope.payloads.zap:Zap", least_frames=6, looks_in_front=True),
-    Dissector("zlib", f"{_COMPRESSED}:Zlib", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")),
-    Dissector(ZRE, "zmtpscope.payloads.zre.messages:Zre", b"\xaa"),
-    Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE)),
+    Dissector(ZAP, "zmtpscope.payloads.zap:Zap", least_frames=6, looks_in_front=True, judges=True),
+    Dissector("zlib", f"{_COMPRESSED}:Zlib", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), judges=True),
+    Dissector(ZRE, "zmtpscope.payloads.zre.messages:Zre", b"\xaa", judges=True),
+    Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), judges=True),
 )
 """Ours, as their classes declare themselves."""

@@ -65,12 +65,14 @@ class Headed(Payload):
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def claim(self, message: Message, about: About) -> Claim:
-        octets = message.bodies[0]
+        return Claim.MAYBE if self.claims_at_once(message.bodies[0]) else Claim.NO
+
+    def claims_at_once(self, octets: bytes) -> bool:
         try:
             stop, weight = self.walk(octets)
         except Malformed:
-            return Claim.NO
-        return Claim.MAYBE if weight >= LEAST_WEIGHT and stop in (None, len(octets)) else Claim.NO
+            return False
+        return weight >= LEAST_WEIGHT and stop in (None, len(octets))
 
     def walk(self, data: bytes) -> tuple[int | None, int]:
         """Where the value that begins `data` ends (None: not within `MOST_STEPS` heads), and its weight: how little it

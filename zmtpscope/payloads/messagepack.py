@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
+from math import isfinite
 from struct import Struct
 
-from zmtpscope.payloads.api import Malformed, Reader
-from zmtpscope.payloads.headed import ARRAY, EXTENSION, MAP, OCTETS, TEXT, VALUE, Head, Headed
+import msgspec
+
+from zmtpscope.payloads.api import Json, Malformed, Reader
+from zmtpscope.payloads.headed import (
+    ARRAY,
+    EXTENSION,
+    LEAST_WEIGHT,
+    MAP,
+    MOST_STEPS,
+    OCTETS,
+    TEXT,
+    VALUE,
+    Head,
+    Headed,
+)
+from zmtpscope.payloads.limits import DEEPEST
 
 _FIXED = {
     0xC0: (VALUE, None),
@@ -44,6 +60,10 @@ _TIMESTAMPS = (4, 8, 12)
 
 _EPOCH = datetime(1970, 1, 1)
 
+_decode = msgspec.msgpack.Decoder().decode
+_in_brief = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""`in_brief` of values that JSON can hold, but for the length."""
+
 
 class MessagePack(Headed):
     """A map or array of MessagePack."""
@@ -51,6 +71,13 @@ class MessagePack(Headed):
     name = "messagepack"
     prefix = "messagepack"
     begins = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
+
+    def at_once(self, octets: bytes) -> tuple[str, Json] | None:
+        value = _loaded(octets)
+        return None if value is None else (_in_brief(value), value)
+
+    def claims_at_once(self, octets: bytes) -> bool:
+        return _loaded(octets) is not None or super().claims_at_once(octets)
 
     def head(self, data: bytes, at: int) -> Head:
         if at >= len(data):
@@ -88,6 +115,46 @@ class MessagePack(Headed):
             reader.value("octets", length, count, hidden=True)
             reader.number("type", 1, signed=True)
             reader.octets("data", count - 1)
+
+
+def _loaded(octets: bytes) -> Json | None:
+    """The map or array that msgspec makes of them, where `Headed` would claim them and make the same of them; else
+    None."""
+    if len(octets) > MOST_STEPS:
+        return None
+    try:
+        value = _decode(octets)
+    except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
+        return None
+    return value if _is_ordinary(value) else None
+
+
+def _is_ordinary(value: Json) -> bool:
+    """Whether a value is nested no deeper than is read, has only what JSON can hold, and a text that no accident is."""
+    level, has_text = [value], False
+    for _ in range(DEEPEST):
+        below = []
+        for around in level:
+            inside = around
+            if type(around) is dict:
+                inside = [*around, *around.values()]
+                if not all(type(key) is str for key in around):
+                    return False
+            for each in inside:
+                kind = type(each)
+                if kind is str:
+                    has_text = has_text or (len(each) >= LEAST_WEIGHT - 1 and each.isprintable())
+                elif kind is dict or kind is list:
+                    below.append(each)
+                elif kind is float:
+                    if not isfinite(each):
+                        return False
+                elif kind is not int and kind is not bool and each is not None:
+                    return False
+        if not below:
+            return has_text
+        level = below
+    return False
 
 
 def as_time(data: bytes) -> str | None:

@@ -27,12 +27,13 @@ class Candidates:
         self.dissectors = dissectors
         self.prefixes = tuple(prefix for each in dissectors for prefix in each.prefixes)
         """How messages begin that some of them claim, ..."""
-        others = [each for each in dissectors if not each.prefixes]
-        self.alone: Dissector | None = None
-        """... and who is the only candidate for all others, if octets alone show what it is to say of them."""
-        if len(others) == 1 and others[0].tells_at_once:
-            self.alone = others[0]
-        self.only_claim = self.alone is not None and self.alone.only_claims and not self.prefixes
+        self.others = others = tuple(each for each in dissectors if not each.prefixes)
+        """... and who may claim all others, ..."""
+        by_octets = all(each.claims_at_once for each in others) and len({each.least_frames for each in others}) == 1
+        tells = by_octets or len(others) == 1
+        self.tellers = tuple(each for each in others if each.tells_at_once) if tells else ()
+        """... of whom these may be asked by octets alone what there is to say, in place of asking all."""
+        self.only_claim = by_octets and not (self.prefixes or any(each.judges for each in others))
         """Whether nothing can come of such messages, where only findings are wanted, but that they are claimed."""
 
     def of(self, first: bytes) -> Dissectors:

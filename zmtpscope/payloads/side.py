@@ -123,11 +123,11 @@ class SidePayloads:
 
     def dissect_at_once(self, candidates: Candidates, octets: bytes, size: int) -> Dissected | None:
         """What `dissect` would say of a message of `size` octets whose only content frame is `octets`, where only these
-        may claim it, and one of them alone says all without a reader; None where that takes `dissect`. Where only
-        findings are wanted, and it has none, it only says that it claims the message."""
-        if candidates.alone is None or octets.startswith(candidates.prefixes):
+        may claim it, and one of them says all without a reader; None where that takes `dissect`. Where only findings
+        are wanted, and it has none, it only says that it claims the message."""
+        if not candidates.tellers or octets.startswith(candidates.prefixes):
             return None
-        only = self._one(candidates.alone)
+        only = self._teller(candidates, octets)
         if only is None:
             return None
         is_read = not (self.judging and candidates.only_claim)
@@ -147,21 +147,51 @@ class SidePayloads:
         low = 0
         while low < count and not self.left_alone:
             high = min(count, low + MOST_UNCLAIMED + 1 - self.unclaimed)  # up to there the side is not left alone
-            which = bisect_left(places, high) - 1
-            while which >= 0 and places[which] >= low and not self._is_claimed(*message(which)):
-                which -= 1
-            if which >= 0 and places[which] >= low:
+            first, behind = bisect_left(places, low), bisect_left(places, high)
+            which, claiming = self._last_claimed(first, behind, message)
+            if claiming:
                 self.unclaimed, low = 0, places[which] + 1
+                self.last = self._sure_among(claiming, first, which, message)
             self.unclaimed, low = self.unclaimed + high - low, high
         self.unclaimed += count - low
 
-    def _is_claimed(self, candidates: Candidates, octets: bytes) -> bool:
-        """Whether the only candidate claims a message, which becomes the last one that was claimed."""
-        only = None if candidates.alone is None else self._one(candidates.alone)
-        if only is None or told_at_once(only, octets, is_read=False) is None:
-            return False
-        self.last = only
-        return True
+    def _last_claimed(
+        self, first: int, behind: int, message: Callable[[int], tuple[Candidates, bytes]]
+    ) -> tuple[int, list[Payload]]:
+        """The last of the messages `first..behind` (`behind` excluded) that somebody claims, and who does; nobody,
+        where there is none."""
+        for which in range(behind - 1, first - 1, -1):
+            claiming = self._claiming(*message(which))
+            if claiming:
+                return which, claiming
+        return first, []
+
+    def _sure_among(
+        self, claiming: list[Payload], first: int, which: int, message: Callable[[int], tuple[Candidates, bytes]]
+    ) -> Payload:
+        """Who claims message `which`, which all of these may: who has claimed the one before it, else the first."""
+        before = self.last
+        if len(claiming) > 1:
+            earlier, others = self._last_claimed(first, which, message)
+            before = self._sure_among(others, first, earlier, message) if others else before
+        return next((each for each in claiming if each is before), claiming[0])
+
+    def _teller(self, candidates: Candidates, octets: bytes) -> Payload | None:
+        """Which of those that may say at once what these octets are claims them, if any does."""
+        tellers = candidates.tellers
+        if len(candidates.others) == 1:
+            return self._one(tellers[0])
+        names = [each.name for each in tellers]
+        if self.last is None or self.last.name not in names:
+            claiming = self._claiming(candidates, octets)
+            surest = next((each for each in claiming if each is self.last), claiming[0] if claiming else None)
+            return surest if surest is not None and surest.name in names else None
+        return self._one(tellers[names.index(self.last.name)])  # whoever else claims them is no surer
+
+    def _claiming(self, candidates: Candidates, octets: bytes) -> list[Payload]:
+        """Which candidates claim a message, where that is all that can come of it."""
+        asked = [self._one(each) for each in candidates.others]
+        return [each for each in asked if each is not None and told_at_once(each, octets, is_read=False) is not None]
 
     def _named(self, message: Message) -> Payload | None:
         """Who reads it because the user said so."""

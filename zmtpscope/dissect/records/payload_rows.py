@@ -267,8 +267,8 @@ def candidates_of(shapes: Shapes, of_rows: Int64) -> list[Candidates | None]:
     """By row, of the shapes `of_rows`: who may claim it, where octets alone may be enough to ask them."""
     numbers = of_rows.tolist()
     found = {shape: shapes.candidates(shape) for shape in set(numbers) if shape != SEVERAL}
-    alone = {shape: each for shape, each in found.items() if each.alone is not None}
-    return [alone.get(shape) for shape in numbers]
+    quick = {shape: each for shape, each in found.items() if each.tellers or each.only_claim}
+    return [quick.get(shape) for shape in numbers]
 
 
 def about_side(sender: SideFacts, run: MessageRun) -> About:
