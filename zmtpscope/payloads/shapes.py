@@ -17,6 +17,9 @@ Int64 = NDArray[np.int64]
 
 NO_OCTET = 256
 """Stands for the first octet of an empty frame."""
+FEW_FRAMES = 8
+"""Of messages with so many frames it is remembered who may claim them, by how many there are."""
+
 UNKNOWN, NOBODY, SOMEBODY, ONLY_CLAIMS = -1, 0, 1, 2
 
 
@@ -54,6 +57,8 @@ class Shapes:
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._candidates: dict[int, Candidates] = {}
+        self._of_few: dict[tuple[int, int, int], Candidates] = {}
+        """The same by first octet and numbers of frames, where these are few: without another step."""
         self._known = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
         """By shape: whether there is a candidate, and one that does no more than claim."""
 
@@ -93,6 +98,15 @@ class Shapes:
                     if each.least_frames in (enough_in_all if each.looks_in_front else enough) and each.may_begin(head)
                 )
             )
+        return found
+
+    def candidates_for(self, head: int, content: int, frames: int) -> Candidates:
+        """Who may claim a message from what `columns` has of many."""
+        found = self._of_few.get((head, content, frames))
+        if found is None:
+            found = self.candidates(self.number(head, content, frames))
+            if frames <= FEW_FRAMES:
+                self._of_few[head, content, frames] = found
         return found
 
     def asked(self, message: Message) -> Dissectors:

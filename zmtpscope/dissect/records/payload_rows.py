@@ -110,6 +110,7 @@ class PayloadRows:
         if self.asks_about_all or side.trees:
             return 0
         tells_text, asks_for_text, whole_to = self.recognises_text, side.asks_for_text, self._whole_to(sender)
+        shapes, most = side.shapes, self.limit
         first, last, complete = run.first.tolist(), run.last.tolist(), run.complete.tolist()
         offsets, bodies, sizes, flags = (each.tolist() for each in (run.offsets, run.bodies, run.sizes, run.flags))
         content = first if len(first) == len(offsets) else content_frames(run).tolist()
@@ -117,14 +118,14 @@ class PayloadRows:
         for row, (head, frame, end) in enumerate(zip(first, content, last, strict=True)):
             begin, body, behind = offsets[head], bodies[frame], bodies[end] + sizes[end]
             is_known = complete[row] and not flags[head] & SPECIAL and begin >= base and behind <= stop
-            if not is_known or behind - begin > self.limit:
+            if not is_known or behind - begin > most:
                 side.pass_by(1)
                 self.unseen = True
                 continue
             octets, is_alone = data[body - base : body - base + sizes[frame]], frame == end
             if not side.left_alone:
-                shape = side.shapes.number(octets[0] if octets else NO_OCTET, end - frame + 1, end - head + 1)
-                candidates = side.shapes.candidates(shape)
+                first_octet = octets[0] if octets else NO_OCTET
+                candidates = shapes.candidates_for(first_octet, end - frame + 1, end - head + 1)
                 if candidates.dissectors:
                     if not is_alone or self.unseen or begin >= whole_to:
                         return row

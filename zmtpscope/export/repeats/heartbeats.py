@@ -102,7 +102,7 @@ class HeartbeatFold:
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
         """See `Fold`."""
         for stretch in stretches:
-            (said, files), _, _ = stretch
+            said, files = stretch[0]
             if not isinstance(said, Record):
                 yield stretch
                 continue

@@ -148,9 +148,9 @@ class RetryFold:
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
         """See `Fold`."""
         for stretch in stretches:
-            (said, files), _, _ = stretch
+            said, files = stretch[0]
             if isinstance(said, RunWords):
-                if (conn := said.run.stream.conn) in self._open:
+                if self._open and (conn := said.run.stream.conn) in self._open:
                     yield from self._connected(conn)
                 yield stretch
             elif not isinstance(said, Record) or said.values["conn"] is None:
