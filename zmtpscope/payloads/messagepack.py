@@ -6,8 +6,10 @@ import json
 from datetime import datetime, timedelta
 from math import isfinite
 from struct import Struct
+from typing import NamedTuple
 
 import msgspec
+import orjson
 
 from zmtpscope.payloads.api import Json, Malformed, Reader
 from zmtpscope.payloads.headed import (
@@ -61,8 +63,11 @@ _TIMESTAMPS = (4, 8, 12)
 _EPOCH = datetime(1970, 1, 1)
 
 _decode = msgspec.msgpack.Decoder().decode
-_in_brief = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """`in_brief` of values that JSON can hold, but for the length."""
+
+LEAST_PLAIN, MOST_PLAIN = 1e-4, 1e16
+"""Between these Python writes numbers without an exponent, as orjson does."""
 
 
 class MessagePack(Headed):
@@ -73,8 +78,8 @@ class MessagePack(Headed):
     begins = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
-        value = _loaded(octets)
-        return None if value is None else (_in_brief(value), value)
+        loaded = _loaded(octets)
+        return None if loaded is None else (loaded.in_brief(), loaded.value)
 
     def claims_at_once(self, octets: bytes) -> bool:
         return _loaded(octets) is not None or super().claims_at_once(octets)
@@ -117,21 +122,33 @@ class MessagePack(Headed):
             reader.octets("data", count - 1)
 
 
-def _loaded(octets: bytes) -> Json | None:
-    """The map or array that msgspec makes of them, where `Headed` would claim them and make the same of them; else
-    None."""
+class _Loaded(NamedTuple):
+    """A map or array of what JSON can hold, nested no deeper than is read. `has_words`: it is no accident."""
+
+    value: Json
+    has_words: bool
+    has_exponents: bool
+    """It has numbers that orjson writes in another way than `in_brief`."""
+
+    def in_brief(self) -> str:
+        return _encode(self.value) if self.has_exponents else orjson.dumps(self.value).decode()
+
+
+def _loaded(octets: bytes) -> _Loaded | None:
+    """What msgspec makes of them, where `Headed` would claim them and make the same of them; else None."""
     if len(octets) > MOST_STEPS:
         return None
     try:
         value = _decode(octets)
     except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
         return None
-    return value if _is_ordinary(value) else None
+    loaded = _ordinary(value)
+    return loaded if loaded is not None and loaded.has_words else None
 
 
-def _is_ordinary(value: Json) -> bool:
-    """Whether a value is nested no deeper than is read, has only what JSON can hold, and a text that no accident is."""
-    level, has_text = [value], False
+def _ordinary(value: Json) -> _Loaded | None:
+    """The value with what is in it, if that is ordinary."""
+    level, has_words, has_exponents = [value], False, False
     for _ in range(DEEPEST):
         below = []
         for around in level:
@@ -139,22 +156,23 @@ def _is_ordinary(value: Json) -> bool:
             if type(around) is dict:
                 inside = [*around, *around.values()]
                 if not all(type(key) is str for key in around):
-                    return False
+                    return None
             for each in inside:
                 kind = type(each)
                 if kind is str:
-                    has_text = has_text or (len(each) >= LEAST_WEIGHT - 1 and each.isprintable())
+                    has_words = has_words or (len(each) >= LEAST_WEIGHT - 1 and each.isprintable())
                 elif kind is dict or kind is list:
                     below.append(each)
                 elif kind is float:
                     if not isfinite(each):
-                        return False
+                        return None
+                    has_exponents = has_exponents or not (LEAST_PLAIN <= abs(each) < MOST_PLAIN or each == 0)
                 elif kind is not int and kind is not bool and each is not None:
-                    return False
+                    return None
         if not below:
-            return has_text
+            return _Loaded(value, has_words, has_exponents)
         level = below
-    return False
+    return None
 
 
 def as_time(data: bytes) -> str | None:
