@@ -231,6 +231,55 @@ def test_p19_requests_are_matched_with_replies_in_whichever_blocks_they_come(
     assert read(packets, size, options, lambda each: release(each) if random.random() < released else None) == without
 
 
+TOPICS = [b"", b"a", b"ab", b"b", b"topic", b"x" * 70]
+
+
+def publishing(random: Random, number: int) -> list[Packet]:
+    """A publisher, and who has subscribed to most of what it sends, and now and then to more or less."""
+    conversation = Conversation(ports=(50_000 + number, 5555))
+    version = random.choice(["3.0", "3.1"])
+    types = random.choice([("SUB", "PUB"), ("SUB", "XPUB"), ("XSUB", "PUB"), ("XSUB", "XPUB")])
+    for side in (0, 1):
+        conversation.send(side, hello(types[side], version))
+
+    def subscribe(topic: bytes, *, cancels: bool = False) -> None:
+        marked = message((b"\0" if cancels else b"\1") + topic)
+        named = build_frame(Framing.V2, (b"\6CANCEL" if cancels else b"\x09SUBSCRIBE") + topic, command=True)
+        conversation.send(0, named if version == "3.1" else marked)
+
+    subscribed = random.sample(TOPICS, random.choice([0, 1, 1, 1, 2, 3]))
+    for topic in subscribed:
+        subscribe(topic)
+    odd = random.choice([0, 0, 0.05, 0.3])
+    for _ in range(random.randrange(25)):
+        if random.random() < odd / 4:
+            subscribe(random.choice(TOPICS), cancels=random.random() < 0.5)
+        octets = b""
+        for _ in range(random.choice([1, 1, 3, 20])):
+            topic = random.choice(TOPICS if random.random() < odd or not subscribed else subscribed)
+            more = random.choice([[], [b"body"], [b"body", b"more"], [b"l" * 300], [b'{"a": 1}']])
+            octets += message(topic + random.choice([b"", b"c", b"\xff"]), *more)
+        conversation.send(1, octets, random.sample(range(1, len(octets)), random.randrange(2)))
+    if random.random() < 0.6:
+        conversation.close()
+    return conversation.packets
+
+
+@given(
+    seed=st.integers(0, 1 << 32),
+    size=st.integers(1, 12),
+    options=st.sampled_from(OPTIONS),
+    released=st.sampled_from([0, 0.2, 1]),
+)
+def test_p19_topics_are_found_in_whichever_blocks_messages_come(
+    seed: int, size: int, options: Options, released: float
+) -> None:
+    random = Random(seed)
+    packets = in_any_order(random, [publishing(random, number) for number in range(random.randrange(1, 5))])
+    without = without_lane(packets, size, options)
+    assert read(packets, size, options, lambda each: release(each) if random.random() < released else None) == without
+
+
 def without_lane(packets: list[Packet], size: int, options: Options) -> Read:
     """What is read where no connection enters the lane."""
     with pytest.MonkeyPatch.context() as patch:
@@ -285,6 +334,14 @@ def test_a_reply_is_read_in_the_lane_whose_request_came_in_front_of_it(monkeypat
         list(analyser.feed(block))
     assert analyser.lane.messages == 3
     assert read(conversation.packets, before, Options(), keep) == without_lane(conversation.packets, before, Options())
+
+
+def test_a_subscriber_that_joins_groups_has_no_topics() -> None:
+    conversation = session("SUB", "PUB")
+    conversation.send(0, build_frame(Framing.V2, b"\4JOINa", command=True))
+    for _ in range(9):
+        conversation.send(1, message(b"a word"))
+    assert read(conversation.packets, 4, Options(), keep) == without_lane(conversation.packets, 4, Options())
 
 
 def test_a_publisher_is_read_in_the_lane() -> None:

@@ -127,7 +127,8 @@ class SidePayloads:
         are wanted, and it has none, it only says that it claims the message."""
         if not candidates.tellers or octets.startswith(candidates.prefixes):
             return None
-        only = self._teller(candidates, octets)
+        is_alone = len(candidates.others) == 1
+        only = self._one(candidates.tellers[0]) if is_alone else self._teller(candidates, octets)
         if only is None:
             return None
         is_read = not (self.judging and candidates.only_claim)
@@ -177,10 +178,8 @@ class SidePayloads:
         return next((each for each in claiming if each is before), claiming[0])
 
     def _teller(self, candidates: Candidates, octets: bytes) -> Payload | None:
-        """Which of those that may say at once what these octets are claims them, if any does."""
+        """Which of those that may say at once what octets are claims them, if any does, where there are others."""
         tellers = candidates.tellers
-        if len(candidates.others) == 1:
-            return self._one(tellers[0])
         names = [each.name for each in tellers]
         if self.last is None or self.last.name not in names:
             claiming = self._claiming(candidates, octets)

@@ -8,9 +8,9 @@ from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.message_rows import FOLLOWED
 from zmtpscope.dissect.findings.row_rules import ROW_RULES
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, NO_ROLES, ROLES, LaneSide
-from zmtpscope.dissect.records.topics import DISTRIBUTING
+from zmtpscope.dissect.records.topics import DISTRIBUTING, Names
 from zmtpscope.dissect.stream.reading import Reading
-from zmtpscope.zmtp.socket_types import PEERS, SUBSCRIBERS
+from zmtpscope.zmtp.socket_types import PEERS, PUBLISHERS, SUBSCRIBERS
 
 MATCHED = frozenset({"REQ", "REP", "DISH"}) | DISTRIBUTING
 """Socket types of whose messages some are compared with those of the other side."""
@@ -34,8 +34,9 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
     tcp = connection.tcp
     if tcp.is_to_itself or any(side.plain < 0 or side.stalls is not None or side.pieces for side in tcp.tcp):
         return {}
-    roles = _roles(connection)
-    judged = {number for number in (0, 1) if roles == NO_ROLES and _is_judged(connection, number)}
+    roles, subscribed = _roles(connection), [_subscribed(connection, number) for number in (0, 1)]
+    is_in_order = roles != NO_ROLES or any(subscribed)
+    judged = {number for number in (0, 1) if not is_in_order and _is_judged(connection, number)}
     if len(judged) == 1 and _is_silent(connection, *judged):  # of a PULL, say, any message is a finding
         numbers, is_judged = {0, 1} - judged, False
     else:  # what one side says may tell how the messages of the other are judged
@@ -44,7 +45,9 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
     if any(reading is None and not _is_silent(connection, number) for number, reading in readings.items()):
         return {}
     return {
-        number: _side(connection, number, reading, is_judged, roles[number])
+        number: _side(connection, number, reading, is_judged)._replace(
+            role=roles[number], subscribed=subscribed[number]
+        )
         for number, reading in readings.items()
         if reading is not None
     }
@@ -54,10 +57,18 @@ def _roles(connection: ZmtpConnection) -> tuple[int, int]:
     """Who asks and who replies, where there is nothing to say about that as long as they do so in turns."""
     one, other = connection.streams
     roles = ROLES.get((one.socket_type, other.socket_type), NO_ROLES)
-    rows, readings = connection.rows, [stream.plain_reading() for stream in connection.streams]
-    is_proven = all(reading is not None and reading.confidence == "proven" for reading in readings)
+    rows = connection.rows
     is_simple = all(_is_simple(connection, number) for number in (0, 1))
-    return roles if is_proven and is_simple and rows.requests.is_in_turns and not any(rows.zre_sides) else NO_ROLES
+    return roles if is_simple and rows.requests.is_in_turns and not any(rows.zre_sides) else NO_ROLES
+
+
+def _subscribed(connection: ZmtpConnection, number: int) -> Names:
+    """What was subscribed to of what a side publishes, where there is nothing to say as long as it sends no more."""
+    rows, streams = connection.rows, connection.streams
+    is_publishing = streams[number].socket_type in PUBLISHERS and streams[1 - number].socket_type in SUBSCRIBERS
+    if not is_publishing or not _is_simple(connection, number) or any(rows.zre_sides):
+        return ()
+    return rows.topics.few_of(1 - number)
 
 
 def _is_silent(connection: ZmtpConnection, number: int) -> bool:
@@ -80,16 +91,24 @@ def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Readin
         return None
     if assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
         return None
-    return reading if is_judged or _is_simple(connection, number) else None
+    return reading if is_judged or _is_asked_alone(connection, number) else None
 
 
 def _is_simple(connection: ZmtpConnection, number: int) -> bool:
-    """Whether what rides inside the messages of a side can be found out without the other side."""
+    """Whether all of a side was captured, and what rides inside its messages can be found out without the other one."""
+    reading = connection.streams[number].plain_reading()
+    if reading is None or reading.confidence != "proven":
+        return False
+    return _is_asked_alone(connection, number)
+
+
+def _is_asked_alone(connection: ZmtpConnection, number: int) -> bool:
+    """Whether what rides inside the messages of a side can be found out without the other one."""
     payloads = connection.rows.payloads_of(connection.streams[number].messages.in_clear)
     return payloads is None or not (payloads.asks_about_all or payloads.has_asked(FOLLOWED))
 
 
-def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool, role: int) -> LaneSide:
+def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> LaneSide:
     """What the lane needs of a side."""
     messages, rows, regime = reading.messages, connection.rows, reading.reader.regime
     return LaneSide(
@@ -106,5 +125,4 @@ def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: 
         is_written=connection.options.records,
         keeps=messages.are_wanted(),
         awaits=connection.relations.awaits(number),
-        role=role,
     )

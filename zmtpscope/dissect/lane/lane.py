@@ -26,6 +26,7 @@ from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, KnownConnection, W
 from zmtpscope.dissect.lane.newcomers import Newcomers, begin_at_once, find
 from zmtpscope.dissect.lane.openings import Openings
 from zmtpscope.dissect.lane.payloads import Claims, ask, look_inside
+from zmtpscope.dissect.lane.publishing import published
 from zmtpscope.dissect.lane.residents import Residents
 from zmtpscope.dissect.lane.sides import MOST_HELD, LaneSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
@@ -71,6 +72,8 @@ class BlockUnderWay:
         """... which are these."""
         self.texts: Bool | None = None
         """Which of all messages are plain text."""
+        self.topics: Int64 = np.empty(0, np.int64)
+        """Octets of the topics of those that publishers have sent."""
 
     @cached_property
     def rows(self) -> BlockRows:
@@ -296,7 +299,8 @@ class Lane:
         now.sides = [here.sides[slot] for slot in turns.slots.tolist()]
         messages = Messages(turns)
         now.in_turns, not_in_turns = requests.in_turns(messages, arrived)
-        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], not_in_turns):
+        now.topics, unmatched = published(messages, now.sides)
+        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], not_in_turns, unmatched):
             for slot in leaving.tolist():
                 here.send_away(slot)
         return messages
@@ -437,7 +441,7 @@ class Lane:
         for turn in chosen[wanted].tolist():
             side, is_passed_by = self.residents.side_of(slots[turn]), bool(now.passed_by[turn])
             if side.wants_rows or not is_passed_by:
-                rows = rows or Rows(messages, arrived, now.texts)
+                rows = rows or Rows(messages, arrived, now.texts, now.topics)
                 runs = rows.runs_of(turn, side, is_passed_by=is_passed_by)
                 if side.judge is None or side.reading is None:
                     if not is_passed_by:

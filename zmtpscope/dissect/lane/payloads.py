@@ -139,11 +139,7 @@ def _content_frames(messages: Messages) -> Int64:
 def _joined(messages: Messages) -> MessageRun:
     """The messages of all turns as one run, as if they were of one side: their octets are those of the turns, one
     behind the other."""
-    turns = messages.turns
-    lengths = np.array([0, *map(len, turns.data)])
-    shifts = lengths.cumsum()[:-1] - (messages.ends - lengths[1:])
-    shift = shifts.repeat(np.diff(messages.frame_edges))
-    data, none = b"".join(turns.data), messages.first
+    (data, shift), none = messages.joined, messages.first
     return MessageRun(
         stream=NOBODY,
         regime=ANY_REGIME,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.payload_rows import PayloadRows
+from zmtpscope.dissect.records.topics import Names
 from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.regime import Regime
 
@@ -53,6 +54,9 @@ class LaneSide(NamedTuple):
     """Whether it matters when the first octets behind its handshake come."""
     role: int = 0
     """`ASKS` or `REPLIES`, where its messages have to alternate with those of the other side; else 0."""
+    subscribed: Names = ()
+    """What the other side has subscribed to, where each of its messages has to begin with one of these; else nothing.
+    """
 
     @property
     def wants_rows(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -140,6 +141,14 @@ class Messages:
         frames.extend(*(column.tolist() for column in few))
         return frames
 
+    @cached_property
+    def joined(self) -> tuple[bytes, Int64]:
+        """The octets of all turns, one behind the other; and what is to be added to the stream offsets of each frame
+        for its place there."""
+        lengths = np.array([0, *map(len, self.turns.data)])
+        shifts = lengths.cumsum()[:-1] - (self.ends - lengths[1:])
+        return b"".join(self.turns.data), shifts.repeat(differences(self.frame_edges))
+
     @property
     def too_long(self) -> Int64:
         """The turns of whose message under way there are too many frames."""
@@ -173,7 +182,7 @@ class Rows:
     """When the messages of turns came: ordinals of the segments that made them decidable, packets and times of their
     first and of their last octets."""
 
-    def __init__(self, messages: Messages, arrived: Arrived, texts: Bool | None) -> None:
+    def __init__(self, messages: Messages, arrived: Arrived, texts: Bool | None, topics: Int64) -> None:
         self.messages = messages
         self.texts = texts
         """Which of all messages are plain text, where that is asked for."""
@@ -199,6 +208,8 @@ class Rows:
         begins = messages.spread(messages.frame_edges[:-1])
         self.first, self.last = first - begins, last - begins
         self.complete = np.ones(len(first), np.bool_)
+        self.topics = topics
+        """Octets of the topics of messages, where these are known here."""
         self.edges: list[int] = messages.edges.tolist()
         self.frame_edges: list[int] = messages.frame_edges.tolist()
 
@@ -231,6 +242,7 @@ class Rows:
             times=self.times[rows],
             packet_ends=self.packet_ends[rows],
             time_ends=self.time_ends[rows],
+            topics=self.topics[rows] if side.subscribed and side.is_written else None,
             texts=self.texts[rows] if self.texts is not None and is_passed_by and self.has_texts[turn] else None,
         )
         return list(cut_large(run, side.limit))

@@ -54,6 +54,9 @@ LEAST_ROWS = 4
 """So many messages for each of these octets are worth it."""
 
 
+Names = tuple[bytes, ...]
+
+
 class Change(NamedTuple):
     """A subscription (or its end) at stream offset `offset`, decidable with the segment `ordinal`; its first octet was
     captured at `time`. Without `topic` it is not known what was subscribed to, or the side said something else."""
@@ -105,6 +108,12 @@ class Subscriptions:
             offset, order, time = int(run.offsets[frame]), int(run.orders[row]), int(run.times[row])
             is_entering = bool(kinds[row] != CANCEL)
             self.changes.append(Change(order, offset, None if several[row] else run.topic(row), is_entering, time))
+
+    @property
+    def few(self) -> Names:
+        """All topics that are known to be in force behind the block, the shorter ones first, if they are few; else
+        none."""
+        return () if self.whole or self._weight > FEW else tuple(sorted(self._open, key=len))
 
     def assign(self, runs: Sequence[MessageRun]) -> list[Change | Unmatched]:
         """Write the topics of single frames into `runs`, those that the other side has published in the block, where
@@ -221,6 +230,11 @@ class Topics:
     def change(self, side: int, change: Change) -> None:
         """Take what a side has subscribed to, or cancelled."""
         self._of(side).changes.append(change)
+
+    def few_of(self, side: int) -> Names:
+        """All topics that a side is known to have subscribed to, if they are few; else none."""
+        subscriptions = self._sides[side]
+        return () if subscriptions is None else subscriptions.few
 
     def assign(
         self, runs: tuple[list[MessageRun], list[MessageRun]], *, wants_topics: bool
