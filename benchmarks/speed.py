@@ -26,6 +26,7 @@ def timed(setting: Setting) -> list[Capture]:
         make("clients", "reqrep", messages=scaled(30_000), connections=scaled(10_000), stagger=0.001),
         make("calls", "calls", messages=scaled(300_000), connections=1000, stagger=0),
         make("pubsub", "pubsub", messages=scaled(1_000_000)),
+        make("subscribers", "json", messages=scaled(800_000), connections=1000, stagger=0),
         make("alternating", "small", messages=scaled(1_000_000), connections=3_000, stagger=0),
         make("vary", "pubsub", messages=scaled(1_000_000), jitter=90),
         make("mixed", "small", messages=scaled(1_000_000), jitter=90),

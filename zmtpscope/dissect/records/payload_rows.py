@@ -28,7 +28,7 @@ from zmtpscope.zmtp.events import SPECIAL
 
 LARGEST = 16 << 20
 """Octets of a message that is looked at."""
-FEW_ROWS = 16
+FEW_ROWS = 64
 """So many are looked at one by one in less time than as columns."""
 
 
