@@ -220,6 +220,12 @@ def test_connections_whose_messages_are_compared_are_read_as_before(monkeypatch:
     assert otherwise_read(many(40, lambda _: (greets("DEALER"), greets("REP"))), monkeypatch) == 40
 
 
+def test_subscribers_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they subscribe to counts with what all connections hold, also where it comes with READY."""
+    everything = build_frame(Framing.V2, b"\x09SUBSCRIBE", command=True)
+    assert otherwise_read(many(40, lambda _: (greets("SUB") + everything, greets("PUB"))), monkeypatch) == 40
+
+
 def asking(count: int, server: str, turns: str, *frames: bytes) -> list[Packet]:
     """Connections one behind the other on which a REQ (0) and a `server` (1) send messages of these frames in turns."""
     packets = []

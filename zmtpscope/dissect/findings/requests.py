@@ -104,14 +104,14 @@ class Requests:
         """Requests without a delimiter, which a REP should drop (REQREP-01, -05), and has not answered all the same."""
 
     @property
-    def is_in_turns(self) -> bool:
-        """Whether requests without addresses and replies to them have come in turns, as far as that still matters."""
+    def is_alternating(self) -> bool:
+        """Whether requests without addresses and replies to them have alternated, as far as that still matters."""
         is_open = not self.is_answered and self.replier_type != "ROUTER"
         is_other = self.is_over or self.early or self.unasked or self.passed_over or self.undelimited
         return not is_other and self.open.tolist() == [EMPTY] * is_open
 
-    def go_on_in_turns(self, asker: int, types: tuple[str, str], *, is_answered: bool, last_packet: int) -> None:
-        """Requests and replies have come in turns elsewhere: `asker` asks, `types` are those of who asks and who
+    def go_on_alternating(self, asker: int, types: tuple[str, str], *, is_answered: bool, last_packet: int) -> None:
+        """Requests and replies have alternated elsewhere: `asker` asks, `types` are those of who asks and who
         replies. The last request ends in that packet."""
         self.asker, (self.asker_type, self.replier_type) = asker, types
         self.is_answered, self.last_packet = is_answered, last_packet

@@ -54,12 +54,12 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
 
 
 def _roles(connection: ZmtpConnection) -> tuple[int, int]:
-    """Who asks and who replies, where there is nothing to say about that as long as they do so in turns."""
+    """Who asks and who replies, where there is nothing to say about that as long as they alternate."""
     one, other = connection.streams
     roles = ROLES.get((one.socket_type, other.socket_type), NO_ROLES)
     rows = connection.rows
     is_simple = all(_is_simple(connection, number) for number in (0, 1))
-    return roles if is_simple and rows.requests.is_in_turns and not any(rows.zre_sides) else NO_ROLES
+    return roles if is_simple and rows.requests.is_alternating and not any(rows.zre_sides) else NO_ROLES
 
 
 def _subscribed(connection: ZmtpConnection, number: int) -> Names:

@@ -61,7 +61,7 @@ class BlockUnderWay:
         """Those of the turns."""
         self.messages: Messages | None = None
         """Those of the turns."""
-        self.in_turns: requests.InTurns | None = None
+        self.alternating: requests.Alternating | None = None
         """Connections on which requests and replies alternate."""
         self.arrived: Arrived | None = None
         self.passed_by: Bool = np.empty(0, np.bool_)
@@ -232,8 +232,8 @@ class Lane:
 
     def _keep_answered(self, now: BlockUnderWay, ending: Int64) -> None:
         """Release those of the connections that end in the block of which a request was not answered."""
-        assert now.in_turns is not None
-        for slot in ending[now.in_turns.waiting(ending, self.remembered)].tolist():
+        assert now.alternating is not None
+        for slot in ending[now.alternating.waiting(ending, self.remembered)].tolist():
             self.residents.send_away(slot)
 
     def _begins_or_ends(self, now: BlockUnderWay, slot: int) -> bool:
@@ -298,9 +298,9 @@ class Lane:
         turns = Turns(self.remembered, arrived, directions[is_here], slots[is_here])
         now.sides = [here.sides[slot] for slot in turns.slots.tolist()]
         messages = Messages(turns)
-        now.in_turns, not_in_turns = requests.in_turns(messages, arrived)
+        now.alternating, not_alternating = requests.alternating(messages, arrived)
         now.topics, unmatched = published(messages, now.sides)
-        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], not_in_turns, unmatched):
+        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], not_alternating, unmatched):
             for slot in leaving.tolist():
                 here.send_away(slot)
         return messages
@@ -382,8 +382,8 @@ class Lane:
             self.residents.settle_newcomers(newcomers, self.openings.first, now.arrival)
         if now.messages is not None and now.arrived is not None:
             self._give_messages(now, now.messages, now.arrived)
-        if now.in_turns is not None:
-            requests.remember(now.in_turns, self.remembered)
+        if now.alternating is not None:
+            requests.remember(now.alternating, self.remembered)
         for slot, (number, row) in now.finishing.items():
             known = self.residents.connections.get(slot)
             if isinstance(known, KnownConnection):

@@ -288,8 +288,8 @@ class Heard(RecordWriter):
         if any(stream.end != end for stream, end in zip(self._read.streams, self.ends, strict=True)):
             return None
         sides = sides_in_lane(self._read)
-        if not sides or any(side.judge is not None for side in sides.values()):
-            return None
+        if not sides or any(side.judge is not None or side.subscribed for side in sides.values()):
+            return None  # what was subscribed to counts with what all connections hold
         alike = {number: side._replace(reading=None, payloads=None, settled=NOTHING) for number, side in sides.items()}
         return Opening((alike.get(0), alike.get(1)), self.ends, outcome, self.greeting)
 

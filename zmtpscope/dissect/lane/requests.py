@@ -20,8 +20,8 @@ from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.columns import Bool
 
 
-class InTurns(NamedTuple):
-    """Connections on which requests and replies have come in turns in a block, by the slot of side 0: whether a request
+class Alternating(NamedTuple):
+    """Connections on which requests and replies have alternated in a block, by the slot of side 0: whether a request
     waits for its reply behind it, and the packet in which the last request of the block ends, or `NONE`."""
 
     slots: Int64
@@ -42,7 +42,7 @@ NONE = 0
 """Instead of a packet."""
 
 
-def in_turns(messages: Messages, arrived: Arrived) -> tuple[InTurns, Int64]:
+def alternating(messages: Messages, arrived: Arrived) -> tuple[Alternating, Int64]:
     """The connections on which requests and replies alternate in this block, each with its delimiter in front and
     nothing in front of that (wire.md 10.1); and the slots of those on which they do not."""
     remembered = messages.turns.remembered
@@ -51,7 +51,7 @@ def in_turns(messages: Messages, arrived: Arrived) -> tuple[InTurns, Int64]:
     which = (roles[turn_of] != 0).nonzero()[0]
     if not len(which):
         nothing = np.empty(0, np.int64)
-        return InTurns(nothing, nothing > 0, nothing), nothing
+        return Alternating(nothing, nothing > 0, nothing), nothing
     turn_of, first, last = turn_of[which], messages.first[which], messages.last[which]
     ends = messages.bodies[last] + messages.sizes[last] + arrived.shifts[messages.directions[turn_of]]
     decided, packets, _ = arrived.segments_at(ends - 1)
@@ -72,10 +72,10 @@ def in_turns(messages: Messages, arrived: Arrived) -> tuple[InTurns, Int64]:
     ends = edges[1:] - 1
     last_request = np.where(waits, ends, np.maximum(ends - 1, edges[:-1]))
     asked_in = np.where(is_reply[last_request], NONE, packets[last_request])
-    return InTurns(slots[fits], waits[fits], asked_in[fits]), slots[~fits]
+    return Alternating(slots[fits], waits[fits], asked_in[fits]), slots[~fits]
 
 
-def remember(these: InTurns, remembered: Slots) -> None:
+def remember(these: Alternating, remembered: Slots) -> None:
     """The block is over."""
     remembered.waits[these.slots] = these.waits
     asked = these.asked_in != NONE
@@ -93,7 +93,7 @@ def give_back(slot: int, connection: ZmtpConnection, remembered: Slots) -> None:
         return
     asker = 0 if remembered.role[slot] == ASKS else 1
     types = [connection.streams[number].socket_type or "" for number in (asker, 1 - asker)]
-    connection.rows.requests.go_on_in_turns(
+    connection.rows.requests.go_on_alternating(
         asker,
         (types[0], types[1]),
         is_answered=not remembered.waits[slot],
