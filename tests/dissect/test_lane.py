@@ -180,16 +180,21 @@ def release(analyser: Analyser) -> None:
     assert not analyser.lane.residents.sides
 
 
+def now_and_then(random: Random, share: float) -> Step:
+    """They do so behind that share of the blocks."""
+    return lambda analyser: release(analyser) if random.random() < share else None
+
+
 @given(packets=talks(), size=st.integers(1, 12), options=st.sampled_from(OPTIONS), data=st.data())
 def test_p19_what_comes_out_is_the_same_with_the_lane_and_without(
     packets: list[Packet], size: int, options: Options, data: st.DataObject
 ) -> None:
-    released = Random(data.draw(st.integers(0, 1 << 16)))
+    random = Random(data.draw(st.integers(0, 1 << 16)))
     without = without_lane(packets, size, options)
     assert without_lane(packets, len(packets), options)[:2] == without[:2]
     assert read(packets, size, options, keep) == without
     assert read(packets, size, options, release) == without
-    assert read(packets, size, options, lambda each: release(each) if released.random() < 0.3 else None) == without
+    assert read(packets, size, options, now_and_then(random, 0.3)) == without
 
 
 def asking(random: Random, number: int) -> list[Packet]:
@@ -227,8 +232,7 @@ def test_p19_requests_are_matched_with_replies_in_whichever_blocks_they_come(
     random = Random(seed)
     packets = in_any_order(random, [asking(random, number) for number in range(random.randrange(1, 6))])
     options = Options(records=is_written, payloads=Registry() if random.random() < 0.5 else None)
-    without = without_lane(packets, size, options)
-    assert read(packets, size, options, lambda each: release(each) if random.random() < released else None) == without
+    assert read(packets, size, options, now_and_then(random, released)) == without_lane(packets, size, options)
 
 
 TOPICS = [b"", b"a", b"ab", b"b", b"topic", b"x" * 70]
@@ -276,8 +280,7 @@ def test_p19_topics_are_found_in_whichever_blocks_messages_come(
 ) -> None:
     random = Random(seed)
     packets = in_any_order(random, [publishing(random, number) for number in range(random.randrange(1, 5))])
-    without = without_lane(packets, size, options)
-    assert read(packets, size, options, lambda each: release(each) if random.random() < released else None) == without
+    assert read(packets, size, options, now_and_then(random, released)) == without_lane(packets, size, options)
 
 
 def without_lane(packets: list[Packet], size: int, options: Options) -> Read:

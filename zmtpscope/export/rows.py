@@ -153,7 +153,7 @@ class RunWords:
 
     def inside(self, made: Dissected, used: int) -> str:
         """What rides inside, as much as fits behind `used` characters."""
-        room = PREVIEW if self.width is None else self._room(used)
+        room = self._room(used)
         summary = made.summary[: room + 1]  # the rest would be cut off
         return f"  {_cut(f'{made.protocol} {safe_text(summary)}', room)}"
 

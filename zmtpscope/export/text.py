@@ -168,14 +168,7 @@ class TextLines:
     def _made(self, source: Source, low: int, high: int) -> Iterable[str | None]:
         """The lines of a record, or of rows of a run between which nothing else is told."""
         said, files = source
-        if isinstance(said, Record):
-            return [self._record(said, files)]
-        if high - low > 1 or self.look.width is not None or self.sides.is_new(said.run.stream):
-            return self._rows(said, low, high, files)
-        reference, stream = said.packets[low], said.run.stream  # most rows, where many connections talk at a time
-        packet = self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
-        front = self.look.paint("dim", self._front(packet, said.times[low]))
-        return [front + self.sides.names(stream)[0] + said.between(low, high)[0]]
+        return [self._record(said, files)] if isinstance(said, Record) else self._rows(said, low, high, files)
 
     def _record(self, record: Record, files: Sequence[str | None]) -> str | None:
         values = record_values(record, self.options)

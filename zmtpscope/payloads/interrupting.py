@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.payloads.side import claim_of, read_whole, told_at_once
+from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, told_at_once
 
 SECONDS = 1.5
 """From one look to the next: a call that two of them meet is ended, so after 1.5 to 3 s."""
@@ -15,6 +15,7 @@ SECONDS = 1.5
 CALLS = {
     claim_of.__code__: "payload",
     read_whole.__code__: "payload",
+    is_claimed_at_once.__code__: "payload",
     told_at_once.__code__: "payload",
     Registry.make.__code__: "kind",
 }

@@ -131,12 +131,14 @@ class SidePayloads:
         only = self._one(candidates.tellers[0]) if is_alone else self._teller(candidates, octets)
         if only is None:
             return None
-        is_read = not (self.judging and candidates.only_claim)
-        made = told_at_once(only, octets, is_read=is_read)
+        if self.judging and candidates.only_claim:
+            made = Dissected(only.name) if is_claimed_at_once(only, octets) else None
+        else:
+            made = told_at_once(only, octets)
+            if made is not None:
+                self.allowance.earn(size)
         if made is not None:
             self.last, self.unclaimed = only, 0
-            if is_read:
-                self.allowance.earn(size)
         return made
 
     def take_claims(
@@ -190,7 +192,7 @@ class SidePayloads:
     def _claiming(self, candidates: Candidates, octets: bytes) -> list[Payload]:
         """Which candidates claim a message, where that is all that can come of it."""
         asked = [self._one(each) for each in candidates.others]
-        return [each for each in asked if each is not None and told_at_once(each, octets, is_read=False) is not None]
+        return [each for each in asked if each is not None and is_claimed_at_once(each, octets)]
 
     def _named(self, message: Message) -> Payload | None:
         """Who reads it because the user said so."""
@@ -278,12 +280,17 @@ def claim_of(payload: Payload, message: Message, about: About) -> Claim:
         return Claim.NO
 
 
-def told_at_once(payload: Payload, octets: bytes, *, is_read: bool) -> Dissected | None:
-    """What a dissector says of these octets alone; where nothing `is_read`, only that it claims them. None where it
-    says nothing, or fails."""
+def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
+    """Whether a dissector claims a message of these octets alone; one that fails has said no."""
     try:
-        if not is_read:
-            return Dissected(payload.name) if payload.claims_at_once(octets) else None
+        return bool(payload.claims_at_once(octets))
+    except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
+        return False
+
+
+def told_at_once(payload: Payload, octets: bytes) -> Dissected | None:
+    """What a dissector says of these octets alone; None where it says nothing, or fails."""
+    try:
         done = payload.at_once(octets)
         if done is None:
             return None

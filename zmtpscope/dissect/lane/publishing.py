@@ -15,7 +15,7 @@ from zmtpscope.dissect.lane.sides import LaneSide
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
-from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names
+from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 
 
 def published(messages: Messages, sides: Sequence[LaneSide]) -> tuple[Int64, Int64]:
@@ -31,19 +31,13 @@ def published(messages: Messages, sides: Sequence[LaneSide]) -> tuple[Int64, Int
         return topics, messages.slots[:0]
     is_wrong = np.zeros(len(messages), np.bool_)
     data, shifts = messages.joined
-    octets = np.frombuffer(data, np.uint8)
     for names, turns in groups.items():
         chosen = np.zeros(len(sides), np.bool_)
         chosen[turns] = True
         rows = messages.spread(chosen).nonzero()[0]
         frames = messages.first[rows]
         starts, sizes = messages.bodies[frames] + shifts[frames], np.minimum(messages.sizes[frames], LARGEST_TOPIC)
-        found = np.full(len(rows), NO_TOPIC)
-        for name in names:
-            fits = sizes >= len(name)
-            for place, octet in enumerate(name):
-                fits[fits] = octets[starts[fits] + place] == octet
-            found[fits] = len(name)
+        found = longest_names(names, data, starts, sizes)
         is_wrong[rows] = found == NO_TOPIC
         is_single = messages.last[rows] == frames
         of_frames = np.where(messages.sizes[frames] <= LARGEST_TOPIC, sizes, NO_TOPIC)

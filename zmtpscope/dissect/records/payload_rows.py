@@ -197,9 +197,9 @@ class PayloadRows:
         side, wanted_all = self.side, self.side.wants_all
         about: About | None = None
         whole_to = self._whole_to(sender)
-        only_claim = [each for each in candidates if each is not None and each.only_claim]
-        is_whole = not self.unseen and messages.begins[-1] < whole_to and bool(known[behind:].all())
-        if side.judging and len(only_claim) == len(candidates) and is_whole:
+        is_whole = side.judging and not self.unseen and messages.begins[-1] < whole_to and known[behind:].all()
+        only_claim = [each for each in candidates if each is not None and each.only_claim] if is_whole else []
+        if len(only_claim) == len(candidates):
             places = [row - behind for row in messages.rows]
             self.take_claims(
                 len(known) - behind,

@@ -55,6 +55,7 @@ LEAST_ROWS = 4
 
 
 Names = tuple[bytes, ...]
+"""Topics or groups, the shorter ones first."""
 
 
 class Change(NamedTuple):
@@ -183,13 +184,7 @@ class Subscriptions:
         if not self._weight:
             return found
         if self._weight <= FEW and self._weight * LEAST_ROWS <= len(rows):
-            octets = np.frombuffer(run.data, np.uint8)
-            for topic in sorted(self._open, key=len):
-                begins = sizes == len(topic) if self.whole else sizes >= len(topic)
-                for place, octet in enumerate(topic):
-                    begins[begins] = octets[starts[begins] + place] == octet
-                found[begins] = len(topic)
-            return found
+            return longest_names(sorted(self._open, key=len), run.data, starts, sizes, whole=self.whole)
         data, ends = run.data, starts + np.minimum(sizes, self._most + self.whole)
         heads = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         known = {head: self._length_of(head) for head in set(heads)}
@@ -289,6 +284,18 @@ class Topics:
         if subscriptions is None:
             subscriptions = self._sides[side] = Subscriptions(whole=whole)
         return subscriptions
+
+
+def longest_names(names: Sequence[bytes], data: bytes, starts: Int64, sizes: Int64, *, whole: bool = False) -> Int64:
+    """Octets of the longest of `names`, the shorter ones first, with which each frame begins, or which it is as a
+    `whole`; `NO_TOPIC` where there is none. Of `data` a frame is `sizes` octets from `starts` on, all of them there."""
+    octets, found = np.frombuffer(data, np.uint8), np.full(len(starts), NO_TOPIC)
+    for name in names:
+        fits = sizes == len(name) if whole else sizes >= len(name)
+        for place, octet in enumerate(name):
+            fits[fits] = octets[starts[fits] + place] == octet
+        found[fits] = len(name)
+    return found
 
 
 def first_frames(run: MessageRun) -> Int64:
