@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
+import sys
 from typing import Any
 
 import duckdb
@@ -155,3 +156,21 @@ def test_rows_that_come_one_by_one_wait_without_the_weight_of_a_batch(tmp_path: 
     file.commit()
     assert pq.read_table(file.target).num_rows == table.rows == 50 * parquet.MOST_PARTS
     assert waiting / table.rows < 500
+
+
+def test_an_interrupt_is_not_lost_while_arrow_asks_whether_a_file_is_closed(tmp_path: pathlib.Path) -> None:
+    """Arrow takes whatever is raised then for a yes, and reports a closed file: so no step of Python is taken, where an
+    interrupt might be raised."""
+    file = OutputFile(tmp_path / "out")
+    file.open()
+    sink = pa.PythonFile(file, "w")
+    entered: list[str] = []
+    sys.setprofile(lambda frame, event, argument: entered.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        is_closed = sink.closed
+    finally:
+        sys.setprofile(None)
+    assert not is_closed
+    assert entered == []
+    file.discard()
+    assert sink.closed

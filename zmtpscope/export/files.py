@@ -25,17 +25,15 @@ class OutputFile:
         # named before it exists, so that whatever interrupts `open` leaves nothing that `discard` does not know
         self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
         self._file: BinaryIO | None = None
+        self.closed = True
+        """Whether nothing more can be written. No property: Arrow takes an interrupt that is raised in one for yes."""
 
     def open(self) -> None:
         """Make the file, empty and for its owner only."""
         with self._naming_target():
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb", BUFFER)
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing more can be written."""
-        return self._file is None
+        self.closed = False
 
     def write(self, octets: bytes) -> int:
         """Add octets; how many. What is not open takes them and forgets them, so that writers may end in peace."""
@@ -59,7 +57,7 @@ class OutputFile:
                 os.fchmod(self._file.fileno(), 0o666 & ~_umask())
                 os.fsync(self._file.fileno())
                 self._file.close()
-            self._file = None
+            self._file, self.closed = None, True
 
     def commit(self) -> None:
         """Put the finished file in its place; what is there gives way."""
@@ -68,7 +66,7 @@ class OutputFile:
 
     def discard(self) -> None:
         """Remove what was not committed."""
-        file, self._file = self._file, None
+        file, self._file, self.closed = self._file, None, True
         if file is not None:
             with suppress(OSError):  # what could not be written before cannot be now
                 file.close()
