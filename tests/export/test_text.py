@@ -15,7 +15,8 @@ from zmtpscope.export.clock import FORMS, Clock
 from zmtpscope.export.describe import DESCRIBE, describe_gap
 from zmtpscope.export.side_names import SideNames
 from zmtpscope.export.sides_column import WIDEST
-from zmtpscope.export.text import STYLES, Look, TextLines
+from zmtpscope.export.styles import STYLES
+from zmtpscope.export.text import Look, TextLines
 from zmtpscope.records import RECORDS, empty
 
 NUMBER = len("c1  ")

@@ -60,7 +60,7 @@ def order_of(records: list[Record], sizes: list[int], most: int, octets: int) ->
     written: list[Item] = []
     fed: list[Record] = []
     for batch in batches(records, sizes):
-        written += [item for item, _, _ in order.feed(batch)]
+        written += [item for item, _ in order.feed(batch)]
         fed += batch.records
         waiting = fed[:]
         for item in written:
@@ -68,7 +68,7 @@ def order_of(records: list[Record], sizes: list[int], most: int, octets: int) ->
         # what waits: no more than it may be, and only for what is near
         assert len(waiting) <= most
         assert all(sum(each.values["length"] for each in fed[fed.index(one) + 1 :]) < octets for one in waiting)
-    return [*written, *(item for item, _, _ in order.finish())]
+    return [*written, *(item for item, _ in order.finish())]
 
 
 def as_documented(records: list[Record], most: int, octets: int) -> list[Record]:
@@ -115,7 +115,7 @@ def test_time_goes_back_only_for_what_was_decided_too_long_after_it(
 def test_what_cannot_wait_is_there_at_once() -> None:
     (record,) = records_of([Row(1, 5, 1, 9)])
     order = TimeOrder(lambda item, files: item, records=0)
-    assert [item for item, _, _ in order.feed(Batch([None], records=[record]))] == [record]
+    assert [item for item, _ in order.feed(Batch([None], records=[record]))] == [record]
 
 
 @given(st.lists(st.sampled_from([-(1 << 63), 0, (1 << 63) - 1]), max_size=5), NUMBERS)

@@ -22,8 +22,9 @@ from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.json_lines import lines
+from zmtpscope.export.styles import STYLES
 from zmtpscope.export.tables import Tables
-from zmtpscope.export.text import STYLES, Look, TextLines
+from zmtpscope.export.text import Look, TextLines
 from zmtpscope.payloads import registry
 from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader, Settings
 from zmtpscope.payloads.limits import MOST_FIELDS

@@ -196,7 +196,7 @@ def _lines(drawn: Diagram, given: dict[str, Any], run: Run) -> Iterator[str]:
 
         return svg_lines(drawn, clock)
     from zmtpscope.export.diagram.text import Look, text_lines
-    from zmtpscope.export.text import plain
+    from zmtpscope.export.styles import plain
 
     if given["target"] is not None:
         return text_lines(drawn, Look(clock, plain))

@@ -245,6 +245,6 @@ def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> 
 
 def paint_of(given: dict[str, Any]) -> Callable[[str, str], str]:
     from zmtpscope.cli.colour import painter, wants_colour
-    from zmtpscope.export.text import STYLES, plain
+    from zmtpscope.export.styles import STYLES, plain
 
     return painter(STYLES) if wants_colour(given["color"]) else plain

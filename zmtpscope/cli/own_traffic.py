@@ -141,7 +141,8 @@ class _Shown:
         from zmtpscope.curve_keys import HandedLines, Keys
         from zmtpscope.dissect import Options
         from zmtpscope.export.clock import Clock
-        from zmtpscope.export.text import STYLES, Look, TextLines, plain
+        from zmtpscope.export.styles import STYLES, plain
+        from zmtpscope.export.text import Look, TextLines
         from zmtpscope.live.recording.dissection import LiveDissection
         from zmtpscope.payloads.registry import Registry
 

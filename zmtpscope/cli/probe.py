@@ -106,7 +106,7 @@ def _write_text(endpoint: str, found: Found, given: dict[str, Any]) -> None:
     from zmtpscope.cli.colour import painter, wants_colour
     from zmtpscope.cli.probe_report import facts, notes
     from zmtpscope.export.safe_text import safe_text
-    from zmtpscope.export.text import plain
+    from zmtpscope.export.styles import plain
 
     if found.version is None:
         return

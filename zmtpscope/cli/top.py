@@ -153,7 +153,7 @@ def _run(captures: Captures, title: str, view: View, given: dict[str, Any], foll
     from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
-    from zmtpscope.export.text import plain
+    from zmtpscope.export.styles import plain
     from zmtpscope.export.top.rates import Rates
     from zmtpscope.live.analysis import end
 

@@ -39,6 +39,11 @@ class Clock:
         self._zone: tzinfo | None = UTC if form.startswith("u") else None
         self._pattern = _PATTERNS.get(form[1:], "")
 
+    @property
+    def origin(self) -> int | None:
+        """Since when seconds are counted; None in other forms, and before the first time was written."""
+        return self._first
+
     def __call__(self, time: int) -> str:
         if self.form == "r":
             if self._first is None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope import compiled
 from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.records.message_columns import KINDS, content_frames, is_enveloped
 from zmtpscope.export.preview import OCTETS, parts_preview, preview, quoted
@@ -53,17 +51,6 @@ class _Lists(NamedTuple):
     content: list[int]
 
 
-Describe = Callable[["RunWords", int, int], list[str]]
-"""Gives the rows `low..high` (high excluded) of a run in words."""
-
-
-@compiled.where_possible
-def describing(words: RunWords) -> Describe:
-    """How the rows of a run are described where there is no terminal. It is told the run each time: who keeps both
-    makes no circle of them."""
-    return lambda words, low, high: [words.describe(row, 0) for row in range(low, high)]
-
-
 class RunWords:
     """The rows of one run. `width` is that of the terminal, if there is one."""
 
@@ -71,19 +58,21 @@ class RunWords:
         self.run = run
         self.options = options
         self.width = width
-        self.message = "decrypted message" if run.regime.opened else "message"
-        self.doubt = "" if run.confidence == "proven" else f" ({run.confidence})"
-        self.packets: list[int] = run.packets.tolist()
-        self.times: list[int] = run.times.tolist()
+        self.message = noun(run)
+        self.doubt = doubt(run)
         self.enveloped = isinstance(run, MessageRun) and is_enveloped(run)
 
-    def between(self, low: int, high: int) -> list[str]:
-        """The rows `low..high` (high excluded) in words, where there is no terminal."""
-        return self._describing(self, low, high)
+    @cached_property
+    def packets(self) -> list[int]:
+        """The packet reference of each row."""
+        packets: list[int] = self.run.packets.tolist()
+        return packets
 
     @cached_property
-    def _describing(self) -> Describe:
-        return describing(self)
+    def times(self) -> list[int]:
+        """The time of each row."""
+        times: list[int] = self.run.times.tolist()
+        return times
 
     @cached_property
     def _lists(self) -> _Lists:
@@ -148,18 +137,12 @@ class RunWords:
         payloads = self.run.payloads if isinstance(self.run, MessageRun) else None
         made = None if payloads is None else payloads[index]
         if made is not None and made.protocol not in NOT_SHOWN:
-            return self.inside(made, used)
+            return inside(made, self._room(used))
         return self._bodies(self._lists.content[index], self._lists.last[index], used)
-
-    def inside(self, made: Dissected, used: int) -> str:
-        """What rides inside, as much as fits behind `used` characters."""
-        room = self._room(used)
-        summary = made.summary[: room + 1]  # the rest would be cut off
-        return f"  {_cut(f'{made.protocol} {safe_text(summary)}', room)}"
 
     def _room(self, used: int) -> int:
         """Characters that are left."""
-        return PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
+        return room(self.width, used)
 
     def _special(self, run: MessageRun | FrameRun, index: int, doubt: str) -> str:
         sizes, first = self._lists.sizes, self._lists.first[index]
@@ -174,9 +157,7 @@ class RunWords:
 
     def limit(self, used: int) -> int:
         """Characters of bodies that are shown behind `used` ones."""
-        if self.options.bodies == "full":
-            return self._room(used)
-        return self.options.head if self.options.bodies == "head" else 0
+        return limit_of_bodies(self.options, self._room(used))
 
     def _bodies(self, first: int, last: int, used: int) -> str:
         """The beginning of the frames `first..last`, as much as fits behind `used` characters."""
@@ -196,7 +177,7 @@ class RunWords:
     def name(self, frame: int, limit: int) -> str:
         """A topic, group or address, as much as fits into so many characters."""
         octets = self._head(frame, TOPIC)
-        return "not kept" if octets is None else _quoted(octets, limit)
+        return "not kept" if octets is None else name_of(octets, limit)
 
     def _head(self, frame: int, limit: int) -> bytes | None:
         lists, data = self._lists, self.run.data
@@ -206,8 +187,34 @@ class RunWords:
         return data[start : start + min(size, limit)]
 
 
+def noun(run: MessageRun | FrameRun) -> str:
+    """What the messages of a run are called."""
+    return "decrypted message" if run.regime.opened else "message"
+
+
+def doubt(run: MessageRun | FrameRun) -> str:
+    """How sure it is that they are some."""
+    return "" if run.confidence == "proven" else f" ({run.confidence})"
+
+
+def room(width: int | None, used: int) -> int:
+    """Characters that are left behind `used` ones, where a terminal has `width`, or there is none."""
+    return PREVIEW if width is None else max(LEAST_PREVIEW, width - used - 2)
+
+
+def limit_of_bodies(options: Options, room: int) -> int:
+    """Characters of bodies that are shown where there is this room."""
+    return room if options.bodies == "full" else options.head if options.bodies == "head" else 0
+
+
+def inside(made: Dissected, room: int) -> str:
+    """What rides inside a message, as much as fits there."""
+    summary = made.summary[: room + 1]  # the rest would be cut off
+    return f"  {_cut(f'{made.protocol} {safe_text(summary)}', room)}"
+
+
 @lru_cache(maxsize=1024)
-def _quoted(octets: bytes, limit: int) -> str:
+def name_of(octets: bytes, limit: int) -> str:
     """A topic, group or address in quotes; the same few come again and again."""
     return quoted(to_text(octets), limit)
 

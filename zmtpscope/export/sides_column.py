@@ -44,6 +44,8 @@ class SidesColumn:
         self._number_width = 3
         self._columns: dict[tuple[int, int | None], Column] = {}
         """What stands in the lines of a connection and side from now on."""
+        self.changes = 0
+        """How often that has changed for some."""
 
     def copy(self) -> SidesColumn:
         """One that knows the same, and goes on by itself."""
@@ -97,6 +99,7 @@ class SidesColumn:
         return self._column(source.typed, target.typed, number, stream.side, grows=False)
 
     def _forget_columns(self, conn: int) -> None:
+        self.changes += 1
         for side in (0, 1, None):
             self._columns.pop((conn, side), None)
 
@@ -108,6 +111,7 @@ class SidesColumn:
             self._width = max(self._width, needed if grows and needed <= widest else 0)
             self._number_width = max(self._number_width, len(number))
             self._columns.clear()
+            self.changes += 1
         number = f"{number:<{self._number_width}} "
         sender = source.ljust(self._width) if self._wide else source
         receiver = (TO if target else "") + target

@@ -13,7 +13,8 @@ from zmtpscope.dissect.findings.drops import by_interface
 from zmtpscope.dissect.records.finding_endpoints import AtEndpoint, FindingEndpoints
 from zmtpscope.export.describe import endpoint
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.text import Paint, is_habitual, plain
+from zmtpscope.export.styles import Paint, plain
+from zmtpscope.export.text import is_habitual
 from zmtpscope.export.words import counted, packet_name
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import SECOND

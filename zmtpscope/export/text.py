@@ -8,52 +8,36 @@ beyond its first characters: `-V`, `-x` and JSON lines are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
+from zmtpscope.export.front import Files, Front
 from zmtpscope.export.repeats.folding import Folding
 from zmtpscope.export.repeats.stretches import Repeats, Stretch
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.row_lines import RowWords, lines_of
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.sides_column import SidesColumn
-from zmtpscope.export.time_order import RECORDS, TimeOrder
+from zmtpscope.export.sides_column import Column, SidesColumn
+from zmtpscope.export.styles import Paint, plain
+from zmtpscope.export.time_order import RECORDS, Item, TimeOrder
 from zmtpscope.export.values import record_values
 from zmtpscope.export.words import packet_name
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import COMMON, DERIVED, STREAM
 
-Source = tuple[Record | RunWords, Sequence[str | None]]
-"""A record, or the rows of a run; and the files of its batch."""
+Source = tuple[Record | RowWords, Files]
+"""A record, or rows; and the files of their batch."""
 
-Paint = Callable[[str, str], str]
-"""(style, text) to text: a style is a key of `STYLES`."""
-
-STYLES = {
-    "dim": "dim",
-    "side 0": "cyan",
-    "side 1": "magenta",
-    "greeting": "bold",
-    "command": "bold",
-    "connection": "bold",
-    "datagram": "bold",
-    "zre_pair": "bold",
-    **dict.fromkeys(DERIVED, "bold"),
-    "gap": "bold yellow",
-    "stall": "bold yellow",
-    "leftover": "yellow",
-    "error": "bold red",
-    "warn": "yellow",
-    "note": "bright_blue",
-    "chat": "dim",
-}
+ROWS_AT_ONCE = 1000
+"""So many rows are made into lines at once, at most."""
 
 MOST_FRAMES = 1000
 """Frames of a message, with what is packed in them, that are shown field by field or in hex."""
@@ -74,11 +58,6 @@ HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
 def is_habitual(severity: str, id_: str) -> bool:
     """Whether a finding is a normal event, or a habit of libzmq: shown to those who ask."""
     return severity == "chat" or id_ in HABITS
-
-
-def plain(style: str, text: str) -> str:
-    """No colour."""
-    return text
 
 
 class Look(NamedTuple):
@@ -107,7 +86,7 @@ class TextLines:
         self.sides = SidesColumn(look.paint, wide=look.wide)
         self.order = TimeOrder(self._source_of, records=RECORDS if look.waits else 0)
         self.folding = Folding(folds=look.folds, waits=look.waits)
-        self.packet_width = 5
+        self.front = Front(look.clock, look.paint)
         self.hints: set[str] = set()
         """Hints that were told; a run tells each once."""
         self.beacons: set[tuple[str, str]] = set()
@@ -128,11 +107,14 @@ class TextLines:
         its record has in the batch. What is of no news has none."""
         number = 0
         for item, low, high in batch.stretches():
-            made = self._made(self._source_of(item, batch.files), low, high)
-            for row, line in enumerate(made, number):
+            if isinstance(item, Record):
+                made: Sequence[str | None] = [self._record(item, batch.files)]
+            else:
+                made = self._rows(self._words_of(item, batch.files), range(low, high))
+            for place, line in enumerate(made, number):
                 if line is not None:
-                    yield row, line + "\n"
-            number += high - low
+                    yield place, line
+            number += len(made)
 
     def pass_by(self, batch: Batch) -> None:
         """The lines of a batch are over: what they have said is known, as if they had been made in order."""
@@ -144,33 +126,41 @@ class TextLines:
 
     def copy(self) -> TextLines:
         """One that has said the same, and goes on by itself."""
-        copied = TextLines(self.look._replace(clock=copy(self.look.clock)), self.options)
-        copied.sides, copied.packet_width = self.sides.copy(), self.packet_width
+        front = self.front.copy()
+        copied = TextLines(self.look._replace(clock=front.clock), self.options)
+        copied.sides, copied.front = self.sides.copy(), front
         copied.hints, copied.beacons, copied.gap = self.hints.copy(), self.beacons.copy(), self.gap
         return copied
 
-    def _source_of(self, item: Record | MessageRun | FrameRun, files: Sequence[str | None]) -> Source:
-        return item if isinstance(item, Record) else RunWords(item, self.options, self.look.width), files
+    def _source_of(self, item: Item, files: Files) -> Source:
+        return item if isinstance(item, Record) else self._words_of(item, files), files
+
+    def _words_of(self, item: MessageColumns | MessageRun | FrameRun, files: Files) -> RowWords:
+        if isinstance(item, MessageRun):
+            item = MessageColumns.of_run(item, files)
+        columns = FrameRowColumns.of_run(item, files) if isinstance(item, FrameRun) else item
+        return RowWords(columns, self.options, self.look.width)
 
     def _lines(self, stretches: Iterable[Stretch]) -> Iterator[str]:
-        for (said, files), low, high in stretches:
+        has_details = self.look.tree or self.look.hex
+        for (said, files), rows in stretches:
             if isinstance(said, Repeats):
-                yield self._line_of_repeats(said, files) + "\n"
-                continue
-            item = said if isinstance(said, Record) else said.run
-            for index, line in enumerate(self._made((said, files), low, high), low):
-                if line is None:
-                    continue
-                yield line + "\n"
-                if self.look.tree or self.look.hex:
-                    yield from detail_lines(item, index, self.look, self.options)
+                yield self._line_of_repeats(said, files)
+            elif isinstance(said, Record):
+                line = self._record(said, files)
+                if line is not None:
+                    yield line
+                    if has_details:
+                        yield from detail_lines(said, -1, self.look, self.options)
+            else:
+                for begin in range(0, len(rows), ROWS_AT_ONCE):
+                    some = rows[begin : begin + ROWS_AT_ONCE]
+                    for row, line in zip(some, self._rows(said, some), strict=True):
+                        yield line
+                        if has_details:
+                            yield from detail_lines(said.run(row), said.place_in_run(row), self.look, self.options)
 
-    def _made(self, source: Source, low: int, high: int) -> Iterable[str | None]:
-        """The lines of a record, or of rows of a run between which nothing else is told."""
-        said, files = source
-        return [self._record(said, files)] if isinstance(said, Record) else self._rows(said, low, high, files)
-
-    def _record(self, record: Record, files: Sequence[str | None]) -> str | None:
+    def _record(self, record: Record, files: Files) -> str | None:
         values = record_values(record, self.options)
         kind = values["record"]
         if kind == "finding" and self._left_out(values):
@@ -181,30 +171,30 @@ class TextLines:
             self.gap = _place(values)
         return self._line_of(values, files, DESCRIBE[kind](values), self._hint(values))
 
-    def _line_of_repeats(self, repeats: Repeats, files: Sequence[str | None]) -> str:
+    def _line_of_repeats(self, repeats: Repeats, files: Files) -> str:
         return self._line_of(record_values(repeats.last, self.options), files, repeats.text, HOW_TO_UNFOLD)
 
-    def _line_of(self, values: dict[str, Any], files: Sequence[str | None], words: str, hint: str | None) -> str:
+    def _line_of(self, values: dict[str, Any], files: Files, words: str, hint: str | None) -> str:
         """A line about a record: what there is to do about it is told once in a run."""
         kind = values["record"]
         who, columns = self._who_of_record(values)
         if kind == "connection":
             packet, time = "", values["end_ns"]
         else:
-            packet, time = self._packet(values["file"], values["packet"], files), values["ts_ns"]
+            packet, time = _packet(values["file"], values["packet"], files), values["ts_ns"]
         what = self.look.paint(values["severity"] if kind == "finding" else kind, words)
         if hint is not None and hint not in self.hints:
             self.hints.add(hint)
             what += f" -> {hint}"
-        front = self._front(packet, time)
+        front = self.front.of(packet, time)
         return self._wrapped(self.look.paint("dim", front) + who, len(front) + columns, what)
 
     def _wrapped(self, prefix: str, used: int, what: str) -> str:
         if self.look.width is None:
-            return prefix + what
+            return f"{prefix}{what}\n"
         from zmtpscope.export.wrap import wrap  # files and pipes do without
 
-        return wrap(prefix, used, what, self.look.width)
+        return wrap(prefix, used, what, self.look.width) + "\n"
 
     def _left_out(self, values: dict[str, Any]) -> bool:
         """Whether a finding is of no news: normal, a habit, or what the line of a gap has just said."""
@@ -232,43 +222,50 @@ class TextLines:
         hint: str | None = values["hint"] if kind == "finding" else None
         return hint
 
-    def _rows(self, words: RunWords, low: int, high: int, files: Sequence[str | None]) -> Iterator[str | None]:
-        """The lines of the rows `low..high` (high excluded) of a run, between which nothing else is told."""
-        stream = words.run.stream
-        if high - low > 1 and self.sides.is_new(stream):
-            yield from self._rows(words, low, low + 1, files)
-            low += 1
-        is_new = self.sides.is_new(stream)
-        who, columns = self.sides.names(stream)
-        if is_new and isinstance(words.run, MessageRun):  # nobody has shown what the sides say of themselves
-            self._introduce(words.run)
-        packets, times, begin = words.packets, words.times, low
-        while begin < high:
-            reference, time, end = packets[begin], times[begin], begin + 1
-            if not self.look.clock.moves:
-                while end < high and packets[end] == reference and times[end] == time:
-                    end += 1
-            front = self._front(self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files), time)
-            prefix = self.look.paint("dim", front) + who
-            if self.look.width is None:
-                yield from [prefix + line for line in words.between(begin, end)]
-            else:
-                yield from self._fitting(words, range(begin, end), prefix, len(front) + columns, self.look.width)
-            begin = end
+    def _rows(self, words: RowWords, rows: Sequence[int]) -> list[str]:
+        """The lines of rows, between which nothing else is told."""
+        names = self._names(words, rows)
+        if self.look.width is None:
+            return lines_of(words, rows, names, self.front)
+        return [self._fitting(words, row, name, self.look.width) for row, name in zip(rows, names, strict=True)]
 
-    def _fitting(self, words: RunWords, rows: Iterable[int], prefix: str, used: int, width: int) -> Iterator[str]:
-        """Lines of rows that fit into a terminal, behind a prefix that takes so many columns."""
-        for index in rows:
-            line = words.describe(index, used)
-            if used + len(line) <= width:
-                yield prefix + line
-            else:  # it has a line of its own, where more fits
-                from zmtpscope.export.wrap import INDENT
+    def _names(self, words: RowWords, rows: Sequence[int]) -> list[Column]:
+        """Who sends each row to whom: the first line of a connection says it another way."""
+        names: list[Column] = []
+        known: dict[int, Column] = {}
+        """By run, as long as `changes` are these."""
+        changes = self.sides.changes
+        for row in rows:
+            number = words.run_of[row]
+            column = known.get(number)
+            if column is None:
+                run = words.run(row)
+                is_first = self.sides.is_new(run.stream)
+                column = self.sides.names(run.stream)
+                if is_first and isinstance(run, MessageRun):  # nobody has shown what the sides say of themselves
+                    self._introduce(run)
+                if changes != self.sides.changes:
+                    changes = self.sides.changes
+                    known.clear()
+                if not is_first:
+                    known[number] = column
+            names.append(column)
+        return names
 
-                yield self._wrapped(prefix, used, words.describe(index, INDENT))
+    def _fitting(self, words: RowWords, row: int, name: Column, width: int) -> str:
+        """The line of a row in a terminal of so many columns."""
+        who, columns = name
+        front = self.front.of_row(*words.place(row), words.columns.files)
+        prefix, used = self.look.paint("dim", front) + who, len(front) + columns
+        line = words.describe(row, used)
+        if used + len(line) <= width:
+            return f"{prefix}{line}\n"
+        from zmtpscope.export.wrap import INDENT  # it has a line of its own, where more fits
 
-    def _pass_rows(self, run: MessageRun | FrameRun, low: int, high: int, files: Sequence[str | None]) -> None:
-        """What `_rows` knows when it is over."""
+        return self._wrapped(prefix, used, words.describe(row, INDENT))
+
+    def _pass_rows(self, run: MessageRun | FrameRun, low: int, high: int, files: Files) -> None:
+        """What is known when the lines of rows are over."""
         is_new = self.sides.is_new(run.stream)
         self.sides.names(run.stream)
         if is_new and isinstance(run, MessageRun):
@@ -277,8 +274,7 @@ class TextLines:
             self.sides.names(run.stream)
         packets = run.packets[low:high]
         for file in np.unique(packets >> FILE_SHIFT).tolist():
-            largest = int(packets[packets >> FILE_SHIFT == file].max()) & PACKET_MASK
-            self.packet_width = max(self.packet_width, len(self._packet(files[file], largest, files)))
+            self.front.widen(self.front.packet(int(packets[packets >> FILE_SHIFT == file].max()), files))
         if self.look.clock.moves:
             self.look.clock(int(run.times[high - 1]))
 
@@ -286,17 +282,6 @@ class TextLines:
         """Nobody has shown what the sides of a run say of themselves."""
         self.sides.learn(run.stream, run.socket_type, None)
         self.sides.learn(run.stream._replace(side=1 - (run.stream.side or 0)), run.peer_socket_type, None)
-
-    # -- the columns in front ----------------------------------------------------------------------------------------
-
-    def _packet(self, file: str | None, packet: int | None, files: Sequence[str | None]) -> str:
-        return "" if packet is None else packet_name(file, packet, several=len(files) > 1)
-
-    def _front(self, packet: str, time: int) -> str:
-        """Packet and time."""
-        if len(packet) > self.packet_width:
-            self.packet_width = len(packet)
-        return f"{packet:>{self.packet_width}} {self.look.clock(time)}  "
 
     def _who_of_record(self, values: dict[str, Any]) -> tuple[str, int]:
         """Who to whom as it was known before this record, which says itself what it adds."""
@@ -332,6 +317,10 @@ def detail_lines(item: Record | MessageRun | FrameRun, index: int, look: Look, o
     if isinstance(item, Record) and not shown and look.tree:
         for name, value in _own(record_values(item, options)):
             yield f"    {name:<20} {value}\n"
+
+
+def _packet(file: str | None, packet: int | None, files: Files) -> str:
+    return "" if packet is None else packet_name(file, packet, several=len(files) > 1)
 
 
 def _place(values: dict[str, Any]) -> tuple[int, int, int]:

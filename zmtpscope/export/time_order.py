@@ -12,15 +12,16 @@ fall, so whatever has a key up to the latest one is final.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Record
+from zmtpscope.dissect import Batch, FrameRun, Record
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.export.front import Files
 
 RECORDS, OCTETS = 4096, 8 << 20
 """What waits, at most: about 10 MB of memory."""
@@ -35,8 +36,8 @@ SORTED_AT_ONCE = 62
 LATE = 1 << 62
 """In place of a packet number: behind all packets."""
 
-Item = Record | MessageRun | FrameRun
-Files = Sequence[str | None]
+Item = Record | MessageColumns | FrameRun
+"""A record; the messages of a batch, which are rows; a run of frames, which are rows, too."""
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class _Columns(NamedTuple):
 
 class TimeOrder(Generic[T]):
     """Lets records wait: at most `records` of them (0: none waits for another packet), and about `octets`. `source_of`
-    is asked once for each run and record, with the files of its batch, what shall stand for it."""
+    is asked once for each item, with the files of its batch, what shall stand for it."""
 
     def __init__(self, source_of: Callable[[Item, Files], T], *, records: int = RECORDS, octets: int = OCTETS) -> None:
         self._source_of = source_of
@@ -70,9 +71,9 @@ class TimeOrder(Generic[T]):
         self._latest = EARLIEST
         """The latest time of those in front of them."""
 
-    def feed(self, batch: Batch) -> list[tuple[T, int, int]]:
-        """What need not wait any more when the records of `batch` are there, in order: rows `low..high` (high excluded)
-        of a run, (its source, low, high), or a record, (its source, -1, 0)."""
+    def feed(self, batch: Batch) -> list[tuple[T, list[int]]]:
+        """What need not wait any more when the records of `batch` are there, in order: (the source of an item, its
+        rows); those of a record are [-1]."""
         columns, items = _columns_of(batch)
         if not items:
             return []
@@ -92,7 +93,7 @@ class TimeOrder(Generic[T]):
         self._waiting = keys[final:], packets[final:], item_of, row_of[final:]
         return stretches
 
-    def finish(self) -> list[tuple[T, int, int]]:
+    def finish(self) -> list[tuple[T, list[int]]]:
         """What still waits: nothing more comes."""
         _, _, items, rows = self._waiting
         return self._stretches(items, rows)
@@ -117,32 +118,32 @@ class TimeOrder(Generic[T]):
         self._recent = times[kept:], ordinals[kept:], sums[kept:]
         return latest[passed]
 
-    def _stretches(self, source_of: Int64, row_of: Int64) -> list[tuple[T, int, int]]:
-        """Records that follow one another, rows of one run taken together."""
-        cuts = np.ones(len(source_of), np.bool_)
-        cuts[1:] = (source_of[1:] != source_of[:-1]) | (row_of[1:] != row_of[:-1] + 1)
-        begins = np.flatnonzero(cuts)
-        sources = [self._sources[source] for source in source_of[begins].tolist()]
-        lows = row_of[begins]
-        highs = lows + np.diff(begins, append=len(source_of))
-        return list(zip(sources, lows.tolist(), highs.tolist(), strict=True))
+    def _stretches(self, source_of: Int64, row_of: Int64) -> list[tuple[T, list[int]]]:
+        """Records that follow one another, rows of one item taken together."""
+        cuts = np.flatnonzero(source_of[1:] != source_of[:-1]) + 1
+        edges, rows = [0, *cuts.tolist(), len(source_of)], row_of.tolist()
+        sources = [self._sources[source] for source in source_of[edges[:-1]].tolist()] if rows else []
+        return [(source, rows[low:high]) for source, low, high in zip(sources, edges, edges[1:], strict=False)]
 
 
 def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
     """The records of a batch in their order (those that one packet decided: by time), and what they are of."""
     arranged = batch.arranged()
-    runs, between = arranged.runs, arranged.between
-    items: list[Item] = [*runs, *[item for _, item, _ in between]]
+    items: list[Item] = []
     columns = _Columns(*[np.empty(0, np.int64)] * 6)
-    if runs:
+    if arranged.runs:
         rows = MessageColumns.of_arrangement(arranged, batch.files)
-        packets = rows.packets & PACKET_MASK
-        columns = _Columns(arranged.run_of, arranged.row_of, rows.times, packets, rows.of_rows("orders"), rows.lengths)
-    if between:
-        places = [place for place, _, _ in between]
-        others = [_of_one(item, index) for _, item, index in between]
-        numbers = range(len(runs), len(items))
-        values = np.array([(number, *other) for number, other in zip(numbers, others, strict=True)], np.int64)
+        items.append(rows)
+        packets, places = rows.packets & PACKET_MASK, np.arange(len(rows))
+        columns = _Columns(np.zeros_like(places), places, rows.times, packets, rows.of_rows("orders"), rows.lengths)
+    if arranged.between:
+        numbers: dict[int, int] = {}
+        for _, item, _ in arranged.between:
+            if numbers.setdefault(id(item), len(items)) == len(items):
+                items.append(item)
+        places = np.array([place for place, _, _ in arranged.between])
+        others = [(numbers[id(item)], *_of_one(item, index)) for _, item, index in arranged.between]
+        values = np.array(others, np.int64)
         columns = _Columns(*[np.insert(column, places, values[:, at]) for at, column in enumerate(columns)])
     times, ordinals = columns.times, columns.ordinals
     if np.any((times[1:] < times[:-1]) & (ordinals[1:] == ordinals[:-1])):

@@ -15,7 +15,7 @@ from zmtpscope.export.diagram.mermaid import mermaid_lines
 from zmtpscope.export.diagram.sequence import EventSequence
 from zmtpscope.export.diagram.svg import svg_lines
 from zmtpscope.export.diagram.text import Look, text_lines
-from zmtpscope.export.text import plain
+from zmtpscope.export.styles import plain
 
 OPTIONS = Options()
 

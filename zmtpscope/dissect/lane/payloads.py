@@ -14,7 +14,7 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
-from zmtpscope.dissect.records.message_columns import behind_envelopes
+from zmtpscope.dissect.records.message_columns import content_among
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
 from zmtpscope.dissect.records.row_contents import contents_from, plain_texts, shapes_of_rows
 from zmtpscope.payloads.shapes import Candidates, Shapes
@@ -123,17 +123,11 @@ def ask(payloads: PayloadRows, run: MessageRun, facts: SideFacts) -> Iterator[tu
 
 def _content_frames(messages: Messages) -> Int64:
     """The first frame of each message that is no address, delimiter, topic or group."""
-    content: Int64 = messages.first
     remembered, slots = messages.turns.remembered, messages.slots
-    is_enveloped = remembered.is_enveloped[slots]
-    if is_enveloped.any():
-        behind = behind_envelopes(messages.sizes, messages.first, messages.last)
-        content = np.where(messages.spread(is_enveloped), behind, content)
-    is_grouped = remembered.is_grouped[slots]
-    if is_grouped.any():
-        second = np.minimum(messages.first + 1, messages.last)
-        content = np.where(messages.spread(is_grouped), second, content)
-    return content
+    enveloped, grouped = (
+        messages.spread(each[slots]) != 0 for each in (remembered.is_enveloped, remembered.is_grouped)
+    )
+    return content_among(messages.sizes, messages.first, messages.last, enveloped, grouped)
 
 
 def _joined(messages: Messages) -> MessageRun:

@@ -88,6 +88,16 @@ def content_frames(run: MessageRun) -> Int64:
     return np.minimum(run.first + 1, run.last) if run.socket_type in GROUPED else run.first
 
 
+def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
+    """The same of messages `first..last` of many sides: of which an envelope may be in front, or a topic or group."""
+    content = first
+    if grouped.any():
+        content = np.where(grouped, np.minimum(first + 1, last), content)
+    if enveloped.any():
+        content = np.where(enveloped, behind_envelopes(sizes, first, last), content)
+    return content
+
+
 class Made(NamedTuple):
     """What dissectors made of messages, by row. (Not the columns themselves: a column that points at all of them would
     keep a batch until somebody looks for cycles.)"""
@@ -150,12 +160,6 @@ class MessageColumns(RowColumns[MessageRun]):
     def of_arrangement(cls, order: Arrangement, files: Sequence[str | None], options: Options = DEFAULT) -> Self:
         """The same, of one whose order is known."""
         return cls(order.runs, order.run_of, order.row_of, files, options)
-
-    @classmethod
-    def of_run(cls, run: MessageRun, options: Options = DEFAULT) -> Self:
-        """The rows of one run."""
-        count = len(run.first)
-        return cls([run], np.zeros(count, np.int64), np.arange(count), (), options)
 
     # -- what fields are derived from --------------------------------------------------------------------------------
 
@@ -294,9 +298,8 @@ class MessageColumns(RowColumns[MessageRun]):
     @cached_property
     def content(self) -> Int64:
         """The first frame of each message that is no address, delimiter, topic or group."""
-        content = np.concatenate(list(map(content_frames, self.runs)))
-        found: Int64 = content[self.places] + self.frames_before[self.run_of]
-        return found
+        grouped = self.of_runs(lambda run: run.socket_type in GROUPED)
+        return content_among(self.sizes, self.first, self.last, self.is_enveloped, grouped)
 
     @cached_property
     def topic_sizes(self) -> Int64:

@@ -42,6 +42,12 @@ class RowColumns(Generic[R]):
         self.files = files
         self._made: dict[str, Column] = {}
 
+    @classmethod
+    def of_run(cls, run: R, files: Sequence[str | None] = ()) -> Self:
+        """The rows of one run."""
+        count = len(run.orders)
+        return cls([run], np.zeros(count, np.int64), np.arange(count), files)
+
     def __len__(self) -> int:
         return len(self.run_of)
 

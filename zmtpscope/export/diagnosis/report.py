@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.words import when
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.text import Paint, plain
+from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.words import counted
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Explained

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.words import when
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.text import Paint, plain
+from zmtpscope.export.styles import Paint, plain
 from zmtpscope.meaning.across.why import Answer, Stretch
 
 MOST_LINES = 200

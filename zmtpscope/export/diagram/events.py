@@ -17,7 +17,7 @@ from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.durations import SECOND, duration
 from zmtpscope.dissect.findings.attempts import FINDING_BY_OUTCOME
 from zmtpscope.dissect.records.batch import Int64
-from zmtpscope.dissect.records.message_columns import KINDS
+from zmtpscope.dissect.records.message_columns import KINDS, MessageColumns
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
@@ -184,6 +184,24 @@ class MessageEvents:
             _cut(words.named(row)),
             _cut(words.content(row)) if is_open else "",
         )
+
+
+class BatchEvents:
+    """The events of the messages of a batch."""
+
+    def __init__(self, columns: MessageColumns, options: Options) -> None:
+        self._columns = columns
+        self._of_runs = [MessageEvents(run, options, columns.files) for run in columns.runs]
+
+    def by_run(self, rows: Sequence[int]) -> Iterator[tuple[MessageEvents, int, int]]:
+        """These rows in their order: (events of a run, low, high) where the messages `low..high` (high excluded) of one
+        run follow one another."""
+        runs, places = self._columns.run_of[rows], self._columns.row_of[rows]
+        cuts = np.flatnonzero((runs[1:] != runs[:-1]) | (places[1:] != places[:-1] + 1)) + 1
+        begins = [0, *cuts.tolist()]
+        ends = [*begins[1:], len(rows)]
+        for run, low, begin, end in zip(runs[begins].tolist(), places[begins].tolist(), begins, ends, strict=True):
+            yield self._of_runs[run], low, low + end - begin
 
 
 def opening(values: Values, *, short: bool) -> Event:

@@ -6,20 +6,22 @@ Memory is bounded by `MOST_STEPS`: what comes when so many are there is only cou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
-from zmtpscope.export.diagram.events import HEARTBEATS, Event, MessageEvents, Values, event_of_record
+from zmtpscope.dissect import Batch, Options, Record
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.export.diagram.events import HEARTBEATS, BatchEvents, Event, MessageEvents, Values, event_of_record
 from zmtpscope.export.diagram.folding import Fold, Step
 from zmtpscope.export.diagram.repeats import Repeats
-from zmtpscope.export.time_order import TimeOrder
+from zmtpscope.export.front import Files
+from zmtpscope.export.time_order import Item, TimeOrder
 from zmtpscope.export.values import record_values
 
 MOST_STEPS = 10_000
 """Steps that are remembered: many more than are drawn, since repeats fold further once it is known who is who."""
 
-Source = tuple[Record | MessageEvents, Sequence[str | None]]
-"""A record, or the messages of a run; and the files of its batch."""
+Source = tuple[Record | BatchEvents, Files]
+"""A record, or the messages of a batch; and the files of it."""
 
 
 class EventSequence:
@@ -63,20 +65,22 @@ class EventSequence:
             self._aside += heartbeats.finish()
         self._heartbeats.clear()
 
-    def _source_of(self, item: Record | MessageRun | FrameRun, files: Sequence[str | None]) -> Source:
+    def _source_of(self, item: Item, files: Files) -> Source:
         if isinstance(item, Record):
             return item, files
-        assert isinstance(item, MessageRun), "frames were not asked for"
-        return MessageEvents(item, self._options, files), files
+        assert isinstance(item, MessageColumns), "frames were not asked for"
+        return BatchEvents(item, self._options), files
 
-    def _take(self, stretches: Iterable[tuple[Source, int, int]]) -> None:
-        for (said, files), low, high in stretches:
+    def _take(self, stretches: Iterable[tuple[Source, list[int]]]) -> None:
+        for (said, files), rows in stretches:
             if isinstance(said, Record):
                 self._take_record(record_values(said, self._options), files)
-            elif self._has_room:
-                self._take_messages(said, low, high)
-            else:
-                self._leave_out("message", high - low, int(said.run.times[high - 1]))
+                continue
+            for events, low, high in said.by_run(rows):
+                if self._has_room:
+                    self._take_messages(events, low, high)
+                else:
+                    self._leave_out("message", high - low, int(events.run.times[high - 1]))
         self._keep_counted()  # what it refers to is large
 
     @property
@@ -87,7 +91,7 @@ class EventSequence:
         self.left_out[name] += count
         self.until = max(time, self.until or time)
 
-    def _take_record(self, values: Values, files: Sequence[str | None]) -> None:
+    def _take_record(self, values: Values, files: Files) -> None:
         conn = values["conn"]
         if values["record"] == "connection":
             if (heartbeats := self._heartbeats.pop(conn, None)) is not None:

@@ -9,12 +9,13 @@ the end, and where lines do not wait every ten seconds.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from zmtpscope.dissect import Record
-from zmtpscope.export.repeats.stretches import WRITTEN_EVERY, Files, Repeats, Stretch, length, one, time_of
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.front import Files
+from zmtpscope.export.repeats.stretches import ONE, WRITTEN_EVERY, Repeats, Stretch, length, one, time_of
+from zmtpscope.export.row_lines import RowWords
 from zmtpscope.records import SECOND
 
 COMPARED = {
@@ -100,7 +101,7 @@ class Failure:
         else:
             times = f"{self.count} times, c{self.first} to c{last}, every {mean}"
             text = f"tried again {times}: each went as c{self.conn} did"
-        yield (Repeats(record, text), files), -1, 0
+        yield (Repeats(record, text), files), ONE
         self.count, self.last, self.since = 0, None, began
 
 
@@ -149,10 +150,11 @@ class RetryFold:
         """See `Fold`."""
         for stretch in stretches:
             said, files = stretch[0]
-            if isinstance(said, RunWords):
-                if self._open and (conn := said.run.stream.conn) in self._open:
-                    yield from self._connected(conn)
-                yield stretch
+            if isinstance(said, RowWords):
+                if self._open and not self._open.keys().isdisjoint(said.connections):
+                    yield from self._rows(said, files, stretch[1])
+                else:
+                    yield stretch
             elif not isinstance(said, Record) or said.values["conn"] is None:
                 yield stretch
             else:
@@ -166,6 +168,20 @@ class RetryFold:
             yield from self._let_out(conn, attempt)
         for tries in self._tries.values():
             yield from tries.write()
+
+    def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[Stretch]:
+        """Rows, among them some of attempts, which are more from there on."""
+        begin = 0
+        for place, row in enumerate(rows):
+            conn = words.stream(row).conn
+            if conn is None or conn not in self._open:
+                continue
+            let_out = list(self._connected(conn))
+            if let_out and begin < place:
+                yield (words, files), rows[begin:place]
+                begin = place
+            yield from let_out
+        yield (words, files), rows[begin:]
 
     def _record(self, record: Record, files: Files) -> Iterator[Stretch]:
         values, conn = record.values, record.values["conn"]

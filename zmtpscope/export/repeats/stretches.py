@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from zmtpscope.dissect import Record
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.front import Files
+from zmtpscope.export.row_lines import RowWords
 from zmtpscope.export.words import scaled
 from zmtpscope.records import SECOND
 
-Files = Sequence[str | None]
-
 WRITTEN_EVERY = 10 * SECOND
 """Where lines do not wait, what repeats is written so often (capture time), and when it is over."""
+
+
+ONE = [-1]
+"""In place of rows."""
 
 
 class Repeats(NamedTuple):
@@ -24,8 +27,8 @@ class Repeats(NamedTuple):
     text: str
 
 
-Stretch = tuple[tuple[Record | RunWords | Repeats, Files], int, int]
-"""Rows `low..high` (high excluded) of a run, (..., low, high); else (..., -1, 0). With the files of their batch."""
+Stretch = tuple[tuple[Record | RowWords | Repeats, Files], Sequence[int]]
+"""Rows, (..., rows); else (..., [-1]). With the files of their batch."""
 
 
 class Fold(Protocol):
@@ -40,7 +43,7 @@ class Fold(Protocol):
 
 def one(record: Record, files: Files) -> Stretch:
     """A record by itself."""
-    return (record, files), -1, 0
+    return (record, files), ONE
 
 
 def time_of(record: Record) -> int:

@@ -1,0 +1,99 @@
+"""Lines of rows: many at once say what each does by itself (seam P20)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.export.test_json_lines import OPTIONS, STREAM, batches, message_runs
+from tests.readings import CAPTURE_FILES
+from tests.twins import twins
+from zmtpscope.dissect import Batch, MessageRun, Options
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export.clock import FORMS, Clock
+from zmtpscope.export.front import Front
+from zmtpscope.export.row_lines import RowWords
+from zmtpscope.export.rows import RunWords
+from zmtpscope.export.styles import Paint, plain
+from zmtpscope.export.text import Look, TextLines
+
+HEADS = [Options(bodies="head", head=size) for size in (0, 1, 7, 8, 40, 200, 10**6)]
+FILES = ["one.pcap", "two.pcap"]
+
+Columns = MessageColumns | FrameRowColumns
+
+
+def brackets(style: str, text: str) -> str:
+    return f"<{style}>{text}</>"
+
+
+def assert_alike(columns: Columns, options: Options, clock: str = "r", paint: Paint = plain) -> None:
+    """Each line is made of packet and time, who to whom, and what the run says of the row."""
+    count = len(columns)
+    names = [(f"c{row} REQ > REP  ", 15) for row in range(count)]
+    front = Front(Clock(clock, lambda: 1), paint)
+    wanted = []
+    for row, (who, _) in enumerate(names):
+        place = front.of_row(int(columns.packets[row]), int(columns.times[row]), columns.files)
+        words = RunWords(columns.runs[columns.run_of[row]], options, None)
+        wanted.append(f"{paint('dim', place)}{who}{words.describe(int(columns.row_of[row]), 0)}\n")
+    for lines_of in twins("zmtpscope.export.row_lines.lines_of"):
+        words_of_all = RowWords(columns, options, None)
+        for groups in ([range(count)], [range(row, row + 1) for row in range(count)]):
+            fresh = Front(Clock(clock, lambda: 1), paint)
+            lines = [lines_of(words_of_all, rows, [names[row] for row in rows], fresh) for rows in groups]
+            assert list(chain(*lines)) == wanted
+            assert fresh.width == front.width
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["full", "none", "head", "limit", "payloads"])
+def test_lines_of_captures_are_alike(options: Options) -> None:
+    for path in CAPTURE_FILES:
+        for batch in batches(path, options):
+            columns: list[Columns] = [FrameRowColumns.of_run(run, batch.files) for run in batch.frame_runs]
+            if batch.runs:
+                columns.append(MessageColumns.of(batch))
+            for each in columns:
+                assert_alike(each, options)
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(message_runs(), min_size=1, max_size=3),
+    st.randoms(use_true_random=False),
+    st.sampled_from([*OPTIONS, *HEADS]),
+    st.just("r") | st.sampled_from(sorted(FORMS)),
+    st.sampled_from([plain, plain, brackets]),
+    st.sampled_from([FILES[:1], FILES[:1], FILES]),
+)
+def test_any_lines_are_alike(
+    runs: list[MessageRun], random: Random, options: Options, clock: str, paint: Paint, files: Sequence[str]
+) -> None:
+    rows = [(number, row) for number, run in enumerate(runs) for row in range(len(run.orders))]
+    random.shuffle(rows)
+    for run in runs:
+        run.packets += random.choice([0, 99_990, 10**9])
+        if len(files) == 1:
+            run.packets &= (1 << 40) - 1
+    run_of, row_of = np.array(rows, np.int64).T
+    assert_alike(MessageColumns(runs, run_of, row_of, files), options, clock, paint)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_lines_name_sides_as_they_are_known_there(data: st.DataObject) -> None:
+    """Whether the rows of a batch are made into lines together or one after the other."""
+    batch = Batch(FILES)
+    for conn, side in data.draw(st.sets(st.tuples(st.sampled_from([1, 2, 1000, 20_000]), st.sampled_from([0, 1])))):
+        run = data.draw(message_runs(STREAM._replace(conn=conn, side=side)))
+        run.times, run.packets = run.orders, run.orders + 1
+        batch.runs.append(run)
+    together, apart = (TextLines(Look(Clock("r", lambda: 0)), Options()) for _ in range(2))
+    assert [*together.lines(batch), *together.rest()] == [line for _, line in apart.lines_in_order(batch)]

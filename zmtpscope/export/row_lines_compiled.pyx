@@ -1,0 +1,323 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
+"""`row_lines.py`, compiled: messages of which all is there, and that are readable, are written octet by octet; all others, and
+what is not readable of these, are asked for. So are packets and times that are more than numbers."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8, PyUnicode_GET_LENGTH
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from zmtpscope.capture import segments
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.export import preview, rows
+from zmtpscope.zmtp import events
+
+cdef int64_t PACKET_MASK = segments.PACKET_MASK
+cdef int64_t SPECIAL = events.SPECIAL
+cdef int64_t LARGEST = 2**63 - 1
+cdef int64_t MOST_SIZES = rows.MOST_SIZES, MOST_ADDRESSES = rows.MOST_ADDRESSES, TOPIC = rows.TOPIC
+cdef int64_t LONGEST_ADDRESS = rows.LONGEST_ADDRESS, LONGEST_TOPIC = rows.LONGEST_TOPIC
+cdef int64_t PREVIEW = rows.PREVIEW
+cdef int64_t OCTETS = preview.OCTETS, LEAST = preview.LEAST
+cdef int64_t MOST_IN_FRONT = preview.MOST_IN_FRONT, LEAST_IN_FRONT = preview.LEAST_IN_FRONT
+cdef tuple NOT_SHOWN = rows.NOT_SHOWN
+cdef bytes BETWEEN = preview.BETWEEN.encode(), NO_MORE = preview.NO_MORE.encode()
+cdef int64_t WIDTH_BETWEEN = len(preview.BETWEEN), WIDTH_NO_MORE = len(preview.NO_MORE)
+
+cdef enum:
+    ROOM = 8192  # octets of a row; a longer one is asked for
+    WIDEST = 1 << 30  # characters; whoever wants more of a body gets all of it
+    MOST_DIGITS = 19  # of a number that is not below zero
+    BLANK = 32
+    NEWLINE = 10
+    ZERO = 48
+    TIME = 10  # characters of a time, at least ...
+    DECIMALS = 7  # ... of which so many are behind the seconds
+    MICROSECOND = 1000  # nanoseconds
+    SECOND = 1000000  # microseconds
+
+cdef int64_t LONGEST = 2**62
+"""Nanoseconds; times that are further apart are asked for."""
+
+
+cdef bint is_readable(const uint8_t *octets, Py_ssize_t count) noexcept nogil:
+    """Whether octets are ASCII that is printed as it is."""
+    cdef Py_ssize_t place
+    cdef bint is_other = False
+    for place in range(count):  # which the compiler makes many steps at once of
+        is_other |= (octets[place] < 32) | (octets[place] > 126)
+    return not is_other
+
+
+cdef bint has_backslash(const uint8_t *octets, Py_ssize_t count) noexcept nogil:
+    """Whether some octet is the one that escapes others."""
+    cdef Py_ssize_t place
+    cdef bint found = False
+    for place in range(count):
+        found |= octets[place] == 92
+    return found
+
+
+@cython.final
+cdef class Place:
+    """Packets and times as numbers, where that is all that stands there."""
+
+    cdef bint is_number
+    cdef int64_t origin, width
+
+    cdef void take(self, front) except *:
+        """Go on from what `front` has written."""
+        self.width = front.width
+        self.is_number = front.origin is not None
+        self.origin = front.origin if self.is_number else 0
+
+
+@cython.final
+cdef class Rows:
+    """Rows of runs as columns, and the line that is written: `used` octets of `line`. What writes says whether there
+    was room."""
+
+    cdef list payloads, messages
+    cdef bytes data
+    cdef const int64_t[:] run_of, row_of, packets, times, first, last, content, starts, sizes, flags
+    cdef const uint8_t[:] is_readable, is_enveloped
+    cdef bint are_messages, has_one_file
+    cdef int64_t limit
+    cdef char *line
+    cdef Py_ssize_t used
+
+    def __init__(self, words):
+        columns = words.columns
+        self.packets, self.times = columns.packets, columns.times
+        self.has_one_file = len(columns.files) == 1
+        self.are_messages = isinstance(columns, MessageColumns)
+        if not self.are_messages:
+            return
+        self.run_of, self.row_of = columns.run_of, columns.row_of
+        self.payloads = [run.payloads for run in columns.runs]
+        self.messages = [(rows.noun(run) + rows.doubt(run)).encode() for run in columns.runs]
+        self.first, self.last, self.content = columns.first, columns.last, columns.content
+        self.data, self.starts, self.sizes, self.flags = columns.octets.whole, columns.starts, columns.sizes, columns.flags
+        self.is_readable = (columns.complete & columns.is_kept).view(np.uint8)
+        self.is_enveloped = columns.is_enveloped.view(np.uint8)
+        self.limit = min(rows.limit_of_bodies(words.options, rows.PREVIEW), WIDEST)
+
+    cdef str line_of(self, words, Py_ssize_t row, str who, front, Place place):
+        """The line of a row."""
+        cdef char line[ROOM + 1]
+        cdef Py_ssize_t begin
+        cdef str text
+        self.line, self.used = line, 0
+        if not (place.is_number and self.has_one_file and self.put_place(place, self.packets[row], self.times[row])):
+            self.used, front.width = 0, place.width
+            text = front.paint("dim", front.of_row(self.packets[row], self.times[row], words.columns.files))
+            place.take(front)
+            if not self.put_text(text):
+                return f"{text}{who}{words.describe(row, 0)}\n"
+        begin = self.used
+        if not self.put_text(who) or not self.put_words(row):
+            self.used, text = begin, f"{who}{words.describe(row, 0)}"
+            if not self.put_text(text):
+                return f"{PyUnicode_DecodeUTF8(line, begin, NULL)}{text}\n"
+        line[self.used] = NEWLINE
+        return PyUnicode_DecodeUTF8(line, self.used + 1, NULL)
+
+    cdef bint put(self, const char *octets, Py_ssize_t count) noexcept nogil:
+        if not 0 <= count <= ROOM - self.used:
+            return False
+        memcpy(self.line + self.used, octets, count)
+        self.used += count
+        return True
+
+    cdef bint put_number(self, int64_t number, int64_t width=0) noexcept nogil:
+        """A number, to the right of a column of so many characters."""
+        cdef char digits[MOST_DIGITS]
+        cdef Py_ssize_t begin = MOST_DIGITS
+        if number < 0:
+            return False
+        while True:
+            begin -= 1
+            digits[begin] = <char>(ZERO + number % 10)
+            number //= 10
+            if not number:
+                break
+        return self.put_blanks(width - (MOST_DIGITS - begin)) and self.put(digits + begin, MOST_DIGITS - begin)
+
+    cdef bint put_blanks(self, int64_t count) noexcept nogil:
+        """So many blanks; none, where that is below zero."""
+        if count > ROOM - self.used:
+            return False
+        if count > 0:
+            memset(self.line + self.used, BLANK, count)
+            self.used += count
+        return True
+
+    cdef bint put_place(self, Place place, int64_t reference, int64_t time) noexcept nogil:
+        """Packet and time as numbers."""
+        cdef int64_t packet = reference & PACKET_MASK, microseconds, fraction, scale = SECOND // 10
+        cdef Py_ssize_t begin = self.used
+        if not (-LONGEST < time < LONGEST and -LONGEST < place.origin <= time):
+            return False
+        microseconds = (time - place.origin) // MICROSECOND
+        if not self.put_number(packet, place.width) or not self.put(b" ", 1):
+            return False
+        place.width = max(place.width, self.used - begin - 1)
+        if not self.put_number(microseconds // SECOND, TIME - DECIMALS) or not self.put(b".", 1):
+            return False
+        fraction = microseconds % SECOND
+        while scale > 1 and fraction < scale:
+            if not self.put(b"0", 1):
+                return False
+            scale //= 10
+        return self.put_number(fraction) and self.put_blanks(2)
+
+    cdef bint put_words(self, Py_ssize_t row) except -1:
+        """A row in words, where all of it is there."""
+        cdef int64_t first, last, content, frame
+        cdef bytes message
+        if not self.are_messages or not self.is_readable[row]:
+            return False
+        first, last, content = self.first[row], self.last[row], self.content[row]
+        message, payloads = self.messages[self.run_of[row]], self.payloads[self.run_of[row]]
+        made = None if payloads is None else payloads[self.row_of[row]]
+        if self.flags[first] & SPECIAL:
+            return False
+        if not self.put(PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message)) or not self.put(b" ", 1):
+            return False
+        if not self.put_sizes(first, last):
+            return False
+        if first < content and self.is_enveloped[row]:
+            if content - 1 - first > MOST_ADDRESSES:
+                return False
+            for frame in range(first, content - 1):
+                if not self.put(b" via ", 5) or not self.put_name(frame, LONGEST_ADDRESS):
+                    return False
+        elif first < content and not (self.put(b" ", 1) and self.put_name(first, LONGEST_TOPIC)):
+            return False
+        if made is not None and made.protocol not in NOT_SHOWN:
+            return self.put_inside(made)
+        if not self.limit:
+            return True
+        if not self.put(b"  ", 2):
+            return False
+        return self.put_preview(content, self.limit) >= 0 if content == last else self.put_parts(content, last)
+
+    cdef bint put_sizes(self, int64_t first, int64_t last) except -1:
+        cdef int64_t frame, total = 0
+        if last - first >= MOST_SIZES:
+            for frame in range(first, last + 1):
+                if not 0 <= self.sizes[frame] <= LARGEST - total:
+                    return False
+                total += self.sizes[frame]
+            return (
+                self.put_number(last - first + 1)
+                and self.put(b" parts ", 7)
+                and self.put_number(total)
+                and self.put(b" octets", 7)
+            )
+        for frame in range(first, last + 1):
+            if frame > first and not self.put(b"+", 1):
+                return False
+            if not self.put_number(self.sizes[frame]):
+                return False
+        return self.put(b" octets", 6 if first == last and self.sizes[first] == 1 else 7)
+
+    cdef const uint8_t *octets(self, int64_t frame, int64_t limit, int64_t *count) except? NULL:
+        """The first octets of the body of a frame, at most `limit`; NULL where they were not kept."""
+        cdef int64_t start = self.starts[frame]
+        count[0] = min(self.sizes[frame], limit)
+        if count[0] < 0 or not 0 <= start <= PyBytes_GET_SIZE(self.data) - count[0]:
+            return NULL
+        return <const uint8_t *>PyBytes_AS_STRING(self.data) + start
+
+    cdef bint put_text(self, str text) except -1:
+        cdef Py_ssize_t count
+        cdef const char *octets = PyUnicode_AsUTF8AndSize(text, &count)
+        return self.put(octets, count)
+
+    cdef bint put_inside(self, made) except -1:
+        """What rides inside."""
+        cdef str protocol = made.protocol, summary = made.summary
+        cdef Py_ssize_t named, said, shown
+        cdef const char *name = PyUnicode_AsUTF8AndSize(protocol, &named)
+        cdef const char *octets = PyUnicode_AsUTF8AndSize(summary, &said)
+        shown = min(said, PREVIEW + 1)
+        if named >= PREVIEW or not is_readable(<const uint8_t *>name, named):
+            return self.put_text(rows.inside(made, rows.PREVIEW))
+        if not is_readable(<const uint8_t *>octets, shown):
+            return self.put_text(rows.inside(made, rows.PREVIEW))
+        if not self.put(b"  ", 2) or not self.put(name, named) or not self.put(b" ", 1):
+            return False
+        shown = PREVIEW - named - 1
+        return self.put_begin(<const uint8_t *>octets, said, said <= shown, shown)
+
+    cdef bint put_name(self, int64_t frame, int64_t limit) except -1:
+        """A topic, group or address in quotes."""
+        cdef int64_t count
+        cdef const uint8_t *octets = self.octets(frame, TOPIC, &count)
+        if octets == NULL:
+            return False
+        if not is_readable(octets, count) or has_backslash(octets, count):
+            return self.put_text(rows.name_of((<const char *>octets)[:count], limit))
+        return self.put(b'"', 1) and self.put_begin(octets, count, count <= limit, limit) and self.put(b'"', 1)
+
+    cdef bint put_begin(self, const uint8_t *octets, int64_t count, bint is_all, int64_t limit) noexcept:
+        """Octets, or as many as `limit` leaves room for in front of an ellipsis."""
+        if is_all:
+            return self.put(<const char *>octets, count)
+        if not self.put(<const char *>octets, min(count, limit - 1)):
+            return False
+        return self.put(PyBytes_AS_STRING(NO_MORE), PyBytes_GET_SIZE(NO_MORE))
+
+    cdef int64_t put_preview(self, int64_t frame, int64_t limit) except? -1:
+        """The beginning of a body in at most `limit` characters: how many there are; -1 where there was no room."""
+        cdef int64_t count
+        cdef const uint8_t *octets
+        cdef bint is_all
+        cdef str text
+        octets = self.octets(frame, OCTETS * limit, &count)
+        if octets == NULL:
+            return -1
+        if not count or not is_readable(octets, count):
+            text = preview.preview((<const char *>octets)[:count], self.sizes[frame], limit)
+            return PyUnicode_GET_LENGTH(text) if self.put_text(text) else -1
+        is_all = count == self.sizes[frame] and count <= limit
+        if not self.put_begin(octets, count, is_all, limit):
+            return -1
+        return count if is_all else min(count, limit - 1) + 1
+
+    cdef bint put_parts(self, int64_t first, int64_t last) except -1:
+        """The beginnings of frames, next to each other."""
+        cdef int64_t frame, room, shown, left = self.limit
+        last = min(last, first + self.limit)
+        for frame in range(first, last + 1):
+            if frame > first and not self.put(PyBytes_AS_STRING(BETWEEN), PyBytes_GET_SIZE(BETWEEN)):
+                return False
+            room = left
+            if frame < last:
+                room = min(left - WIDTH_BETWEEN - WIDTH_NO_MORE, max(LEAST_IN_FRONT, self.limit // MOST_IN_FRONT))
+            if room < LEAST:
+                return self.put(PyBytes_AS_STRING(NO_MORE), PyBytes_GET_SIZE(NO_MORE))
+            shown = self.put_preview(frame, room)
+            if shown < 0:
+                return False
+            left -= shown + WIDTH_BETWEEN
+        return True
+
+
+def lines_of(words, rows, names, front):
+    cdef Place place = Place()
+    cdef Rows columns
+    cdef Py_ssize_t row
+    cdef list lines = []
+    if words.compiled is None:
+        words.compiled = Rows(words)
+    columns = words.compiled
+    place.take(front)
+    for row, (who, _) in zip(rows, names, strict=True):
+        lines.append(columns.line_of(words, row, who, front, place))
+    front.width = place.width
+    return lines
