@@ -23,7 +23,7 @@ from zmtpscope.dissect.records.columns import (
     Texts,
     Words,
 )
-from zmtpscope.dissect.records.message_columns import NOTHING_INSIDE, TEXT_INSIDE, Payloads
+from zmtpscope.dissect.records.message_columns import OTHER_INSIDE, TEXT_INSIDE, Payloads
 from zmtpscope.export.arrow_arrays import column_array, value_array
 from zmtpscope.export.values import as_base64
 from zmtpscope.payloads.values import LONGEST_SUMMARY
@@ -114,27 +114,30 @@ def payloads(column: Payloads) -> pa.Array:
     short = np.flatnonzero(is_short)
     short_texts = octets(column.texts.of(short)).cast(pa.string())
     places = np.where(is_short, np.cumsum(is_short) - 1, -1)
-    protocols, summaries = ["text"], list[str]()
-    contents: list[str | None] = [None]
-    protocol_of = np.where(is_text, 0, -1)
+    protocols = {"text": 0}
+    rows, summaries, protocol_of_rows = list[int](), list[str](), list[int]()
+    fields: list[str | None] = []
+    for row in np.flatnonzero(is_text & ~is_short).tolist():
+        rows.append(row)
+        summaries.append(column.text(row))
+        protocol_of_rows.append(0)
+        fields.append(None)
+    for row, made in enumerate(column.made.tolist() if (inside == OTHER_INSIDE).any() else ()):
+        if made is not None and made.protocol:
+            rows.append(row)
+            summaries.append(made.summary)
+            protocol_of_rows.append(protocols.setdefault(made.protocol, len(protocols)))
+            fields.append(None if made.fields is None else orjson.dumps(made.fields, default=as_base64).decode())
+    places[rows] = len(short_texts) + np.arange(len(rows))
+    protocol_of = np.zeros(count, np.int64)
+    protocol_of[rows] = protocol_of_rows
     content_of = np.zeros(count, np.int64)
-    for row in np.flatnonzero((inside != NOTHING_INSIDE) & ~is_short).tolist():
-        values = column[row]
-        if values is None:
-            continue
-        places[row] = len(short_texts) + len(summaries)
-        summaries.append(values["summary"])
-        if values["protocol"] not in protocols:
-            protocols.append(values["protocol"])
-        protocol_of[row] = protocols.index(values["protocol"])
-        if values["fields"] is not None:
-            content_of[row] = len(contents)
-            contents.append(orjson.dumps(values["fields"], default=as_base64).decode())
+    content_of[rows] = 1 + np.arange(len(rows))
     is_missing = places < 0
     arrays = [
-        value_array(protocols, pa.string()).take(column_array(protocol_of, is_missing)),
+        value_array(list(protocols), pa.string()).take(column_array(protocol_of, is_missing)),
         pa.concat_arrays([short_texts, value_array(summaries, pa.string())]).take(column_array(places, is_missing)),
-        value_array(contents, pa.string()).take(column_array(content_of)),
+        value_array([None, *fields], pa.string()).take(column_array(content_of)),
     ]
     return pa.StructArray.from_arrays(arrays, fields=list(PAYLOAD), mask=column_array(is_missing))
 

@@ -4,12 +4,14 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int8_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 import sys
 
 import numpy as np
+from orjson import dumps
 from pybase64 import b64encode
 
 from zmtpscope import records
@@ -17,6 +19,7 @@ from zmtpscope.capture import segments
 from zmtpscope.dissect.records import message_columns
 from zmtpscope.export import json_rows
 from zmtpscope.export.clock import rfc_3339
+from zmtpscope.export.values import as_base64
 from zmtpscope.payloads import values
 from zmtpscope.zmtp import events
 
@@ -114,7 +117,7 @@ cdef char *write_base64(char *to, const uint8_t *octets, Py_ssize_t count) noexc
 
 
 cdef char *write_text(char *to, const uint8_t *octets, Py_ssize_t count) noexcept nogil:
-    """ASCII as it stands in a string of JSON: six octets for each at most."""
+    """UTF-8 as it stands in a string of JSON: six octets for each at most."""
     cdef Py_ssize_t place
     cdef bint is_escaped = False
     for place in range(count):  # which the compiler makes many steps at once of
@@ -192,11 +195,11 @@ cdef class Rows:
     """The columns of `JsonRows`, and what its rows have in common."""
 
     cdef object rows
-    cdef list files, data, shared, types, closings, ends_of_bodies
+    cdef list files, data, payloads, shared, types, closings, ends_of_bodies
     cdef dict topics
     cdef int64_t head
     cdef bint has_bodies
-    cdef const int64_t[:] run_of, packets, times, packet_ends, time_ends, lengths, firsts, counts, special, topic_sizes
+    cdef const int64_t[:] run_of, row_of, packets, times, packet_ends, time_ends, lengths, firsts, counts, special, topic_sizes
     cdef const int64_t[:] offsets, sizes, starts, begins, whole, incomplete
     cdef const uint8_t[:] is_kept, is_enveloped, complete
     cdef const int8_t[:] kept, inside
@@ -215,7 +218,8 @@ cdef class Rows:
         self.topics = {}
         self.has_bodies = rows.has_bodies
         self.head = min(options.head, LARGEST_SIZE) if options.bodies == "head" else -1
-        self.run_of, self.packets, self.times = columns.run_of, columns.packets, columns.times
+        self.payloads = [run.payloads for run in columns.runs]
+        self.run_of, self.row_of, self.packets, self.times = columns.run_of, columns.row_of, columns.packets, columns.times
         self.packet_ends, self.time_ends, self.lengths = columns.packet_ends, columns.time_ends, columns.lengths
         self.firsts, self.counts, self.special = columns.first, columns.counts, columns.special
         self.offsets, self.sizes, self.starts = columns.offsets, columns.sizes, columns.starts
@@ -356,11 +360,28 @@ cdef class Rows:
             text.put_text(self.octets(run, last, size), size)
             return text.put(<bytes?>closing[3])
         text.put(<bytes?>closing[0])
-        if self.inside[row] == TEXT_INSIDE or self.inside[row] == OTHER_INSIDE:
+        if self.inside[row] == OTHER_INSIDE:
+            self.put_made(text, self.payloads[run][self.row_of[row]])
+        elif self.inside[row] == TEXT_INSIDE:
             text.put(<bytes?>self.rows.payload(row))
         else:
             text.put(b"null")
         return text.put(<bytes?>closing[1])
+
+    cdef int put_made(self, Text text, made) except -1:
+        """What a dissector made of a message."""
+        cdef str protocol = made.protocol, summary = made.summary
+        cdef Py_ssize_t size
+        cdef const uint8_t *octets = <const uint8_t *>PyUnicode_AsUTF8AndSize(summary, &size)
+        if not protocol:  # who claimed it has failed
+            return text.put(b"null")
+        text.put(b'{"protocol":')
+        text.put(<bytes?>dumps(protocol))
+        text.put(b',"summary":"')
+        text.put_text(octets, size)
+        text.put(b'","fields":')
+        text.put(b"null" if made.fields is None else <bytes?>dumps(made.fields, as_base64))
+        return text.put(b"}")
 
 
 def lines_between(rows, Py_ssize_t low, Py_ssize_t high, cuts):

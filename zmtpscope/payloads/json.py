@@ -12,6 +12,7 @@ from zmtpscope.payloads.json_text import BYTE_ORDER_MARK, SPACES, JsonText
 from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS, Limit
 
 _BRACKETS = b"{[", b"}]"
+_CONTAINERS = (dict, list)
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that has a line end in it: never part of a string."""
 MOST_CLAIMED, FEW_CLAIMED = 1000, 100
@@ -35,11 +36,14 @@ class JsonPayload(Framewise[list[Json]]):
         return (Claim.NO if documents is None else Claim.MAYBE), documents
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
+        value = _loaded(octets)
+        if type(value) in _CONTAINERS and _is_ordinary(value):
+            return _summary(octets), value
         documents = recognised(octets)
         return (_summary(octets), documents[0]) if documents else None
 
     def claims_at_once(self, octets: bytes) -> bool:
-        return isinstance(_loaded(octets), dict | list) or recognised(octets) is not None
+        return type(_loaded(octets)) in _CONTAINERS or recognised(octets) is not None
 
     def read_frame(self, reader: Reader, known: list[Json] | None, values: list[Json]) -> str:
         summary = _summary(reader.data)

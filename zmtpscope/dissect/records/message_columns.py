@@ -111,6 +111,12 @@ class Made(NamedTuple):
         payloads = self.runs[self.run_of[row]].payloads
         return None if payloads is None else payloads[self.row_of[row]]
 
+    def tolist(self) -> list[Dissected | None]:
+        """The same of all messages."""
+        payloads = [run.payloads for run in self.runs]
+        places = zip(self.run_of.tolist(), self.row_of.tolist(), strict=True)
+        return [None if (of_run := payloads[run]) is None else of_run[row] for run, row in places]
+
 
 @dataclass(slots=True, eq=False)
 class Payloads:
@@ -124,12 +130,15 @@ class Payloads:
     def __getitem__(self, row: int, /) -> dict[str, Any] | None:
         inside = self.inside[row]
         if inside == TEXT_INSIDE:
-            text = (self.texts[row] or b"").decode("ascii")
-            return {"protocol": "text", "summary": shortened(text), "fields": None}
+            return {"protocol": "text", "summary": self.text(row), "fields": None}
         made = self.made.of(row) if inside == OTHER_INSIDE else None
         if made is None or not made.protocol:  # who claimed it has failed
             return None
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
+
+    def text(self, row: int) -> str:
+        """The summary of a message that is plain text."""
+        return shortened((self.texts[row] or b"").decode("ascii"))
 
     def tolist(self) -> list[dict[str, Any] | None]:
         return [self[row] for row in range(len(self.inside))]
@@ -313,7 +322,13 @@ class MessageColumns(RowColumns[MessageRun]):
     @cached_property
     def inside(self) -> NDArray[np.int8]:
         """What rides inside each message: `NOTHING_INSIDE`, `TEXT_INSIDE` or `OTHER_INSIDE`."""
-        inside: NDArray[np.int8] = np.concatenate(list(map(_inside, self.runs)))[self.places]
+        inside = np.zeros(len(self), np.int8)
+        if any(run.texts is not None for run in self.runs):
+            none = np.zeros(max(len(run.first) for run in self.runs), np.bool_)
+            texts = [none[: len(run.first)] if run.texts is None else run.texts for run in self.runs]
+            inside[np.concatenate(texts)[self.places]] = TEXT_INSIDE
+        if any(run.payloads is not None for run in self.runs):
+            inside[[made is not None for made in self.made.tolist()]] = OTHER_INSIDE
         return inside
 
     @property
@@ -388,15 +403,6 @@ class MessageColumns(RowColumns[MessageRun]):
         last = np.append(self.first_in_runs[1:], len(self.sizes)) - 1
         sizes = np.minimum(self.held[last], LONGEST_SUMMARY + 1)
         return Payloads(self.inside, Octets(self.octets, self.starts[last], sizes, self.places), self.made)
-
-
-def _inside(run: MessageRun) -> NDArray[np.int8]:
-    found = np.zeros(len(run.first), np.int8)
-    if run.texts is not None:
-        found[run.texts] = TEXT_INSIDE
-    if run.payloads is not None:
-        found[[made is not None for made in run.payloads]] = OTHER_INSIDE
-    return found
 
 
 MessageColumns.derive = {
