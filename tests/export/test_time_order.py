@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.invariants import in_blocks, lines_of, packets_of_capture
 from tests.readings import CAPTURE_FILES
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, Options, Record
+from zmtpscope.dissect import Analyser, Batch, FrameRun, Options, Record
 from zmtpscope.export.clock import Clock
+from zmtpscope.export.front import Files
 from zmtpscope.export.text import Look, TextLines
 from zmtpscope.export.time_order import EARLIEST, LATE, Item, TimeOrder
 from zmtpscope.records import empty
@@ -116,6 +117,24 @@ def test_what_cannot_wait_is_there_at_once() -> None:
     (record,) = records_of([Row(1, 5, 1, 9)])
     order = TimeOrder(lambda item, files: item, records=0)
     assert [item for item, _ in order.feed(Batch([None], records=[record]))] == [record]
+
+
+def test_a_source_is_asked_for_once_for_all_rows_of_an_item() -> None:
+    """Else what is made of a run of frames would be made again for each frame of it."""
+    (path,) = (path for path in CAPTURE_FILES if path.stem == "pubsub")
+    batches = list(Analyser(Options(frames=True)).run(open_captures([str(path)])))
+    asked: list[Item] = []
+
+    def source_of(item: Item, files: Files) -> Item:
+        asked.append(item)
+        return item
+
+    order = TimeOrder(source_of)
+    given = [stretch for batch in batches for stretch in order.feed(batch)] + order.finish()
+    assert sorted(map(id, asked)) == sorted({id(item) for item, _ in given})
+    frames = [(item, row) for item, rows in given if isinstance(item, FrameRun) for row in rows]
+    assert len(frames) == sum(len(run.sizes) for batch in batches for run in batch.frame_runs)
+    assert len(frames) > sum(len(batch.frame_runs) for batch in batches)
 
 
 @given(st.lists(st.sampled_from([-(1 << 63), 0, (1 << 63) - 1]), max_size=5), NUMBERS)
