@@ -18,7 +18,7 @@ from tests.rows_by_hand import row_values
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options
 from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists, Octets, Texts, Words
-from zmtpscope.dissect.records.message_columns import MessageColumns, Payloads
+from zmtpscope.dissect.records.message_columns import MessageColumns, Payloads, content_frames, content_of_few
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import RECORDS
@@ -119,3 +119,11 @@ def test_columns_go_when_nobody_holds_them(batch: Batch, options: Options) -> No
             assert held() is None
     finally:
         gc.enable()
+
+
+@given(message_runs())
+def test_content_begins_at_the_same_frame_however_it_is_looked_for(run: MessageRun) -> None:
+    """Of a run, of a few messages of it, and of all runs together."""
+    frames = content_frames(run).tolist()
+    assert content_of_few(run, run.first.tolist(), run.last.tolist(), run.sizes.tolist()) == frames
+    assert MessageColumns.of_run(run).content.tolist() == frames

@@ -17,6 +17,7 @@ from tests.twins import twins
 from zmtpscope.dissect import Batch, MessageRun, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export import sides_column
 from zmtpscope.export.clock import FORMS, Clock
 from zmtpscope.export.front import Front
 from zmtpscope.export.row_lines import RowWords
@@ -87,13 +88,17 @@ def test_any_lines_are_alike(
 
 
 @settings(max_examples=200)
-@given(st.data())
-def test_lines_name_sides_as_they_are_known_there(data: st.DataObject) -> None:
+@given(st.data(), st.sampled_from([2, 100]))
+def test_lines_name_sides_as_they_are_known_there(data: st.DataObject, most: int) -> None:
     """Whether the rows of a batch are made into lines together or one after the other."""
     batch = Batch(FILES)
     for conn, side in data.draw(st.sets(st.tuples(st.sampled_from([1, 2, 1000, 20_000]), st.sampled_from([0, 1])))):
         run = data.draw(message_runs(STREAM._replace(conn=conn, side=side)))
         run.times, run.packets = run.orders, run.orders + 1
+        if most == 2:  # nothing is learned of those who were forgotten
+            run.socket_type = run.peer_socket_type = None
         batch.runs.append(run)
     together, apart = (TextLines(Look(Clock("r", lambda: 0)), Options()) for _ in range(2))
-    assert [*together.lines(batch), *together.rest()] == [line for _, line in apart.lines_in_order(batch)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sides_column, "MOST_CONNECTIONS", most)
+        assert [*together.lines(batch), *together.rest()] == [line for _, line in apart.lines_in_order(batch)]

@@ -102,6 +102,11 @@ class Told:
         self.quiet = self._run(Options(payloads=payloads, records=False))[1].summary.findings
         self.text = self._text()
 
+    @property
+    def batches(self) -> list[Batch]:
+        """What an analyser gives."""
+        return self._run(Options(payloads=self.payloads))[0]
+
     def _run(self, options: Options) -> tuple[list[Batch], Analyser]:
         analyser = Analyser(options)
         return list(analyser.run(self.capture)), analyser
@@ -396,6 +401,25 @@ def test_what_is_careless_is_told_somehow(
     assert len(told.messages) == len(BODIES)
     assert all(record["bodies_kept"] == "full" for record in told.messages)
     assert all(record["payload"] is not None for record in told.messages) or "PAYLOAD-01" in told.findings
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_name_may_be_a_member_of_an_enum(
+    at_once: bool, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
+) -> None:
+    class Protocol(StrEnum):
+        MINE = "other"
+
+    members: dict[str, Any] = {"name": Protocol.MINE, "dissect": lambda self, message, reader: "said"}
+    if at_once:
+        members["at_once"] = lambda self, octets: ("said", None)
+    told = Told(door(type("Named", (Other,), members)), tmp_path)
+    assert {(record["payload"]["protocol"], record["payload"]["summary"]) for record in told.messages} == {
+        ("other", "said")
+    }
+    assert "other said" in told.text
+    made = [each for batch in told.batches for run in batch.runs for each in run.payloads or ()]
+    assert {type(each.protocol) for each in made if each is not None} == {str}
 
 
 def test_odd_values_are_what_every_output_can_hold(

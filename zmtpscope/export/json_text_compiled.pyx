@@ -199,7 +199,8 @@ cdef class Rows:
     cdef dict topics
     cdef int64_t head
     cdef bint has_bodies
-    cdef const int64_t[:] run_of, row_of, packets, times, packet_ends, time_ends, lengths, firsts, counts, special, topic_sizes
+    cdef const int64_t[:] run_of, row_of, packets, times, packet_ends, time_ends
+    cdef const int64_t[:] lengths, firsts, counts, special, topic_sizes
     cdef const int64_t[:] offsets, sizes, starts, begins, whole, incomplete
     cdef const uint8_t[:] is_kept, is_enveloped, complete
     cdef const int8_t[:] kept, inside
@@ -219,7 +220,8 @@ cdef class Rows:
         self.has_bodies = rows.has_bodies
         self.head = min(options.head, LARGEST_SIZE) if options.bodies == "head" else -1
         self.payloads = [run.payloads for run in columns.runs]
-        self.run_of, self.row_of, self.packets, self.times = columns.run_of, columns.row_of, columns.packets, columns.times
+        self.run_of, self.row_of = columns.run_of, columns.row_of
+        self.packets, self.times = columns.packets, columns.times
         self.packet_ends, self.time_ends, self.lengths = columns.packet_ends, columns.time_ends, columns.lengths
         self.firsts, self.counts, self.special = columns.first, columns.counts, columns.special
         self.offsets, self.sizes, self.starts = columns.offsets, columns.sizes, columns.starts

@@ -1,4 +1,4 @@
-"""The lines of message and frame rows: what stands in them beside packet, time and sides, many at once."""
+"""Lines of message and frame rows, many at once."""
 
 from __future__ import annotations
 
@@ -33,11 +33,6 @@ class RowWords:
         runs: list[int] = self.columns.run_of.tolist()
         return runs
 
-    @cached_property
-    def connections(self) -> set[int | None]:
-        """The connections on which the rows were sent."""
-        return {run.stream.conn for run in self.columns.runs}
-
     def run(self, row: int) -> MessageRun | FrameRun:
         """The run of a row."""
         run: MessageRun | FrameRun = self.columns.runs[self.run_of[row]]
@@ -51,8 +46,8 @@ class RowWords:
         """Which row of its run it is."""
         return int(self.columns.row_of[row])
 
-    def place(self, row: int) -> tuple[int, int]:
-        """Packet reference and time of a row."""
+    def packet_and_time(self, row: int) -> tuple[int, int]:
+        """The packet reference of a row, and its time."""
         return int(self.columns.packets[row]), int(self.columns.times[row])
 
     def describe(self, row: int, used: int) -> str:
@@ -69,7 +64,7 @@ def lines_of(words: RowWords, rows: Sequence[int], names: Sequence[Column], fron
     """The lines of rows, each with its newline, where there is no terminal; `names` say who sends each to whom."""
     lines = []
     for row, (who, _) in zip(rows, names, strict=True):
-        packet, time = words.place(row)
+        packet, time = words.packet_and_time(row)
         place = front.paint("dim", front.of_row(packet, time, words.columns.files))
         lines.append(f"{place}{who}{words.describe(row, 0)}\n")
     return lines

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`row_lines.py`, compiled: messages of which all is there, and that are readable, are written octet by octet; all others, and
-what is not readable of these, are asked for. So are packets and times that are more than numbers."""
+"""`row_lines.py`, compiled: messages of which all is there, and that are readable, are written octet by octet; all
+others, and what is not readable of these, are asked for. So are packets and times that are more than numbers."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -62,7 +62,7 @@ cdef bint has_backslash(const uint8_t *octets, Py_ssize_t count) noexcept nogil:
 
 
 @cython.final
-cdef class Place:
+cdef class Numbers:
     """Packets and times as numbers, where that is all that stands there."""
 
     cdef bint is_number
@@ -83,7 +83,7 @@ cdef class Rows:
     cdef list payloads, messages
     cdef bytes data
     cdef const int64_t[:] run_of, row_of, packets, times, first, last, content, starts, sizes, flags
-    cdef const uint8_t[:] is_readable, is_enveloped
+    cdef const uint8_t[:] is_whole, is_enveloped
     cdef bint are_messages, has_one_file
     cdef int64_t limit
     cdef char *line
@@ -100,21 +100,23 @@ cdef class Rows:
         self.payloads = [run.payloads for run in columns.runs]
         self.messages = [(rows.noun(run) + rows.doubt(run)).encode() for run in columns.runs]
         self.first, self.last, self.content = columns.first, columns.last, columns.content
-        self.data, self.starts, self.sizes, self.flags = columns.octets.whole, columns.starts, columns.sizes, columns.flags
-        self.is_readable = (columns.complete & columns.is_kept).view(np.uint8)
+        self.data, self.starts = columns.octets.whole, columns.starts
+        self.sizes, self.flags = columns.sizes, columns.flags
+        self.is_whole = (columns.complete & columns.is_kept).view(np.uint8)
         self.is_enveloped = columns.is_enveloped.view(np.uint8)
         self.limit = min(rows.limit_of_bodies(words.options, rows.PREVIEW), WIDEST)
 
-    cdef str line_of(self, words, Py_ssize_t row, str who, front, Place place):
+    cdef str line_of(self, words, Py_ssize_t row, str who, front, Numbers numbers):
         """The line of a row."""
         cdef char line[ROOM + 1]
         cdef Py_ssize_t begin
+        cdef bint is_number = numbers.is_number and self.has_one_file
         cdef str text
         self.line, self.used = line, 0
-        if not (place.is_number and self.has_one_file and self.put_place(place, self.packets[row], self.times[row])):
-            self.used, front.width = 0, place.width
+        if not is_number or not self.put_front(numbers, self.packets[row], self.times[row]):
+            self.used, front.width = 0, numbers.width
             text = front.paint("dim", front.of_row(self.packets[row], self.times[row], words.columns.files))
-            place.take(front)
+            numbers.take(front)
             if not self.put_text(text):
                 return f"{text}{who}{words.describe(row, 0)}\n"
         begin = self.used
@@ -155,16 +157,16 @@ cdef class Rows:
             self.used += count
         return True
 
-    cdef bint put_place(self, Place place, int64_t reference, int64_t time) noexcept nogil:
+    cdef bint put_front(self, Numbers numbers, int64_t reference, int64_t time) noexcept nogil:
         """Packet and time as numbers."""
         cdef int64_t packet = reference & PACKET_MASK, microseconds, fraction, scale = SECOND // 10
         cdef Py_ssize_t begin = self.used
-        if not (-LONGEST < time < LONGEST and -LONGEST < place.origin <= time):
+        if not (-LONGEST < time < LONGEST and -LONGEST < numbers.origin <= time):
             return False
-        microseconds = (time - place.origin) // MICROSECOND
-        if not self.put_number(packet, place.width) or not self.put(b" ", 1):
+        microseconds = (time - numbers.origin) // MICROSECOND
+        if not self.put_number(packet, numbers.width) or not self.put(b" ", 1):
             return False
-        place.width = max(place.width, self.used - begin - 1)
+        numbers.width = max(numbers.width, self.used - begin - 1)
         if not self.put_number(microseconds // SECOND, TIME - DECIMALS) or not self.put(b".", 1):
             return False
         fraction = microseconds % SECOND
@@ -178,7 +180,7 @@ cdef class Rows:
         """A row in words, where all of it is there."""
         cdef int64_t first, last, content, frame
         cdef bytes message
-        if not self.are_messages or not self.is_readable[row]:
+        if not self.are_messages or not self.is_whole[row]:
             return False
         first, last, content = self.first[row], self.last[row], self.content[row]
         message, payloads = self.messages[self.run_of[row]], self.payloads[self.run_of[row]]
@@ -309,15 +311,15 @@ cdef class Rows:
 
 
 def lines_of(words, rows, names, front):
-    cdef Place place = Place()
+    cdef Numbers numbers = Numbers()
     cdef Rows columns
     cdef Py_ssize_t row
     cdef list lines = []
     if words.compiled is None:
         words.compiled = Rows(words)
     columns = words.compiled
-    place.take(front)
+    numbers.take(front)
     for row, (who, _) in zip(rows, names, strict=True):
-        lines.append(columns.line_of(words, row, who, front, place))
-    front.width = place.width
+        lines.append(columns.line_of(words, row, who, front, numbers))
+    front.width = numbers.width
     return lines

@@ -119,11 +119,11 @@ class RunWords:
         if first < content and self.enveloped:
             addresses = content - 1 - first
             for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
-                what += f" via {self.name(frame, LONGEST_ADDRESS)}"
+                what += f" via {self._name(frame, LONGEST_ADDRESS)}"
             if addresses > MOST_ADDRESSES:
                 what += f" and {addresses - MOST_ADDRESSES} more"
         elif first < content:
-            what += f" {self.name(first, LONGEST_TOPIC)}"
+            what += f" {self._name(first, LONGEST_TOPIC)}"
         return what
 
     def content(self, index: int) -> str:
@@ -155,26 +155,26 @@ class RunWords:
         everything = " (everything)" if sizes[first] == 1 else ""
         return f"{kind.upper()} {quoted(topic)}{everything} ({self.message}){doubt}"
 
-    def limit(self, used: int) -> int:
+    def _limit(self, used: int) -> int:
         """Characters of bodies that are shown behind `used` ones."""
         return limit_of_bodies(self.options, self._room(used))
 
     def _bodies(self, first: int, last: int, used: int) -> str:
         """The beginning of the frames `first..last`, as much as fits behind `used` characters."""
-        limit = self.limit(used)
+        limit = self._limit(used)
         if not limit or first > last:
             return ""
         if first == last:
-            return f"  {self.beginning(first, limit)}"
+            return f"  {self._beginning(first, limit)}"
         frames = range(first, min(last, first + limit) + 1)
         sizes, octets = self._lists.sizes, OCTETS * limit
         return f"  {parts_preview([(self._head(frame, octets), sizes[frame]) for frame in frames], limit)}"
 
-    def beginning(self, frame: int, limit: int) -> str:
+    def _beginning(self, frame: int, limit: int) -> str:
         """The beginning of a frame, in about `limit` characters."""
         return preview(self._head(frame, OCTETS * limit), self._lists.sizes[frame], limit)
 
-    def name(self, frame: int, limit: int) -> str:
+    def _name(self, frame: int, limit: int) -> str:
         """A topic, group or address, as much as fits into so many characters."""
         octets = self._head(frame, TOPIC)
         return "not kept" if octets is None else name_of(octets, limit)

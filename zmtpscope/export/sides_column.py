@@ -134,5 +134,6 @@ class SidesColumn:
             if stream.conn is not None:
                 if len(self._sides) == MOST_CONNECTIONS:
                     del self._sides[next(iter(self._sides))]
+                    self.changes += 1
                 self._sides[stream.conn] = sides
         return sides

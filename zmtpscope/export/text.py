@@ -106,11 +106,15 @@ class TextLines:
         """The lines of the records of a batch in the order of records, whatever their times: each with the number that
         its record has in the batch. What is of no news has none."""
         number = 0
+        words: dict[int, RowWords] = {}
+        """By run, each of which has many stretches."""
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
                 made: Sequence[str | None] = [self._record(item, batch.files)]
             else:
-                made = self._rows(self._words_of(item, batch.files), range(low, high))
+                if id(item) not in words:
+                    words[id(item)] = self._words_of(item, batch.files)
+                made = self._rows(words[id(item)], range(low, high))
             for place, line in enumerate(made, number):
                 if line is not None:
                     yield place, line
@@ -255,7 +259,7 @@ class TextLines:
     def _fitting(self, words: RowWords, row: int, name: Column, width: int) -> str:
         """The line of a row in a terminal of so many columns."""
         who, columns = name
-        front = self.front.of_row(*words.place(row), words.columns.files)
+        front = self.front.of_row(*words.packet_and_time(row), words.columns.files)
         prefix, used = self.look.paint("dim", front) + who, len(front) + columns
         line = words.describe(row, used)
         if used + len(line) <= width:

@@ -24,7 +24,7 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.front import Files
 
 RECORDS, OCTETS = 4096, 8 << 20
-"""What waits, at most: about 10 MB of memory."""
+"""What waits, at most. The batch that a row is of is there as long as one of its rows waits."""
 
 HOLDING_OCTETS = frozenset({"greeting", "command", "datagram"})
 """Records that hold the octets they stand for; gaps and leftovers only say how many there were."""

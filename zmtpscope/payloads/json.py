@@ -12,7 +12,7 @@ from zmtpscope.payloads.json_text import BYTE_ORDER_MARK, SPACES, JsonText
 from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS, Limit
 
 _BRACKETS = b"{[", b"}]"
-_CONTAINERS = (dict, list)
+_CONTAINERS, _ENDS = (dict, list), (b"}", b"]")
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that has a line end in it: never part of a string."""
 MOST_CLAIMED, FEW_CLAIMED = 1000, 100
@@ -36,9 +36,10 @@ class JsonPayload(Framewise[list[Json]]):
         return (Claim.NO if documents is None else Claim.MAYBE), documents
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
-        value = _loaded(octets)
-        if type(value) in _CONTAINERS and _is_ordinary(value):
-            return _summary(octets), value
+        if octets[-1:] in _ENDS:  # as of most, and of none that is not worth loading
+            value = _loaded(octets)
+            if type(value) in _CONTAINERS and _is_ordinary(value):
+                return _summary(octets), value
         documents = recognised(octets)
         return (_summary(octets), documents[0]) if documents else None
 

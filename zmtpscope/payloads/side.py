@@ -297,7 +297,7 @@ def told_at_once(payload: Payload, octets: bytes) -> Dissected | None:
         summary, fields = done
         if not is_ours(payload):
             fields = checked(fields)
-        return Dissected(payload.name, plain(shortened(summary)), None if fields == {} else fields)
+        return Dissected(_name_of(payload), plain(shortened(summary)), None if fields == {} else fields)
     except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
         return None
 
@@ -312,7 +312,7 @@ def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
         reader.note("PAYLOAD-01", *reader.outer_span(), detail=f"{shortened(detail)}, frame {reader.frame}")
         return Dissected("", findings=reader.findings[-1:], secrets=reader.secrets)
     return Dissected(
-        protocol=payload.name,
+        protocol=_name_of(payload),
         summary=plain(shortened(summary)),
         fields=fields if fields != {} else None,
         findings=reader.findings,
@@ -344,6 +344,11 @@ def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
 def is_ours(payload: Payload) -> bool:
     """Whether it is known to say nothing that an output cannot hold, however it sets its fields."""
     return type(payload).__module__.startswith("zmtpscope.")
+
+
+def _name_of(payload: Payload) -> str:
+    """What it calls itself, as text and nothing else: it may be a member of an enum, say."""
+    return str.__str__(payload.name)
 
 
 def _place(reader: Reader) -> tuple[int, int]:

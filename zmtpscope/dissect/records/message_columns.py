@@ -88,8 +88,17 @@ def content_frames(run: MessageRun) -> Int64:
     return np.minimum(run.first + 1, run.last) if run.socket_type in GROUPED else run.first
 
 
+def content_of_few(run: MessageRun, first: list[int], last: list[int], sizes: list[int]) -> list[int]:
+    """The same of a run of a few messages, of which the columns are lists: in less time."""
+    if is_enveloped(run):
+        both = zip(first, last, strict=True)
+        return [sizes.index(0, head, end) + 1 if 0 in sizes[head:end] else head for head, end in both]
+    content: list[int] = content_frames(run).tolist()
+    return content
+
+
 def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
-    """The same of messages `first..last` of many sides: of which an envelope may be in front, or a topic or group."""
+    """The same of messages `first..last` of many sides: in front of which an envelope may be, or a topic or group."""
     content = first
     if grouped.any():
         content = np.where(grouped, np.minimum(first + 1, last), content)

@@ -16,7 +16,7 @@ import numpy as np
 
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.records.batch import Int64, MessageRun
-from zmtpscope.dissect.records.message_columns import content_frames, is_enveloped
+from zmtpscope.dissect.records.message_columns import content_of_few
 from zmtpscope.dissect.records.row_contents import Bool, RowMessages, contents, plain_texts, shapes_of_rows
 from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
 from zmtpscope.payloads.api import About
@@ -113,7 +113,7 @@ class PayloadRows:
         shapes, most = side.shapes, self.limit
         first, last, complete = run.first.tolist(), run.last.tolist(), run.complete.tolist()
         offsets, bodies, sizes, flags = (each.tolist() for each in (run.offsets, run.bodies, run.sizes, run.flags))
-        content = first if len(first) == len(offsets) else _content_of_few(run, first, last, sizes)
+        content = first if len(first) == len(offsets) else content_of_few(run, first, last, sizes)
         texts, stop = [False] * len(first), base + len(data)
         for row, (head, frame, end) in enumerate(zip(first, content, last, strict=True)):
             begin, body, behind = offsets[head], bodies[frame], bodies[end] + sizes[end]
@@ -258,15 +258,6 @@ class PayloadRows:
             return 0
         place = bisect_left(sender.holes, self.seen_to)
         return sender.holes[place] if place < len(sender.holes) else sys.maxsize
-
-
-def _content_of_few(run: MessageRun, first: list[int], last: list[int], sizes: list[int]) -> list[int]:
-    """`content_frames`, one by one."""
-    if is_enveloped(run):
-        both = zip(first, last, strict=True)
-        return [sizes.index(0, head, end) + 1 if 0 in sizes[head:end] else head for head, end in both]
-    content: list[int] = content_frames(run).tolist()
-    return content
 
 
 SEVERAL = -1

@@ -13,7 +13,7 @@ from typing import Any
 
 from zmtpscope.dissect import Record
 from zmtpscope.export.front import Files
-from zmtpscope.export.repeats.stretches import ONE, WRITTEN_EVERY, Repeats, Stretch, length, one, time_of
+from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, length, one, time_of
 from zmtpscope.records import SECOND
 
 ANSWERS = {"PING": "PONG", "WS-PING": "WS-PONG"}
@@ -79,7 +79,7 @@ class Asker:
             if self.count == 1
             else f"{names} {self.count} times more, every {mean}, slowest answer {length(self.slowest)}"
         )
-        yield (Repeats(ping, text), files), ONE
+        yield (Repeats(ping, text), files), ITSELF
         self.count, self.last, self.slowest, self.since = 0, None, 0, sent
 
     def release(self) -> Iterator[Stretch]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from zmtpscope.dissect import Record
 from zmtpscope.export.front import Files
-from zmtpscope.export.repeats.stretches import ONE, WRITTEN_EVERY, Repeats, Stretch, length, one, time_of
+from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, length, one, time_of
 from zmtpscope.export.row_lines import RowWords
 from zmtpscope.records import SECOND
 
@@ -101,7 +101,7 @@ class Failure:
         else:
             times = f"{self.count} times, c{self.first} to c{last}, every {mean}"
             text = f"tried again {times}: each went as c{self.conn} did"
-        yield (Repeats(record, text), files), ONE
+        yield (Repeats(record, text), files), ITSELF
         self.count, self.last, self.since = 0, None, began
 
 
@@ -151,7 +151,7 @@ class RetryFold:
         for stretch in stretches:
             said, files = stretch[0]
             if isinstance(said, RowWords):
-                if self._open and not self._open.keys().isdisjoint(said.connections):
+                if self._open:
                     yield from self._rows(said, files, stretch[1])
                 else:
                     yield stretch
@@ -170,7 +170,7 @@ class RetryFold:
             yield from tries.write()
 
     def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[Stretch]:
-        """Rows, among them some of attempts, which are more from there on."""
+        """Rows, among which may be some of attempts, which are more from there on."""
         begin = 0
         for place, row in enumerate(rows):
             conn = words.stream(row).conn

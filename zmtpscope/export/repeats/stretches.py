@@ -15,8 +15,8 @@ WRITTEN_EVERY = 10 * SECOND
 """Where lines do not wait, what repeats is written so often (capture time), and when it is over."""
 
 
-ONE = [-1]
-"""In place of rows."""
+ITSELF = (-1,)
+"""In place of rows: what is said is one line."""
 
 
 class Repeats(NamedTuple):
@@ -28,7 +28,7 @@ class Repeats(NamedTuple):
 
 
 Stretch = tuple[tuple[Record | RowWords | Repeats, Files], Sequence[int]]
-"""Rows, (..., rows); else (..., [-1]). With the files of their batch."""
+"""Rows, (..., rows); else (..., `ITSELF`). With the files of their batch."""
 
 
 class Fold(Protocol):
@@ -43,7 +43,7 @@ class Fold(Protocol):
 
 def one(record: Record, files: Files) -> Stretch:
     """A record by itself."""
-    return (record, files), ONE
+    return (record, files), ITSELF
 
 
 def time_of(record: Record) -> int:
