@@ -63,18 +63,6 @@ class RunWords:
         self.enveloped = isinstance(run, MessageRun) and is_enveloped(run)
 
     @cached_property
-    def packets(self) -> list[int]:
-        """The packet reference of each row."""
-        packets: list[int] = self.run.packets.tolist()
-        return packets
-
-    @cached_property
-    def times(self) -> list[int]:
-        """The time of each row."""
-        times: list[int] = self.run.times.tolist()
-        return times
-
-    @cached_property
     def _lists(self) -> _Lists:
         run = self.run
         if isinstance(run, MessageRun):

@@ -171,11 +171,11 @@ class MessageEvents:
 
     def event(self, row: int, name: str) -> Event:
         """The event of a message of this name."""
-        words, reference = self._words, self._words.packets[row]
+        words, reference = self._words, int(self.run.packets[row])
         is_open = name.endswith("message") and name != "encrypted message"
         packet = _packet(self.files[reference >> FILE_SHIFT], reference & PACKET_MASK, self.files)
         return Event(
-            words.times[row],
+            int(self.run.times[row]),
             packet,
             self.ends,
             self.run.stream.side,
