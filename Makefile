@@ -9,8 +9,8 @@ DEV := $(VENV)-dev
 COMPILED := $(VENV)-compiled
 SOURCES := build_compiled.py $(shell find zmtpscope -name '*_compiled.p[xy][xd]')
 # what is tested once more without it
-IN_PYTHON := tests/zmtp tests/dissect tests/export/test_json_lines.py tests/export/test_row_lines.py \
-  tests/test_golden.py tests/test_compiled.py
+IN_PYTHON := tests/zmtp tests/dissect tests/payloads/test_json.py tests/export/test_json_lines.py \
+  tests/export/test_row_lines.py tests/test_golden.py tests/test_compiled.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint mutants fuzz bench profile .venv

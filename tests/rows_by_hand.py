@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tests.payloads.reading import dissected
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.records import batch as batches
 from zmtpscope.export.values import record_values
+from zmtpscope.payloads.json import JsonPayload
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SPECIAL, SUBSCRIBE
 
@@ -140,6 +142,9 @@ def payload_of(run: MessageRun, index: int) -> dict[str, Any] | None:
     made = None if run.payloads is None else run.payloads[index]
     if made is not None:
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields} if made.protocol else None
+    if run.json is not None and run.json[index]:
+        made = dissected(JsonPayload, body_of(run, int(run.last[index])) or b"")
+        return {"protocol": "json", "summary": made.summary, "fields": made.fields}
     if run.texts is None or not run.texts[index]:
         return None
     text = (body_of(run, int(run.last[index])) or b"").decode("ascii")

@@ -26,8 +26,11 @@ def assert_columns_agree(run: MessageRun | FrameRun) -> None:
         return
     rows = len(run.first)
     assert [len(getattr(run, name)) for name in OF_A_MESSAGE] == [rows] * len(OF_A_MESSAGE)
-    optional = (run.payloads, run.texts, run.topics)
+    optional = (run.payloads, run.texts, run.json, run.topics)
     assert all(each is None or len(each) == rows for each in optional)
+    made = None if run.payloads is None else [each is not None for each in run.payloads]
+    inside = [np.array(each, np.int64) for each in (run.texts, run.json, made) if each is not None]
+    assert (sum(inside, np.zeros(rows, np.int64)) <= 1).all()
     assert run.first[0] == 0
     assert run.last[-1] == count - 1
     assert (run.first[1:] == run.last[:-1] + 1).all()

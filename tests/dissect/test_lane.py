@@ -409,14 +409,16 @@ def test_what_the_snap_length_has_cut_off_is_missed() -> None:
         assert found[1].gaps == 1
 
 
-def test_messages_that_somebody_knows_are_read_in_the_lane() -> None:
+@pytest.mark.parametrize("beside", [b"", message(b'{"b": 2}')], ids=["alone", "beside JSON"])
+def test_messages_that_somebody_knows_are_read_in_the_lane(beside: bytes) -> None:
     conversation = session("DEALER", "ROUTER")
     for _ in range(6):
         conversation.send(0, message(bytes(9)))
     conversation.send(0, message(b'{"a": 1}'))
-    conversation.send(0, message(b"\x80\x04K*."))
+    conversation.send(0, beside + message(b"\x80\x04K*.") + beside)
     for options in (Options(records=False, payloads=Registry()), Options(payloads=Registry())):
-        assert in_lane(conversation, options) == (8, 8)
+        count = 10 if beside else 8
+        assert in_lane(conversation, options) == (count, count)
         found = read(conversation.packets, 3, options, keep)
         assert found == without_lane(conversation.packets, 3, options)
         assert found[1].findings["note", "PICKLE-01"] == 1

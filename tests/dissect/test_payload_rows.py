@@ -14,7 +14,6 @@ from tests.payloads.reading import claimed
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.options import LEAST_KEPT
-from zmtpscope.dissect.records.payload_rows import FEW_ROWS
 from zmtpscope.export.json_lines import lines
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 from zmtpscope.payloads.registry import Registry
@@ -41,7 +40,7 @@ def test_what_is_text_does_not_depend_on_what_is_beside_it(body: bytes) -> None:
     wanted = "text" if body in TEXTS else None
     assert bool(claimed(Text, body)) == (body in TEXTS)
     assert protocols([body]) == [wanted]
-    for count in 5, FEW_ROWS:
+    for count in 5, 64:
         among = [b"plain"] * count + [body] + [b"plain"] * count
         assert protocols(among) == ["text"] * count + [wanted] + ["text"] * count
 
@@ -59,10 +58,10 @@ def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> N
     talk = one.connect(other)
     last = talk.packets.pop()
     talk.next[0] = last.sequence
-    talk.send(0, last.payload + message(b"no ZRE") + message(zre.ping(2)))
+    talk.send(0, last.payload + message(b"no ZRE") + message(b'{"a": 1}') + message(zre.ping(2)))
     found, _ = records(Capture(talk.packets), Options(payloads=Registry()))
-    assert [r["payload"]["protocol"] for r in found if r["record"] == "message"] == ["zre"] * 3
-    assert [r["id"] for r in found if r["record"] == "finding" and r["severity"] == "error"] == ["ZRE-01"]
+    assert [r["payload"]["protocol"] for r in found if r["record"] == "message"] == ["zre"] * 4
+    assert [r["id"] for r in found if r["record"] == "finding" and r["severity"] == "error"] == ["ZRE-01"] * 2
 
 
 class Hears(Payload):
@@ -98,8 +97,36 @@ def test_whoever_is_asked_hears_of_messages_that_were_not_whole(together: bool) 
     ]
 
 
-MOST_CALLS = 16
-"""Python functions entered for a message of JSON under a topic: its octets, its value, its summary, its record."""
+class Begins(Payload):
+    """Claims what begins in its way, though it be JSON."""
+
+    name = prefix = "begins"
+    begins = (b'{"kind"',)
+
+    def claim(self, message: Message, about: About) -> Claim:
+        return Claim.YES
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        return "mine"
+
+
+def test_json_that_begins_as_another_dissector_declares_is_its_own() -> None:
+    registry = Registry()
+    registry.add(Begins)
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    said = [b'{"kind": 1}', b'{"kin": 1}', b"[1]"]
+    for octets in [*map(message, said), b"".join(map(message, said))]:
+        talk.send(0, octets)
+    for size in (1, 100):
+        found, _ = records(Capture(talk.packets, size), Options(payloads=registry))
+        payloads = [record["payload"]["protocol"] for record in found if record["record"] == "message"]
+        assert payloads == ["begins", "json", "json"] * 2
+
+
+MOST_CALLS = 6
+"""Python functions entered for a message of JSON under a topic where nothing is compiled: to see that it is JSON."""
 
 
 def calls(count: int) -> int:

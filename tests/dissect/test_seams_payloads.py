@@ -24,8 +24,9 @@ from tests.dissect.talks import disturbed, message, packets_of, snapped
 from tests.payloads import zre
 from tests.rows_by_hand import values_of
 from tests.traffic import Capture, Conversation, Packet, records
+from tests.twins import twins
 from zmtpscope.dissect import Analyser, DecodeAs, Options
-from zmtpscope.dissect.records import payload_rows
+from zmtpscope.dissect.records import payload_rows, row_contents
 from zmtpscope.dissect.records.details import details
 from zmtpscope.export.json_lines import line_of, lines
 from zmtpscope.payloads.jupyter import DELIMITER
@@ -266,6 +267,12 @@ LONG: dict[str, Callable[[], list[Packet]]] = {
     "just not left alone behind text": lambda: in_packets(
         ("PUSH", "PULL"), [*at_the_edge(b"some text", 0)[2:], (b'{"a":3}',)], 9
     ),
+    "left alone for long": lambda: in_packets(
+        ("PUSH", "PULL"), [*[(b"\xff\xfe",)] * (MOST_UNCLAIMED + 20), (b'{"a":4}',)], 9
+    ),
+    "JSON between what nobody claims": lambda: in_packets(
+        ("PUSH", "PULL"), [*[*[(b"\xff\xfe",)] * 200, (b'{"a":5}',)] * 3, (pickle.dumps([1]),), (b'{"a":6}',)], 9
+    ),
     "a node": lambda: in_packets(
         ("DEALER", "ROUTER"), [(zre.hello(),), *((zre.ping(2 + n + n // 3),) for n in range(40))], 6, (5,)
     ),
@@ -285,6 +292,8 @@ def test_p1_long_connections(what: str, given: Record, told: bool) -> None:
         assert blocks == whole
         assert second.summary.findings == first.summary.findings
 
+
+ASKED_ROWS = "zmtpscope.dissect.records.row_contents.asked_rows"
 
 # -- the same, asked in other ways -----------------------------------------------------------------------------------
 
@@ -308,8 +317,8 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
         # nobody looks with care behind many that are none
         patch.setattr("zmtpscope.payloads.side.MOST_UNCLAIMED", 1 << 30)
         quick, _ = records(Capture(packets), options(given))
-        patch.setattr(payload_rows, "plain_texts", carefully)
-        patch.setattr(payload_rows, "FEW_ROWS", 0)
+        patch.setattr(payload_rows, "asked_rows", twins(ASKED_ROWS)[-1])
+        patch.setattr(row_contents, "plain_texts", carefully)
         careful, _ = records(Capture(packets), options(given))
     assert careful == quick
 
@@ -322,6 +331,7 @@ def test_what_octets_alone_tell_is_what_is_read_of_the_message(
     quick, first = records(Capture(packets), options(given, records=told))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SidePayloads, "dissect_at_once", lambda self, candidates, octets, size: None)
+        patch.setattr(SidePayloads, "tells_json", False)
         careful, second = records(Capture(packets), options(given, records=told))
     assert careful == quick
     assert first.summary.findings == second.summary.findings
@@ -335,15 +345,18 @@ def pushed(draw: Draw) -> list[Packet]:
 
 
 @given(packets=pushed() | talks(), given=st.sampled_from(GIVEN), told=st.booleans())
-def test_runs_of_few_messages_are_passed_where_runs_of_many_are(
+def test_who_is_asked_is_the_same_message_by_message_and_as_columns(
     packets: list[Packet], given: Record, told: bool
 ) -> None:
-    """Who may claim a message is told by its first octet: one by one where there are few, else as columns."""
-    few, first = records(Capture(packets), options(given, records=told))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(payload_rows, "FEW_ROWS", 0)
-        many, second = records(Capture(packets), options(given, records=told))
-    assert many == few
+    """Who may claim a message is told by its first octet: of one after the other where that is compiled, else of
+    all."""
+    found = []
+    for asked_rows in twins(ASKED_ROWS):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(payload_rows, "asked_rows", asked_rows)
+            found.append(records(Capture(packets), options(given, records=told)))
+    (one, first), (other, second) = found[0], found[-1]
+    assert one == other
     assert first.summary.findings == second.summary.findings
 
 
@@ -352,23 +365,23 @@ def test_who_is_asked_about_rows_is_who_would_be_asked_about_each(packets: list[
     """The shapes of a run of messages, and those of the messages one by one."""
 
     seen: list[tuple[int, int]] = []
-    shapes_of_rows = payload_rows.shapes_of_rows
+    shapes_of_rows = row_contents.shapes_of_rows
 
     def compared(shapes: Shapes, run: Any, first: Any, last: Any, starts: Any) -> Any:
         columns = shapes_of_rows(shapes, run, first, last, starts)
-        known = payload_rows.contents(run, 1 << 24)[3]
+        known = row_contents.contents(run, 1 << 24)[3]
         rows = np.flatnonzero(known)
         if len(rows):
-            messages = payload_rows.RowMessages(run, rows, first[rows])
+            messages = row_contents.RowMessages(run, rows, first[rows])
             seen.extend(
                 (columns[row], shapes.of(messages.message(place, after_loss=False)[0]))
-                for place, row in enumerate(messages.rows)
+                for place, row in enumerate(rows.tolist())
             )
         return columns
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(payload_rows, "shapes_of_rows", compared)
-        patch.setattr(payload_rows, "FEW_ROWS", 0)
+        patch.setattr(payload_rows, "asked_rows", twins(ASKED_ROWS)[-1])
+        patch.setattr(row_contents, "shapes_of_rows", compared)
         records(Capture(packets), options({}))
     assert [quick for quick, _ in seen] == [careful for _, careful in seen]
 

@@ -23,7 +23,7 @@ from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Re
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records import topics
 from zmtpscope.dissect.records.batch import RANKS, Run
-from zmtpscope.dissect.records.row_contents import contents, plain_texts
+from zmtpscope.dissect.records.row_contents import Wanted, asked_rows
 from zmtpscope.export import json_lines, json_rows
 from zmtpscope.export.json_lines import escaped, line_of, lines
 from zmtpscope.export.values import record_values
@@ -80,13 +80,45 @@ def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> Non
                         assert list(lines(batch, options)) == wanted
 
 
+JSON = [b"{}", b"[]", b'{"a": [1, 2.50, true]}', b'{"a":1,"a":2}', b'[1e3, "\\n"]', b'{"a":\n1}', b'{"a": 1', b" [0]"]
+JSON += [
+    '{"\xe9": "\U0001f600"}'.encode(),
+    b'{"text": "' + b"x" * 300 + b'", "n": -0.010}',
+    b"[" + b"1," * 3000 + b"1]",
+]
+"""Of which some is plain, some is not, and some is none."""
+SHAPES = Registry().asked()[2]
+
+
+def batches_of_json() -> list[Batch]:
+    """All of these, each a message in one run."""
+    conversation = Conversation()
+    conversation.send(0, hello("PUSH"))
+    conversation.send(1, hello("PULL"))
+    conversation.send(0, b"".join(map(message, JSON)))
+    found = list(Analyser(Options(payloads=Registry())).run(Capture(conversation.packets)))
+    assert sum(int(run.json.sum()) for batch in found for run in batch.runs if run.json is not None) == len(JSON) - 2
+    return found
+
+
+def test_json_is_written_as_if_its_values_were_made() -> None:
+    options = Options(payloads=Registry())
+    for batch in batches_of_json():
+        wanted = careful(batch, options)
+        for lines_between in twins("zmtpscope.export.json_text.lines_between"):
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(json_lines, "lines_between", lines_between)
+                assert list(lines(batch, options)) == wanted
+
+
 @st.composite
 def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
     """Messages in a stretch of a stream, parts of which may be missing in front and behind."""
     size = draw(st.sampled_from([0, 1, 2, 3, 12, 200, 201, 1500]))
     text = st.text(' a"\\~', min_size=size, max_size=size).map(str.encode)
-    body = st.binary(min_size=size, max_size=size) | text | st.sampled_from([b"", b"abc"]) if size else st.just(b"")
-    parts = st.lists(body, min_size=1, max_size=draw(st.sampled_from([1, 4])))
+    body = st.binary(min_size=size, max_size=size) | text | text | st.sampled_from([b"", b"abc", b"a\x7f"])
+    body = body | st.sampled_from(JSON) if size else st.just(b"")
+    parts = st.lists(body, min_size=1, max_size=draw(st.sampled_from([1, 4, 8])))
     messages = draw(st.lists(parts, min_size=1, max_size=5))
     kinds = draw(
         st.lists(st.sampled_from([0, 0, 0, 0x100, 0x200, 0x400]), min_size=len(messages), max_size=len(messages))
@@ -127,7 +159,7 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
         peer_socket_type=draw(types),
         first=as_array(first),
         last=as_array(last),
-        complete=np.array([draw(st.booleans()) for _ in messages]),
+        complete=np.array([draw(st.sampled_from([True, True, True, False])) for _ in messages]),
         orders=as_array(sorted(draw(st.integers(0, 5)) for _ in messages)),
         packets=as_array(packets),
         times=as_array(times),
@@ -139,9 +171,12 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
         for row in np.flatnonzero(topics.may_match(run)).tolist():
             run.topics[row] = draw(st.integers(-1, min(int(run.sizes[run.first[row]]), topics.LARGEST_TOPIC)))
     if draw(st.booleans()):
-        run.payloads = [None if kind else draw(st.none() | payloads) for kind in kinds]
-        claimed = np.array([made is not None for made in run.payloads])
-        run.texts = plain_texts(run, *contents(run, 1 << 20)) & ~claimed
+        run.payloads = [None if kind else draw(st.none() | st.none() | payloads) for kind in kinds]
+    if draw(st.sampled_from([True, True, True, False])):
+        others = np.array([run.payloads is None or run.payloads[row] is None for row in range(len(messages))])
+        asked = asked_rows(run, SHAPES, Wanted(True, False, False, texts=True, json=True, limit=1 << 20))
+        run.texts = None if asked.texts is None else asked.texts & others
+        run.json = np.isin(np.arange(len(messages)), asked.json) & others
     return run
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.export.test_json_lines import OPTIONS, STREAM, batches, message_runs
+from tests.export.test_json_lines import OPTIONS, STREAM, batches, batches_of_json, message_runs
 from tests.readings import CAPTURE_FILES
 from tests.twins import twins
 from zmtpscope.dissect import Batch, MessageRun, Options
@@ -24,6 +24,7 @@ from zmtpscope.export.row_lines import RowWords
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.text import Look, TextLines
+from zmtpscope.payloads.registry import Registry
 
 HEADS = [Options(bodies="head", head=size) for size in (0, 1, 7, 8, 40, 200, 10**6)]
 FILES = ["one.pcap", "two.pcap"]
@@ -63,6 +64,12 @@ def test_lines_of_captures_are_alike(options: Options) -> None:
                 columns.append(MessageColumns.of(batch))
             for each in columns:
                 assert_alike(each, options)
+
+
+def test_lines_of_json_are_alike() -> None:
+    for batch in batches_of_json():
+        if batch.runs:
+            assert_alike(MessageColumns.of(batch), Options(payloads=Registry()))
 
 
 @settings(max_examples=500)

@@ -6,11 +6,16 @@ import json
 import math
 from typing import Any
 
+import numpy as np
+import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.payloads.reading import START, assert_tiled, claimed, dissected
+from tests.payloads.reading import START, assert_tiled, claimed, dissected, said_in
+from tests.twins import twins
+from zmtpscope.dissect.records.message_columns import LONGEST_JSON
+from zmtpscope.payloads import json as json_payload
 from zmtpscope.payloads.api import Claim
 from zmtpscope.payloads.json import JsonPayload
 from zmtpscope.payloads.values import shown
@@ -99,6 +104,29 @@ def said(value: Any) -> list[Any]:
     return [shown(value)]
 
 
+@st.composite
+def spelt(draw: st.DrawFn, depth: int = 0) -> str:
+    """A value as programs may write it, with what is nearly one: any spelling of numbers, blanks anywhere."""
+    blank = st.sampled_from(["", "", " ", "  "])
+    kind = draw(st.sampled_from("nnssw{{[[" if depth < 3 else "nsw"))
+    if kind == "n":
+        return draw(
+            st.from_regex(r"-?(0|[1-9][0-9]{0,19}|0[0-9])(\.[0-9]{0,17})?([eE][-+]?[0-9]{1,2})?", fullmatch=True)
+        )
+    if kind == "s":
+        return draw(st.from_regex(r'"([ !#-\[\]-~]{0,8}|\\["nu]00e9|\x7f|\xe9)"', fullmatch=True))
+    if kind == "w":
+        return draw(st.sampled_from(["true", "false", "null", "True", "nul", "NaN"]))
+    keys = st.sampled_from(['"a"', '"b"', '"a b"', '"\xe9"', "a"])
+    values = draw(st.lists(spelt(depth + 1), max_size=3))
+    members = [f"{draw(keys)}{draw(blank)}:{draw(blank)}{each}" if kind == "{" else each for each in values]
+    between = f"{draw(blank)}{draw(st.sampled_from([','] * 9 + [';']))}{draw(blank)}"
+    return f"{kind}{draw(blank)}{between.join(members)}{draw(blank)}{dict(zip('{[', '}]', strict=True))[kind]}"
+
+
+ANY = texts() | NEARLY | st.binary(max_size=40) | spelt().map(str.encode)
+
+
 @given(value=CONTAINERS, write=WRITERS)
 def test_fields_are_the_value(value: Any, write: Any) -> None:
     try:
@@ -120,6 +148,48 @@ def test_p6_both_ways_agree(octets: bytes) -> None:
     assert (quick.summary, quick.findings) == (careful.summary, careful.findings)
     assert [each.id for each in quick.findings] in ([], ["PAYLOAD-03"])
     assert_tiled(careful, octets)
+
+
+@settings(max_examples=500)
+@given(octets=ANY)
+@example(octets=b"[0.00001, 0.12345678901234567, 123456789012345678901, -0, -0.0, 1.10]")
+@example(octets=b"[0.00000001]")
+@example(octets=b"[0.12345678901234567]")
+@example(octets=b"[1234567890123456789012]")
+@example(octets=b"[-0.0]")
+@example(octets=b'{"a":1,"a":2}')
+@example(octets=b"[" * 16 + b"]" * 16)
+@example(octets=b"[" * 65 + b"]" * 65)
+@example(octets=b"{%b}" % b",".join(b'"%d":0' % number for number in range(70)))
+@example(octets=b'{"a":"' + b"x" * 4089 + b'"}')
+@example(octets=b'{"a":"' + b"x" * 4088 + b'"}')
+@example(octets=b"[" + b"1," * 20_000 + b"1]")
+def test_what_octets_alone_tell_is_what_is_read(octets: bytes) -> None:
+    """JSON of which no value is made until somebody wants it, and where it is plain not even then."""
+    careful = dissected(JsonPayload, octets)
+    fields = None if careful.fields is None else orjson.dumps(careful.fields).decode()
+    found = [ordinary(octets) for ordinary in twins("zmtpscope.payloads.json.ordinary")]
+    assert all((told is None) == (found[0] is None) for told in found)
+    for told in found:
+        if told is not None:
+            assert claimed(JsonPayload, octets) is Claim.MAYBE
+            assert same(told[1] or None, careful.fields or None)
+            assert said_in(json_payload.dissected(octets)) == said_in(careful)
+            for summary_and_fields in twins("zmtpscope.payloads.json.summary_and_fields"):
+                assert summary_and_fields(octets) == (careful.summary, fields)
+
+
+@settings(max_examples=500)
+@given(octets=ANY)
+@example(octets=b'["' + b"x" * (LONGEST_JSON - 4) + b'"]')
+@example(octets=b'["' + b"x" * (LONGEST_JSON - 3) + b'"]')
+def test_octets_are_json_where_they_are_ordinary(octets: bytes) -> None:
+    """The same of many slices of octets at once."""
+    sizes = np.array([len(octets), 0, len(octets)])
+    wanted = len(octets) <= LONGEST_JSON and json_payload.ordinary(octets) is not None
+    for are_json in twins("zmtpscope.dissect.records.row_contents.are_json"):
+        found = are_json(b"{" + octets + octets, np.array([1, 0, 1 + len(octets)]), sizes).tolist()
+        assert found == [wanted, False, wanted]
 
 
 @given(value=CONTAINERS)

@@ -5,7 +5,7 @@ Nothing is derived here, and no row is an object, but for what dissectors made o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,10 @@ from zmtpscope.dissect.records.columns import (
     Texts,
     Words,
 )
-from zmtpscope.dissect.records.message_columns import OTHER_INSIDE, TEXT_INSIDE, Payloads
+from zmtpscope.dissect.records.message_columns import JSON_INSIDE, OTHER_INSIDE, TEXT_INSIDE, Payloads
 from zmtpscope.export.arrow_arrays import column_array, value_array
 from zmtpscope.export.values import as_base64
+from zmtpscope.payloads.dissectors import JSON, TEXT
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import to_text
 
@@ -114,20 +115,14 @@ def payloads(column: Payloads) -> pa.Array:
     short = np.flatnonzero(is_short)
     short_texts = octets(column.texts.of(short)).cast(pa.string())
     places = np.where(is_short, np.cumsum(is_short) - 1, -1)
-    protocols = {"text": 0}
+    protocols = {TEXT: 0}
     rows, summaries, protocol_of_rows = list[int](), list[str](), list[int]()
     fields: list[str | None] = []
-    for row in np.flatnonzero(is_text & ~is_short).tolist():
+    for row, protocol, summary, of_row in _row_by_row(column, is_text & ~is_short):
         rows.append(row)
-        summaries.append(column.text(row))
-        protocol_of_rows.append(0)
-        fields.append(None)
-    for row, made in enumerate(column.made.tolist() if (inside == OTHER_INSIDE).any() else ()):
-        if made is not None and made.protocol:
-            rows.append(row)
-            summaries.append(made.summary)
-            protocol_of_rows.append(protocols.setdefault(made.protocol, len(protocols)))
-            fields.append(None if made.fields is None else orjson.dumps(made.fields, default=as_base64).decode())
+        summaries.append(summary)
+        protocol_of_rows.append(protocols.setdefault(protocol, len(protocols)))
+        fields.append(of_row)
     places[rows] = len(short_texts) + np.arange(len(rows))
     protocol_of = np.zeros(count, np.int64)
     protocol_of[rows] = protocol_of_rows
@@ -140,6 +135,23 @@ def payloads(column: Payloads) -> pa.Array:
         value_array([None, *fields], pa.string()).take(column_array(content_of)),
     ]
     return pa.StructArray.from_arrays(arrays, fields=list(PAYLOAD), mask=column_array(is_missing))
+
+
+def _row_by_row(column: Payloads, texts: Bool) -> Iterator[tuple[int, str, str, str | None]]:
+    """Row, protocol, summary and fields of these `texts`, of JSON, and of what else dissectors made."""
+    inside = column.inside
+    for row in np.flatnonzero(texts).tolist():
+        yield row, TEXT, column.text(row), None
+    rows = np.flatnonzero(inside == JSON_INSIDE)
+    if len(rows):
+        from zmtpscope.payloads.json import summary_and_fields  # what nobody sends is not loaded
+
+        for row, octets in zip(rows.tolist(), column.texts.of(rows).tolist(), strict=True):
+            yield row, JSON.name, *summary_and_fields(octets or b"")
+    for row, made in enumerate(column.made.tolist() if (inside == OTHER_INSIDE).any() else ()):
+        if made is not None and made.protocol:
+            fields = None if made.fields is None else orjson.dumps(made.fields, default=as_base64).decode()
+            yield row, made.protocol, made.summary, fields
 
 
 def _mask(known: Bool | None) -> Bool | None:

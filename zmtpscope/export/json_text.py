@@ -19,7 +19,7 @@ from pybase64 import b64encode
 from zmtpscope import compiled
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect.records.columns import Int64, numbers
-from zmtpscope.dissect.records.message_columns import NO_TOPIC, NOT_KEPT, OTHER_INSIDE, TEXT_INSIDE
+from zmtpscope.dissect.records.message_columns import NO_TOPIC, NOT_KEPT, NOTHING_INSIDE, TEXT_INSIDE
 from zmtpscope.export.base64_bodies import PADDING, encode
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.json_rows import (
@@ -242,7 +242,7 @@ class _Pieces:
         meanings[usual & (columns.topic_sizes[rows] != NO_TOPIC)] = OPEN
         for meaning, with_text in WITH_TEXT.items():
             meanings[(inside == TEXT_INSIDE) & (meanings == meaning)] = with_text
-        meanings[usual & (inside == OTHER_INSIDE)] = OPEN
+        meanings[usual & (inside != NOTHING_INSIDE) & (inside != TEXT_INSIDE)] = OPEN
         return meanings
 
     def _insides(self, low: int, rows: Int64) -> Iterator[bytes]:
@@ -254,7 +254,7 @@ class _Pieces:
             if what == TEXT_INSIDE:
                 yield b"%b%b%b" % (TEXT_BEGINS, next(texts), TEXT_ENDS)
             else:
-                yield self.rows.payload(row) if what == OTHER_INSIDE else b"null"
+                yield b"null" if what == NOTHING_INSIDE else self.rows.payload(row)
 
     def _plain_texts(self, low: int, rows: Int64) -> list[bytes]:
         """Of the rows `rows` from `low` on, whose payload is plain text: as much of it as a summary has."""

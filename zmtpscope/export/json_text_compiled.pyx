@@ -23,13 +23,17 @@ from zmtpscope.export.values import as_base64
 from zmtpscope.payloads import values
 from zmtpscope.zmtp import events
 
+from zmtpscope.payloads.json_compiled cimport LONGEST_PLAIN, is_empty_object, plain_json
+
 cdef int FILE_SHIFT = segments.FILE_SHIFT
 cdef int64_t PACKET_MASK = segments.PACKET_MASK
 cdef int64_t ENCRYPTED = events.ENCRYPTED
 cdef int64_t LARGEST_SIZE = json_rows.LARGEST_SIZE, NO_TOPIC = message_columns.NO_TOPIC
 cdef int64_t LONGEST_SUMMARY = values.LONGEST_SUMMARY
+cdef bytes NO_MORE = values.NO_MORE.encode()
 cdef int NOT_KEPT = message_columns.NOT_KEPT
 cdef int TEXT_INSIDE = message_columns.TEXT_INSIDE, OTHER_INSIDE = message_columns.OTHER_INSIDE
+cdef int JSON_INSIDE = message_columns.JSON_INSIDE
 cdef bytes TEXT_BEGINS = json_rows.TEXT_BEGINS, TEXT_ENDS = json_rows.TEXT_ENDS
 cdef int64_t SECOND = records.SECOND
 cdef Py_ssize_t MOST = sys.maxsize // 4  # octets of text, so that nothing that is computed of it overflows
@@ -364,11 +368,34 @@ cdef class Rows:
         text.put(<bytes?>closing[0])
         if self.inside[row] == OTHER_INSIDE:
             self.put_made(text, self.payloads[run][self.row_of[row]])
+        elif self.inside[row] == JSON_INSIDE:
+            self.put_json(text, row, run, last)
         elif self.inside[row] == TEXT_INSIDE:
             text.put(<bytes?>self.rows.payload(row))
         else:
             text.put(b"null")
         return text.put(<bytes?>closing[1])
+
+    cdef int put_json(self, Text text, Py_ssize_t row, int64_t run, int64_t frame) except -1:
+        """What a dissector makes of JSON; where the octets are plain, it is not made."""
+        cdef int64_t size = self.sizes[frame]
+        cdef const uint8_t *octets = self.octets(run, frame, size)
+        cdef char fields[LONGEST_PLAIN]
+        cdef Py_ssize_t written = plain_json(octets, size, fields)
+        if written < 0:
+            return self.put_made(text, self.rows.columns.made.of(row))
+        text.put(b'{"protocol":"json","summary":"')
+        if size <= LONGEST_SUMMARY:
+            text.put_text(octets, size)
+        else:
+            text.put_text(octets, LONGEST_SUMMARY - 1)
+            text.put(NO_MORE)
+        text.put(b'","fields":')
+        if is_empty_object(fields, written):
+            return text.put(b"null}")
+        memcpy(text.reserve(written), fields, written)
+        text.used += written
+        return text.put(b"}")
 
     cdef int put_made(self, Text text, made) except -1:
         """What a dissector made of a message."""

@@ -5,14 +5,15 @@ others, and what is not readable of these, are asked for. So are packets and tim
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8, PyUnicode_GET_LENGTH
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int8_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from zmtpscope.capture import segments
-from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records import message_columns
 from zmtpscope.export import preview, rows
+from zmtpscope.payloads import dissectors
 from zmtpscope.zmtp import events
 
 cdef int64_t PACKET_MASK = segments.PACKET_MASK
@@ -24,6 +25,8 @@ cdef int64_t PREVIEW = rows.PREVIEW
 cdef int64_t OCTETS = preview.OCTETS, LEAST = preview.LEAST
 cdef int64_t MOST_IN_FRONT = preview.MOST_IN_FRONT, LEAST_IN_FRONT = preview.LEAST_IN_FRONT
 cdef tuple NOT_SHOWN = rows.NOT_SHOWN
+cdef int OTHER_INSIDE = message_columns.OTHER_INSIDE, JSON_INSIDE = message_columns.JSON_INSIDE
+cdef bytes NAME_OF_JSON = dissectors.JSON.name.encode()
 cdef bytes BETWEEN = preview.BETWEEN.encode(), NO_MORE = preview.NO_MORE.encode()
 cdef int64_t WIDTH_BETWEEN = len(preview.BETWEEN), WIDTH_NO_MORE = len(preview.NO_MORE)
 
@@ -84,6 +87,7 @@ cdef class Rows:
     cdef bytes data
     cdef const int64_t[:] run_of, row_of, packets, times, first, last, content, starts, sizes, flags
     cdef const uint8_t[:] is_whole, is_enveloped
+    cdef const int8_t[:] inside
     cdef bint are_messages, has_one_file
     cdef int64_t limit
     cdef char *line
@@ -93,11 +97,11 @@ cdef class Rows:
         columns = words.columns
         self.packets, self.times = columns.packets, columns.times
         self.has_one_file = len(columns.files) == 1
-        self.are_messages = isinstance(columns, MessageColumns)
+        self.are_messages = isinstance(columns, message_columns.MessageColumns)
         if not self.are_messages:
             return
         self.run_of, self.row_of = columns.run_of, columns.row_of
-        self.payloads = [run.payloads for run in columns.runs]
+        self.payloads, self.inside = [run.payloads for run in columns.runs], columns.inside
         self.messages = [(rows.noun(run) + rows.doubt(run)).encode() for run in columns.runs]
         self.first, self.last, self.content = columns.first, columns.last, columns.content
         self.data, self.starts = columns.octets.whole, columns.starts
@@ -183,8 +187,7 @@ cdef class Rows:
         if not self.are_messages or not self.is_whole[row]:
             return False
         first, last, content = self.first[row], self.last[row], self.content[row]
-        message, payloads = self.messages[self.run_of[row]], self.payloads[self.run_of[row]]
-        made = None if payloads is None else payloads[self.row_of[row]]
+        message = self.messages[self.run_of[row]]
         if self.flags[first] & SPECIAL:
             return False
         if not self.put(PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message)) or not self.put(b" ", 1):
@@ -199,8 +202,12 @@ cdef class Rows:
                     return False
         elif first < content and not (self.put(b" ", 1) and self.put_name(first, LONGEST_TOPIC)):
             return False
-        if made is not None and made.protocol not in NOT_SHOWN:
-            return self.put_inside(made)
+        if self.inside[row] == JSON_INSIDE:
+            return self.put_json(last)
+        if self.inside[row] == OTHER_INSIDE:
+            made = self.payloads[self.run_of[row]][self.row_of[row]]
+            if made.protocol not in NOT_SHOWN:
+                return self.put_inside(made)
         if not self.limit:
             return True
         if not self.put(b"  ", 2):
@@ -255,6 +262,16 @@ cdef class Rows:
             return False
         shown = PREVIEW - named - 1
         return self.put_begin(<const uint8_t *>octets, said, said <= shown, shown)
+
+    cdef bint put_json(self, int64_t frame) except -1:
+        """JSON, of which nothing is made."""
+        cdef int64_t count, size = self.sizes[frame], shown = PREVIEW - len(NAME_OF_JSON) - 1
+        cdef const uint8_t *octets = self.octets(frame, PREVIEW + 1, &count)
+        if octets == NULL or not count or octets[0] == BLANK or not is_readable(octets, count):
+            return False
+        if not self.put(b"  ", 2) or not self.put(PyBytes_AS_STRING(NAME_OF_JSON), PyBytes_GET_SIZE(NAME_OF_JSON)):
+            return False
+        return self.put(b" ", 1) and self.put_begin(octets, size, size <= shown, shown)
 
     cdef bint put_name(self, int64_t frame, int64_t limit) except -1:
         """A topic, group or address in quotes."""

@@ -122,8 +122,7 @@ class RunWords:
 
     def _carried(self, index: int, used: int) -> str:
         """What rides inside a message, or the beginning of its frames, as much as fits behind `used` characters."""
-        payloads = self.run.payloads if isinstance(self.run, MessageRun) else None
-        made = None if payloads is None else payloads[index]
+        made = self.run.made(index) if isinstance(self.run, MessageRun) else None
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
         return self._bodies(self._lists.content[index], self._lists.last[index], used)

@@ -68,6 +68,10 @@ def _is_prefix(octets: object) -> bool:
 
 TEXT = "text"
 """The dissector that is asked last: most of what the others claim is text as well."""
+JSON = Dissector(
+    "json", "zmtpscope.payloads.json:JsonPayload", b"{[ \t\r\n\xef", tells_at_once=True, claims_at_once=True
+)
+"""The one whose messages are found many at once, as those of text are: most that anybody claims are its own."""
 ZAP, ZRE = "zap", "zre"
 """Those of which more is known than they know: that takes both sides, or several connections."""
 
@@ -77,7 +81,7 @@ _SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x6
 OURS = (
     Dissector("cbor", "zmtpscope.payloads.cbor:Cbor", bytes([*range(0x80, 0xC0), 0xD9]), claims_at_once=True),
     Dissector("gzip", f"{_COMPRESSED}:Gzip", (b"\x1f\x8b\x08",), judges=True),
-    Dissector("json", "zmtpscope.payloads.json:JsonPayload", b"{[ \t\r\n\xef", tells_at_once=True, claims_at_once=True),
+    JSON,
     Dissector("jupyter", "zmtpscope.payloads.jupyter:Jupyter", least_frames=5, judges=True),
     Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE), judges=True),
     Dissector(

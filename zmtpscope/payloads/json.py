@@ -6,10 +6,13 @@ import re
 
 import orjson
 
+from zmtpscope import compiled
 from zmtpscope.payloads.api import Claim, Json, Malformed, Reader
+from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.framewise import Framewise
 from zmtpscope.payloads.json_text import BYTE_ORDER_MARK, SPACES, JsonText
 from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS, Limit
+from zmtpscope.payloads.values import as_summary
 
 _BRACKETS = b"{[", b"}]"
 _CONTAINERS, _ENDS = (dict, list), (b"}", b"]")
@@ -17,8 +20,10 @@ _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that has a line end in it: never part of a string."""
 MOST_CLAIMED, FEW_CLAIMED = 1000, 100
 """Values that are read to see whether it is JSON, where orjson does not say; and of what has more than is read."""
-_HEAD = 4096
+HEAD = 4096
 """Octets of a frame that are looked at for its summary."""
+LEAST_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
+"""A float that is not above the one and below the other may have been an integer beyond 64 bits."""
 
 
 class JsonPayload(Framewise[list[Json]]):
@@ -36,18 +41,17 @@ class JsonPayload(Framewise[list[Json]]):
         return (Claim.NO if documents is None else Claim.MAYBE), documents
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
-        if octets[-1:] in _ENDS:  # as of most, and of none that is not worth loading
-            value = _loaded(octets)
-            if type(value) in _CONTAINERS and _is_ordinary(value):
-                return _summary(octets), value
+        found = ordinary(octets)
+        if found is not None:
+            return found
         documents = recognised(octets)
-        return (_summary(octets), documents[0]) if documents else None
+        return (summary_of(octets), documents[0]) if documents else None
 
     def claims_at_once(self, octets: bytes) -> bool:
-        return type(_loaded(octets)) in _CONTAINERS or recognised(octets) is not None
+        return type(loaded(octets)) in _CONTAINERS or recognised(octets) is not None
 
     def read_frame(self, reader: Reader, known: list[Json] | None, values: list[Json]) -> str:
-        summary = _summary(reader.data)
+        summary = summary_of(reader.data)
         _read(reader, known or [], values)
         return summary
 
@@ -58,7 +62,7 @@ def recognised(octets: bytes) -> list[Json] | None:
     inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
     if not inside or inside[0] not in _BRACKETS[0] or inside[-1] not in _BRACKETS[1]:
         return None
-    value = _loaded(octets)
+    value = loaded(octets)
     if value is not None and _is_ordinary(value):
         return [value]
     most = MOST_CLAIMED if _most_values(octets) <= MOST_FIELDS else FEW_CLAIMED
@@ -95,7 +99,7 @@ def _most_values(octets: bytes) -> int:
     return 1 + octets.count(b",") + octets.count(b"[") + octets.count(b"{")
 
 
-def _loaded(octets: bytes) -> Json | None:
+def loaded(octets: bytes) -> Json | None:
     """The value that orjson makes of them; None where it refuses them."""
     if len(octets) > MOST_FIELDS and _most_values(octets) > MOST_FIELDS:
         return None  # nor does it make millions of objects of a hostile frame
@@ -116,7 +120,7 @@ def _is_ordinary(value: Json) -> bool:
                 kind = type(each)
                 if kind is dict or kind is list:
                     below.append(each)
-                elif kind is float and not -(2.0**63) < each < 2.0**64:
+                elif kind is float and not LEAST_INTEGER < each < BEYOND_INTEGERS:
                     return False
         if not below:
             return True
@@ -124,9 +128,33 @@ def _is_ordinary(value: Json) -> bool:
     return False
 
 
-def _summary(octets: bytes) -> str:
+def summary_of(octets: bytes) -> str:
     """The text itself, in one line."""
-    head = octets[:_HEAD].removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore").strip()
+    head = octets[:HEAD].removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore").strip()
     if "\n" in head or "\r" in head:
         head = _LINE_ENDS.sub(" ", head)
-    return head + "…" if len(octets) > _HEAD else head
+    return head + "…" if len(octets) > HEAD else head
+
+
+@compiled.where_possible
+def ordinary(octets: bytes) -> tuple[str, Json] | None:
+    """Summary and value of an object or array of which orjson makes what `JsonText` does; None of whatever else."""
+    if octets[-1:] not in _ENDS:  # as of most that is not worth loading, and of no other
+        return None
+    value = loaded(octets)
+    return (summary_of(octets), value) if type(value) in _CONTAINERS and _is_ordinary(value) else None
+
+
+def dissected(octets: bytes) -> Dissected:
+    """What is made of a message whose only content frame is `ordinary`."""
+    found = ordinary(octets)
+    assert found is not None
+    summary, value = found
+    return Dissected(JsonPayload.name, as_summary(summary), None if value == {} else value)
+
+
+@compiled.where_possible
+def summary_and_fields(octets: bytes) -> tuple[str, str | None]:
+    """The same as text: the fields are JSON."""
+    made = dissected(octets)
+    return made.summary, None if made.fields is None else orjson.dumps(made.fields).decode()

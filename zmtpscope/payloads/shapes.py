@@ -9,16 +9,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.payloads.dissectors import Dissector
+from zmtpscope.payloads.dissectors import JSON, Dissector
 from zmtpscope.payloads.message import Message
 
 Dissectors = tuple[Dissector, ...]
 Int64 = NDArray[np.int64]
 
+NO_JSON = bytes({*range(32)} - set(b"\t\r\n"))
+"""Octets that stand nowhere in JSON."""
 NO_OCTET = 256
 """Stands for the first octet of an empty frame."""
-FEW_FRAMES = 8
-"""Of messages with so many frames it is remembered who may claim them, by how many there are."""
 
 UNKNOWN, NOBODY, SOMEBODY, ONLY_CLAIMS = -1, 0, 1, 2
 
@@ -33,17 +33,25 @@ class Candidates:
         self.others = others = tuple(each for each in dissectors if not each.prefixes)
         """... and who may claim all others, ..."""
         by_octets = all(each.claims_at_once for each in others) and len({each.least_frames for each in others}) == 1
-        tells = by_octets or len(others) == 1
+        self.is_one = len(others) == 1
+        tells = by_octets or self.is_one
         self.tellers = tuple(each for each in others if each.tells_at_once) if tells else ()
         """... of whom these may be asked by octets alone what there is to say, in place of asking all."""
         self.only_claim = by_octets and not (self.prefixes or any(each.judges for each in others))
         """Whether nothing can come of such messages, where only findings are wanted, but that they are claimed."""
+        self.only_json = others == (JSON,) and not any(map(_may_be_json, self.prefixes))
+        """Whether those that are JSON are claimed by nobody else."""
 
     def of(self, first: bytes) -> Dissectors:
         """Who may claim a message whose first content frame is `first`."""
         if not self.prefixes:
             return self.dissectors
         return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))
+
+
+def _may_be_json(prefix: bytes) -> bool:
+    """Whether JSON may begin so."""
+    return JSON.may_begin(prefix[0]) and not any(octet in NO_JSON for octet in prefix)
 
 
 class Shapes:
@@ -57,10 +65,11 @@ class Shapes:
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._candidates: dict[int, Candidates] = {}
-        self._of_few: dict[tuple[int, int, int], Candidates] = {}
-        """The same by first octet and numbers of frames, where these are few: without another step."""
-        self._known = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
+        self._told_at_once: dict[int, Candidates | None] = {}
+        self.known = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
         """By shape: whether there is a candidate, and one that does no more than claim."""
+        self.only_json = np.zeros(len(self.known), np.bool_)
+        """By shape, where that is known: whether what is JSON is claimed by nobody else."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
         """Pickled and loaded it is the shared table again."""
@@ -100,14 +109,12 @@ class Shapes:
             )
         return found
 
-    def candidates_for(self, head: int, content: int, frames: int) -> Candidates:
-        """Who may claim a message from what `columns` has of many."""
-        found = self._of_few.get((head, content, frames))
-        if found is None:
-            found = self.candidates(self.number(head, content, frames))
-            if frames <= FEW_FRAMES:
-                self._of_few[head, content, frames] = found
-        return found
+    def told_at_once(self, shape: int) -> Candidates | None:
+        """Who may claim messages of a shape, where octets alone may be enough to ask them."""
+        if shape not in self._told_at_once:
+            found = self.candidates(shape) if shape >= 0 else None
+            self._told_at_once[shape] = found if found is not None and (found.tellers or found.only_claim) else None
+        return self._told_at_once[shape]
 
     def asked(self, message: Message) -> Dissectors:
         """Who is to be asked about a message."""
@@ -126,14 +133,15 @@ class Shapes:
         return found
 
     def _look_up(self, shapes: Int64) -> NDArray[np.int8]:
-        found = self._known[shapes]
+        found = self.known[shapes]
         unknown = found == UNKNOWN
         if np.count_nonzero(unknown):
             for shape in np.flatnonzero(np.bincount(shapes[unknown])).tolist():  # np.unique loads numpy.ma
                 candidates = self.candidates(shape)
                 who = SOMEBODY if candidates.dissectors else NOBODY
-                self._known[shape] = ONLY_CLAIMS if candidates.only_claim else who
-            found = self._known[shapes]
+                self.known[shape] = ONLY_CLAIMS if candidates.only_claim else who
+                self.only_json[shape] = candidates.only_json
+            found = self.known[shapes]
         return found
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload
 from zmtpscope.payloads.cursor import Malformed
 from zmtpscope.payloads.dissected import Dissected, Opened
-from zmtpscope.payloads.dissectors import TEXT, Dissector
+from zmtpscope.payloads.dissectors import JSON, TEXT, Dissector
 from zmtpscope.payloads.limits import Allowance, Budget, Limit, checked
 from zmtpscope.payloads.reader import Reader
 from zmtpscope.payloads.registry import Interrupted, Registry, words_of
 from zmtpscope.payloads.shapes import Candidates, shapes_of
-from zmtpscope.payloads.values import plain, shortened
+from zmtpscope.payloads.values import as_summary, shortened
 
 MOST_UNCLAIMED = 256
 """When nobody but the dissector of text has claimed so many messages one after the other, the side is left alone."""
@@ -125,10 +126,9 @@ class SidePayloads:
         """What `dissect` would say of a message of `size` octets whose only content frame is `octets`, where only these
         may claim it, and one of them says all without a reader; None where that takes `dissect`. Where only findings
         are wanted, and it has none, it only says that it claims the message."""
-        if not candidates.tellers or octets.startswith(candidates.prefixes):
+        if not candidates.tellers or (candidates.prefixes and octets.startswith(candidates.prefixes)):
             return None
-        is_alone = len(candidates.others) == 1
-        only = self._one(candidates.tellers[0]) if is_alone else self._teller(candidates, octets)
+        only = self._one(candidates.tellers[0]) if candidates.is_one else self._teller(candidates, octets)
         if only is None:
             return None
         if self.judging and candidates.only_claim:
@@ -140,6 +140,17 @@ class SidePayloads:
         if made is not None:
             self.last, self.unclaimed = only, 0
         return made
+
+    @property
+    def tells_json(self) -> bool:
+        """Whether messages of JSON may be taken by their octets alone (`take_json`)."""
+        return not self.trees and JSON.name not in self.registry.stopped
+
+    def take_json(self, octets: int) -> None:
+        """Messages of JSON were found by their octets alone, of so many in all; the last message was one of them."""
+        self.last, self.unclaimed = self._one(JSON), 0
+        if not self.judging:
+            self.allowance.earn(octets)
 
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]]
@@ -295,9 +306,9 @@ def told_at_once(payload: Payload, octets: bytes) -> Dissected | None:
         if done is None:
             return None
         summary, fields = done
-        if not is_ours(payload):
+        if not is_ours(type(payload).__module__):
             fields = checked(fields)
-        return Dissected(_name_of(payload), plain(shortened(summary)), None if fields == {} else fields)
+        return Dissected(_name_of(payload), as_summary(summary), None if fields == {} else fields)
     except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
         return None
 
@@ -306,14 +317,14 @@ def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
     """Let a dissector read a message, whatever it does."""
     try:
         summary = read_whole(payload, message, reader)
-        fields = reader.fields if is_ours(payload) else checked(reader.fields)
+        fields = reader.fields if is_ours(type(payload).__module__) else checked(reader.fields)
     except (Exception, SystemExit, Interrupted) as error:  # whatever somebody else's code does
         detail = f"{payload.name}: {type(error).__name__}: {words_of(error)}"
         reader.note("PAYLOAD-01", *reader.outer_span(), detail=f"{shortened(detail)}, frame {reader.frame}")
         return Dissected("", findings=reader.findings[-1:], secrets=reader.secrets)
     return Dissected(
         protocol=_name_of(payload),
-        summary=plain(shortened(summary)),
+        summary=as_summary(summary),
         fields=fields if fields != {} else None,
         findings=reader.findings,
         nodes=reader.nodes,
@@ -341,9 +352,10 @@ def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
         return "not read to its end: nested too deep"
 
 
-def is_ours(payload: Payload) -> bool:
-    """Whether it is known to say nothing that an output cannot hold, however it sets its fields."""
-    return type(payload).__module__.startswith("zmtpscope.")
+@cache
+def is_ours(module: str) -> bool:
+    """Whether what stands there is known to say nothing that an output cannot hold, however it sets its fields."""
+    return module.startswith("zmtpscope.")
 
 
 def _name_of(payload: Payload) -> str:

@@ -14,6 +14,8 @@ Json = Any
 LONGEST_SUMMARY = 200
 LONGEST_DETAIL = 400
 """Characters."""
+NO_MORE = "…"
+"""Behind a text of which there is more."""
 
 _LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 
@@ -21,7 +23,15 @@ _LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
     """As much of a summary, or of another text, as a record has."""
     text = str.__str__(text)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + NO_MORE
+
+
+def as_summary(text: str) -> str:
+    """As much of a summary as a record has, as every output can hold it."""
+    if type(text) is str and len(text) <= LONGEST_SUMMARY and text.isascii():  # as of most
+        return text
+    shown: str = plain(shortened(text))
+    return shown
 
 
 def plain(value: Json) -> Json:

@@ -40,7 +40,7 @@ def _units(units: Batch, *, shows_leftovers: bool) -> Iterator[tuple[range, list
     for run in units.runs:
         begins, stops = run.offsets[run.first].tolist(), (run.bodies[run.last] + run.sizes[run.last]).tolist()
         for row, (begin, stop) in enumerate(zip(begins, stops, strict=True)):
-            made = None if run.payloads is None else run.payloads[row]
+            made = run.made(row)
             yield range(begin, stop), [] if made is None else places_of_secrets(run, row, made)
     for record in units.records:
         values = record.values

@@ -16,7 +16,7 @@ from zmtpscope.dissect import FrameRun, MessageRun
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import Pieces
 from zmtpscope.dissect.records.columns import numbers
-from zmtpscope.dissect.records.message_columns import OTHER_INSIDE, TEXT_INSIDE, MessageColumns
+from zmtpscope.dissect.records.message_columns import JSON_INSIDE, OTHER_INSIDE, TEXT_INSIDE, MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.store.packed import Int64, Packed, joined
@@ -126,9 +126,9 @@ def pack_messages(
 ) -> PackedRows:
     """The messages of a batch; `streams` and `places` are codes of the streams of their runs, and where the octets of
     these are. `keep` keeps what dissectors made: place and size."""
-    inside = columns.inside
-    made = [(columns.made.of(row), row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
-    kept = np.array([keep(each) for each, _ in made if each is not None], np.int64).reshape(-1, 2)
+    inside = np.where(columns.inside == JSON_INSIDE, OTHER_INSIDE, columns.inside)
+    made = [columns.made.of(row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
+    kept = np.array([keep(each) for each in made if each is not None], np.int64).reshape(-1, 2)
     packets, times = columns.joined("packets"), columns.joined("times")
     counts = np.diff(columns.first_in_runs, append=len(columns.sizes))
     in_runs = {
@@ -149,7 +149,7 @@ def pack_messages(
         payloads=Payloads(
             Packed.of(kept[:, 0]),
             Packed.of(kept[:, 1]),
-            Words.of(each.protocol for each, _ in made if each is not None),
+            Words.of(each.protocol for each in made if each is not None),
         ),
         topics=Topics.of(columns.topic().octets, columns.topic_sizes),
     )

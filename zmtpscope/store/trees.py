@@ -18,7 +18,7 @@ from zmtpscope.records import MASK
 def with_trees(run: MessageRun, row: int, options: Options) -> Dissected | None:
     """What a dissector made of a message, with its field trees; what it said stays what it was, since that may depend
     on the messages in front."""
-    made = None if run.payloads is None else run.payloads[row]
+    made = run.made(row)
     if made is None or options.payloads is None or not made.protocol:
         return made
     side = SidePayloads(

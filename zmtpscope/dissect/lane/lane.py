@@ -12,6 +12,7 @@ and without.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -25,7 +26,7 @@ from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, KnownConnection, Ways
 from zmtpscope.dissect.lane.newcomers import Newcomers, begin_at_once, find
 from zmtpscope.dissect.lane.openings import Openings
-from zmtpscope.dissect.lane.payloads import Claims, ask, look_inside
+from zmtpscope.dissect.lane.payloads import Claims, JsonMessages, ask, look_inside
 from zmtpscope.dissect.lane.publishing import published
 from zmtpscope.dissect.lane.residents import Residents
 from zmtpscope.dissect.lane.sides import MOST_HELD, LaneSide
@@ -66,12 +67,12 @@ class BlockUnderWay:
         self.arrived: Arrived | None = None
         self.passed_by: Bool = np.empty(0, np.bool_)
         """Of which turns nobody is to be asked what is inside the messages."""
-        self.claims: Claims | None = None
-        """Messages that are claimed, if at all, of turns where nothing else can come of any ..."""
-        self.only_claims: Bool = self.passed_by
-        """... which are these."""
+        self.claimed: Sequence[Claims | JsonMessages] = ()
+        """What is claimed in some of these turns."""
         self.texts: Bool | None = None
-        """Which of all messages are plain text."""
+        """Which of all messages are plain text, ..."""
+        self.json: Bool | None = None
+        """... and which are JSON."""
         self.topics: Int64 = np.empty(0, np.int64)
         """Octets of the topics of those that publishers have sent."""
 
@@ -312,14 +313,13 @@ class Lane:
         slots, asked, sides = messages.slots.tolist(), self.residents.asked, now.sides
         if asked is None or not len(messages):
             now.passed_by = np.ones(len(slots), np.bool_)
-            now.only_claims = ~now.passed_by
             return
         inside = look_inside(messages, self.residents.payloads, asked)
-        now.passed_by, now.texts = inside.passed_by, inside.texts
-        now.claims, now.only_claims = inside.claims, inside.only_claims
-        for turn in now.only_claims.nonzero()[0].tolist():
-            if sides[turn].judge is not None or not self.residents.hears_all(slots[turn]):
-                now.passed_by[turn] = now.only_claims[turn] = False
+        now.passed_by, now.texts, now.json, now.claimed = inside.passed_by, inside.texts, inside.json, inside.claimed
+        for claimed in inside.claimed:
+            for turn in claimed.turns.nonzero()[0].tolist():
+                if sides[turn].judge is not None or not self.residents.hears_all(slots[turn]):
+                    now.passed_by[turn] = False
         asking = (~now.passed_by).nonzero()[0].tolist()
         judges = {sides[turn].judge for turn in asking if sides[turn].judge is not None}
         for turn in asking:
@@ -441,7 +441,7 @@ class Lane:
         for turn in chosen[wanted].tolist():
             side, is_passed_by = self.residents.side_of(slots[turn]), bool(now.passed_by[turn])
             if side.wants_rows or not is_passed_by:
-                rows = rows or Rows(messages, arrived, now.texts, now.topics)
+                rows = rows or Rows(messages, arrived, now.texts, now.json, now.topics)
                 runs = rows.runs_of(turn, side, is_passed_by=is_passed_by)
                 if side.judge is None or side.reading is None:
                     if not is_passed_by:
@@ -466,10 +466,12 @@ class Lane:
         """Nobody was asked about the messages of these turns, but where they are judged or somebody was."""
         if self.residents.asked is None:
             return
-        if now.claims is not None:
-            for turn in chosen[now.only_claims[chosen]].tolist():
-                now.claims.take(turn, self.residents.payloads_of(int(messages.slots[turn])))
-        chosen = chosen[now.passed_by[chosen] & ~now.only_claims[chosen]]
+        rest = now.passed_by.copy()
+        for claimed in now.claimed:
+            for turn in chosen[(claimed.turns & now.passed_by)[chosen]].tolist():
+                claimed.take(turn, self.residents.payloads_of(int(messages.slots[turn])))
+            rest &= ~claimed.turns
+        chosen = chosen[rest[chosen]]
         for turn in chosen.tolist() if self.residents.payloads else ():
             payloads = self.residents.payloads.get(int(messages.slots[turn]))
             if payloads is None or now.sides[turn].judge is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -11,12 +11,12 @@ import numpy as np
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.message_rows import FOLLOWED
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.lane.turns import Messages
+from zmtpscope.dissect.lane.turns import Messages, cumulated, differences
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.message_columns import content_among
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
-from zmtpscope.dissect.records.row_contents import contents_from, plain_texts, shapes_of_rows
+from zmtpscope.dissect.records.row_contents import are_json, contents_from, plain_texts, shapes_of_rows
 from zmtpscope.payloads.shapes import Candidates, Shapes
 from zmtpscope.payloads.side import MOST_UNCLAIMED
 from zmtpscope.zmtp.reader import Finding
@@ -28,12 +28,20 @@ ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
 
 
 class Claims:
-    """Messages of which nothing can come but that they are claimed: `rows` of all messages of turns. The octets of
-    these are those of `run`, `frames` their only content frames, and `of_rows` their `shapes`."""
+    """Messages of which nothing can come but that they are claimed, of the `turns` that are taken: `rows` of all. The
+    octets of these are those of `run`, `frames` their only content frames, and `of_rows` their `shapes`."""
 
     def __init__(
-        self, messages: Messages, run: MessageRun, rows: Int64, frames: Int64, shapes: Shapes, of_rows: Int64
+        self,
+        messages: Messages,
+        turns: Bool,
+        run: MessageRun,
+        rows: Int64,
+        frames: Int64,
+        shapes: Shapes,
+        of_rows: Int64,
     ) -> None:
+        self.turns = turns
         self.messages, self.rows, self.shapes, self.of_rows = messages, rows, shapes, of_rows
         self.edges: list[int] = rows.searchsorted(messages.edges).tolist()
         """Those of turn k are from `edges[k]` up to `edges[k + 1]`."""
@@ -53,6 +61,25 @@ class Claims:
         return self.shapes.candidates(int(self.of_rows[low + which])), octets
 
 
+class JsonMessages:
+    """Messages of turns that are JSON, which are `rows` of all. In the `turns` that are taken nobody claims others, or
+    it does not matter, and each has one at least."""
+
+    def __init__(self, messages: Messages, rows: Bool, turns: Bool) -> None:
+        self.turns = turns
+        edges, sums = messages.edges, cumulated(messages.sizes)
+        octets = np.where(rows, sums[messages.last + 1] - sums[messages.first], 0)
+        last = messages.last_of(rows)
+        # of each turn
+        self._octets: list[int] = differences(cumulated(octets)[edges]).tolist()
+        self._behind: list[int] = (edges[1:] - 1 - last).tolist()
+        self._begins: list[int] = messages.offsets[messages.first[last]].tolist()
+
+    def take(self, turn: int, payloads: PayloadRows) -> None:
+        """Take all messages of one of the turns."""
+        payloads.take_json(self._octets[turn], self._behind[turn], self._begins[turn])
+
+
 class Inside(NamedTuple):
     """What is known of what rides inside the messages of turns."""
 
@@ -62,42 +89,67 @@ class Inside(NamedTuple):
     """Of which turns somebody may claim messages who has to know both sides of a connection."""
     texts: Bool | None
     """Which of all messages are plain text, where that is asked for."""
-    only_claims: Bool
-    """Of which turns nothing can come, where only findings are wanted, but that messages are claimed ..."""
-    claims: Claims | None
-    """... which are these. The turns are passed by."""
+    json: Bool | None
+    """Which of all messages are JSON, where some are."""
+    claimed: Sequence[Claims | JsonMessages]
+    """What is claimed in some of the turns that are passed by."""
 
 
 def look_inside(messages: Messages, payloads: Mapping[int, PayloadRows], asked: PayloadRows) -> Inside:
     """Find out who is to be asked about the messages of turns. `payloads` are those who were asked before, by slot of
     the side, `asked` those who are asked about any other."""
     remembered, slots = messages.turns.remembered, messages.slots
-    asks = remembered.unclaimed[slots] <= MOST_UNCLAIMED
+    unclaimed = remembered.unclaimed[slots]
+    asks = unclaimed <= MOST_UNCLAIMED
     asks_for_text = np.full(len(slots), asked.side.asks_for_text)
     asks_about_all = np.zeros(len(slots), np.bool_)
     for turn, slot in enumerate(slots.tolist()) if payloads else ():
         each = payloads.get(slot)
         if each is not None:
             asks[turn], asks_for_text[turn] = each.wants_rows, each.side.asks_for_text
-            asks_about_all[turn] = each.asks_about_all
-    nobody = np.zeros(len(slots), np.bool_)
+            asks_about_all[turn], unclaimed[turn] = each.asks_about_all, each.side.unclaimed
     if not (asks.any() or asks_about_all.any() or asked.recognises_text):
-        return Inside(~nobody, asks_about_all, None, nobody, None)
+        return Inside(np.ones(len(slots), np.bool_), asks_about_all, None, None, ())
     run, shapes = _joined(messages), asked.side.shapes
     first, last, starts, known = contents_from(run, _content_frames(messages), asked.limit)
     of_rows = shapes_of_rows(shapes, run, first, last, starts)
     claimable = shapes.claimable(of_rows)
     texts = plain_texts(run, first, last, starts, known) if asked.recognises_text else None
-    others = ~known if texts is None else ~(known & texts)
     only_claimed = shapes.only_claimed(of_rows) & (first == last) & asked.side.judging
-    is_asked, has_others = messages.any_of(~known | (claimable & ~only_claimed)), messages.any_of(others)
-    passed_by = ~(asks_about_all | asks & is_asked | asks_for_text & has_others)
-    only_claims, claims = passed_by & asks & messages.any_of(only_claimed), None
-    if only_claims.any():
-        rows = (only_claimed & messages.spread(only_claims)).nonzero()[0]
-        claims = Claims(messages, run, rows, first[rows], shapes, of_rows[rows])
+    may_be_json = known & (first == last) & shapes.only_json[of_rows] & (messages.spread(asks) != 0)
+    if asked.side.judging:  # nothing counts but what is claimed last
+        may_be_json &= _are_last(messages, claimable)
+    json = _are_json(run, starts, may_be_json & asked.side.tells_json)
+    texts = None if texts is None else texts & ~json
+    plain = known & (json if texts is None else json | texts)
+    has_unknown, has_others = messages.any_of(~known), asks_for_text & messages.any_of(~plain)
+    is_json = asks & messages.any_of(json) & (unclaimed + messages.count_of(~json) <= MOST_UNCLAIMED)
+    is_json &= ~(asks_about_all | has_unknown | has_others | messages.any_of(claimable & ~(json | only_claimed)))
+    is_asked = has_unknown | messages.any_of(claimable & ~only_claimed)
+    passed_by = is_json | ~(asks_about_all | asks & is_asked | has_others)
+    is_claimed, claimed = passed_by & ~is_json & asks & messages.any_of(only_claimed), list[Claims | JsonMessages]()
+    if is_claimed.any():
+        rows = (only_claimed & messages.spread(is_claimed)).nonzero()[0]
+        claimed.append(Claims(messages, is_claimed, run, rows, first[rows], shapes, of_rows[rows]))
+    if is_json.any():
+        claimed.append(JsonMessages(messages, json, is_json))
     is_followed = asks_about_all | messages.any_of(claimable & _may_be_followed(shapes, of_rows, claimable))
-    return Inside(passed_by, is_followed, texts, only_claims, claims)
+    return Inside(passed_by, is_followed, texts, json if is_json.any() else None, claimed)
+
+
+def _are_last(messages: Messages, chosen: Bool) -> Bool:
+    """Which of the messages that were chosen are the last of their turns."""
+    last = np.zeros_like(chosen)
+    last[messages.last_of(chosen) if chosen.any() else []] = True
+    return last
+
+
+def _are_json(run: MessageRun, starts: Int64, candidates: Bool) -> Bool:
+    """Which candidates are JSON, each of which has one content frame."""
+    json, rows = np.zeros_like(candidates), candidates.nonzero()[0]
+    if len(rows):
+        json[rows] = are_json(run.data, starts[rows], run.sizes[run.last[rows]])
+    return json
 
 
 def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:

@@ -168,8 +168,17 @@ class Messages:
 
     def any_of(self, chosen: Bool) -> Bool:
         """Which turns have messages that were chosen."""
-        found: Bool = differences(cumulated(chosen)[self.edges]) > 0
+        found: Bool = self.count_of(chosen) > 0
         return found
+
+    def count_of(self, chosen: Bool) -> Int64:
+        """How many messages of each turn were chosen."""
+        return differences(cumulated(chosen)[self.edges])
+
+    def last_of(self, chosen: Bool) -> Int64:
+        """Of each turn the last message that was chosen; of one that has none, that of some other. At least one is."""
+        places: Int64 = chosen.nonzero()[0]
+        return places[places.searchsorted(self.edges[1:]) - 1]
 
     def spread(self, values: Iterable[int] | Int64) -> Int64:
         """A value of each turn, for each message."""
@@ -182,11 +191,14 @@ class Rows:
     """When the messages of turns came: ordinals of the segments that made them decidable, packets and times of their
     first and of their last octets."""
 
-    def __init__(self, messages: Messages, arrived: Arrived, texts: Bool | None, topics: Int64) -> None:
+    def __init__(
+        self, messages: Messages, arrived: Arrived, texts: Bool | None, json: Bool | None, topics: Int64
+    ) -> None:
         self.messages = messages
-        self.texts = texts
-        """Which of all messages are plain text, where that is asked for."""
+        self.texts, self.json = texts, json
+        """Which of all messages are plain text, and which are JSON, where that is asked for."""
         self.has_texts: list[bool] = [] if texts is None else messages.any_of(texts).tolist()
+        self.has_json: list[bool] = [] if json is None else messages.any_of(json).tolist()
         remembered, slots = messages.turns.remembered, messages.slots
         first, last = messages.first, messages.last
         shift = messages.spread(arrived.shifts[messages.directions])
@@ -244,6 +256,7 @@ class Rows:
             time_ends=self.time_ends[rows],
             topics=self.topics[rows] if side.subscribed and side.is_written else None,
             texts=self.texts[rows] if self.texts is not None and is_passed_by and self.has_texts[turn] else None,
+            json=self.json[rows] if self.json is not None and is_passed_by and self.has_json[turn] else None,
         )
         return list(cut_large(run, side.limit))
 

@@ -185,9 +185,11 @@ class MessageRun(Run):
     packet_ends: Int64
     time_ends: Int64
     payloads: list[Dissected | None] | None = None
-    """What dissectors made of each message, where they made anything."""
+    """What dissectors have made of each message, where they made anything; `made` tells it."""
     texts: NDArray[np.bool_] | None = None
     """Which of the others are plain text: the last frame of each is."""
+    json: NDArray[np.bool_] | None = None
+    """Which of the others are JSON, likewise: of those it is not made yet what a dissector makes of them."""
     topics: Int64 | None = None
     """Octets of each message's topic, with which its first frame begins (behind the mark of a subscription); below zero
     where it has none. None: no message has one."""
@@ -209,7 +211,7 @@ class MessageRun(Run):
         columns: dict[str, Any] = {name: getattr(self, name)[frames] for name in FRAME_COLUMNS}
         for name in ("complete", "orders", "packets", "times", "packet_ends", "time_ends"):
             columns[name] = getattr(self, name)[rows]
-        for name in ("texts", "topics"):
+        for name in ("texts", "json", "topics"):
             if (column := getattr(self, name)) is not None:
                 columns[name] = column[rows]
         if self.payloads is not None:
@@ -217,6 +219,14 @@ class MessageRun(Run):
                 self.payloads[rows] if isinstance(rows, slice) else [self.payloads[row] for row in rows.tolist()]
             )
         return replace(self, first=first, last=last, **columns)
+
+    def made(self, row: int) -> Dissected | None:
+        """What a dissector makes of a message; None where that is nothing, and of plain text."""
+        if self.json is not None and self.json[row]:
+            from zmtpscope.payloads.json import dissected  # what nobody asks for is not loaded
+
+            return dissected(self.head(int(self.last[row])) or b"")
+        return None if self.payloads is None else self.payloads[row]
 
     def topic(self, row: int) -> bytes | None:
         """The topic of a message; None where it has none."""

@@ -46,7 +46,7 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail
     made: Dissected | None = None
     if isinstance(item, MessageRun):
         first, last = int(item.first[index]), int(item.last[index])
-        made = None if item.payloads is None else item.payloads[index]
+        made = item.made(index)
     for frame in range(first, last + 1):
         start, stop = int(item.offsets[frame]), int(item.bodies[frame]) + int(item.sizes[frame])
         octets = item.data[max(0, start - item.base) : max(0, stop - item.base)]

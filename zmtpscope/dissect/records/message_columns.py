@@ -48,8 +48,12 @@ NOT_KEPT, HEAD_KEPT_ONLY, KEPT = range(3)
 KEPT_WORDS = ("none", "head", "full")
 """`bodies_kept`."""
 
-NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE = range(3)
-"""Nobody claims the message, it is plain text, or a dissector made something of it."""
+NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE, JSON_INSIDE = range(4)
+"""Nobody claims the message, it is plain text, a dissector made something of it, or it is JSON, of which nothing is
+made yet."""
+
+LONGEST_JSON = 4096
+"""Octets of JSON of which nothing is made before somebody wants it: what is larger is read once."""
 
 UNLIMITED = 2**64 - 1
 
@@ -88,15 +92,6 @@ def content_frames(run: MessageRun) -> Int64:
     return np.minimum(run.first + 1, run.last) if run.socket_type in GROUPED else run.first
 
 
-def content_of_few(run: MessageRun, first: list[int], last: list[int], sizes: list[int]) -> list[int]:
-    """The same of a run of a few messages, of which the columns are lists: in less time."""
-    if is_enveloped(run):
-        both = zip(first, last, strict=True)
-        return [sizes.index(0, head, end) + 1 if 0 in sizes[head:end] else head for head, end in both]
-    content: list[int] = content_frames(run).tolist()
-    return content
-
-
 def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
     """The same of messages `first..last` of many sides: in front of which an envelope may be, or a topic or group."""
     content = first
@@ -116,12 +111,12 @@ class Made(NamedTuple):
     row_of: Int64
 
     def of(self, row: int) -> Dissected | None:
-        """What a dissector made of a message."""
-        payloads = self.runs[self.run_of[row]].payloads
-        return None if payloads is None else payloads[self.row_of[row]]
+        """What a dissector makes of a message."""
+        run: MessageRun = self.runs[self.run_of[row]]
+        return run.made(int(self.row_of[row]))
 
     def tolist(self) -> list[Dissected | None]:
-        """The same of all messages."""
+        """What was made of all messages, so of none that is `JSON_INSIDE`."""
         payloads = [run.payloads for run in self.runs]
         places = zip(self.run_of.tolist(), self.row_of.tolist(), strict=True)
         return [None if (of_run := payloads[run]) is None else of_run[row] for run, row in places]
@@ -129,8 +124,8 @@ class Made(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Payloads:
-    """payload: what rides inside, as a struct of protocol, summary and fields. `texts` are the last frames: those of
-    messages that are plain text hold it."""
+    """payload: what rides inside, as a struct of protocol, summary and fields. `texts` are the last frames, of long
+    ones the beginning: those of messages that are plain text or JSON hold it."""
 
     inside: NDArray[np.int8]
     texts: Octets
@@ -140,14 +135,14 @@ class Payloads:
         inside = self.inside[row]
         if inside == TEXT_INSIDE:
             return {"protocol": "text", "summary": self.text(row), "fields": None}
-        made = self.made.of(row) if inside == OTHER_INSIDE else None
+        made = None if inside == NOTHING_INSIDE else self.made.of(row)
         if made is None or not made.protocol:  # who claimed it has failed
             return None
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
 
     def text(self, row: int) -> str:
         """The summary of a message that is plain text."""
-        return shortened((self.texts[row] or b"").decode("ascii"))
+        return shortened((self.texts[row] or b"")[: LONGEST_SUMMARY + 1].decode("ascii"))
 
     def tolist(self) -> list[dict[str, Any] | None]:
         return [self[row] for row in range(len(self.inside))]
@@ -330,12 +325,15 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def inside(self) -> NDArray[np.int8]:
-        """What rides inside each message: `NOTHING_INSIDE`, `TEXT_INSIDE` or `OTHER_INSIDE`."""
+        """What rides inside each message: `NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE`."""
         inside = np.zeros(len(self), np.int8)
-        if any(run.texts is not None for run in self.runs):
-            none = np.zeros(max(len(run.first) for run in self.runs), np.bool_)
-            texts = [none[: len(run.first)] if run.texts is None else run.texts for run in self.runs]
-            inside[np.concatenate(texts)[self.places]] = TEXT_INSIDE
+        none = np.zeros(max((len(run.first) for run in self.runs), default=0), np.bool_)
+        for kind, name in ((TEXT_INSIDE, "texts"), (JSON_INSIDE, "json")):
+            columns = [getattr(run, name) for run in self.runs]
+            if any(column is not None for column in columns):
+                rows = zip(self.runs, columns, strict=True)
+                found = [none[: len(run.first)] if column is None else column for run, column in rows]
+                inside[np.concatenate(found)[self.places]] = kind
         if any(run.payloads is not None for run in self.runs):
             inside[[made is not None for made in self.made.tolist()]] = OTHER_INSIDE
         return inside
@@ -408,9 +406,9 @@ class MessageColumns(RowColumns[MessageRun]):
         return Words(list(KINDS.values()), codes)
 
     def payload(self) -> Payloads:
-        """`payload`; of a long text only what a summary needs is cut out of its frame."""
+        """`payload`; of a long text not all is cut out of its frame."""
         last = np.append(self.first_in_runs[1:], len(self.sizes)) - 1
-        sizes = np.minimum(self.held[last], LONGEST_SUMMARY + 1)
+        sizes = np.minimum(self.held[last], LONGEST_JSON)
         return Payloads(self.inside, Octets(self.octets, self.starts[last], sizes, self.places), self.made)
 
 

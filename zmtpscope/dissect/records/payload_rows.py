@@ -15,21 +15,17 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.records.batch import Int64, MessageRun
-from zmtpscope.dissect.records.message_columns import content_of_few
-from zmtpscope.dissect.records.row_contents import Bool, RowMessages, contents, plain_texts, shapes_of_rows
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.row_contents import AskedRows, RowMessages, Wanted, asked_rows
 from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
 from zmtpscope.payloads.api import About
 from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.payloads.shapes import NO_OCTET, Candidates, Shapes
-from zmtpscope.payloads.side import Named, SidePayloads
+from zmtpscope.payloads.shapes import Candidates
+from zmtpscope.payloads.side import MOST_UNCLAIMED, Named, SidePayloads
 from zmtpscope.records import from_text
-from zmtpscope.zmtp.events import SPECIAL
 
 LARGEST = 16 << 20
 """Octets of a message that is looked at."""
-FEW_ROWS = 64
-"""So many are looked at one by one in less time than as columns."""
 
 
 def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> SidePayloads | None:
@@ -95,85 +91,29 @@ class PayloadRows:
         return any(name in names for name in self.side.made)
 
     def take(self, run: MessageRun, sender: SideFacts) -> list[range]:
-        """Find out what is in the messages of a run: `run.payloads` and `run.texts`. The places in the stream of frames
-        that hold passwords: in `run` they are starred."""
-        found: dict[int, Dissected] = {}
-        done = self._take_few(run, sender, found) if len(run.first) <= FEW_ROWS else 0
-        secrets = self._take_rest(run, sender, done, found) if done < len(run.first) else []
-        run.payloads = [found.get(row) for row in range(len(run.first))] if found else None
-        return secrets
-
-    def _take_few(self, run: MessageRun, sender: SideFacts, found: dict[int, Dissected]) -> int:
-        """Take the messages of a run of a few one by one, which has the same result as `_take_rest` and costs less.
-        The first row that takes more than the octets of its only content frame to say who claims it, and what it is."""
-        side, data, base = self.side, run.data, run.base
-        if self.asks_about_all or side.trees:
-            return 0
-        tells_text, asks_for_text, whole_to = self.recognises_text, side.asks_for_text, self._whole_to(sender)
-        shapes, most = side.shapes, self.limit
-        first, last, complete = run.first.tolist(), run.last.tolist(), run.complete.tolist()
-        offsets, bodies, sizes, flags = (each.tolist() for each in (run.offsets, run.bodies, run.sizes, run.flags))
-        content = first if len(first) == len(offsets) else content_of_few(run, first, last, sizes)
-        texts, stop = [False] * len(first), base + len(data)
-        for row, (head, frame, end) in enumerate(zip(first, content, last, strict=True)):
-            begin, body, behind = offsets[head], bodies[frame], bodies[end] + sizes[end]
-            is_known = complete[row] and not flags[head] & SPECIAL and begin >= base and behind <= stop
-            if not is_known or behind - begin > most:
-                side.pass_by(1)
-                self.unseen = True
-                continue
-            octets, is_alone = data[body - base : body - base + sizes[frame]], frame == end
-            if not side.left_alone:
-                first_octet = octets[0] if octets else NO_OCTET
-                candidates = shapes.candidates_for(first_octet, end - frame + 1, end - head + 1)
-                if candidates.dissectors:
-                    if not is_alone or self.unseen or begin >= whole_to:
-                        return row
-                    made = side.dissect_at_once(candidates, octets, behind - begin)
-                    if made is None:
-                        return row
-                    self.seen_to, found[row] = begin, made
-                    continue
-            texts[row] = (
-                tells_text and is_alone and octets != b"" and octets.isascii() and octets.decode().isprintable()
-            )
-            if asks_for_text and not texts[row]:
-                return row
-            side.pass_by(1)
-        run.texts = np.array(texts) if any(texts) else None
-        return len(first)
-
-    def _take_rest(self, run: MessageRun, sender: SideFacts, done: int, found: dict[int, Dissected]) -> list[range]:
-        """Take those that are not done."""
-        side = self.side
-        if not np.count_nonzero(run.complete):
-            side.pass_by(len(run.first) - done)
-            self.unseen = True
+        """Find out what is in the messages of a run: `run.payloads`, `run.json` and `run.texts`. The places in the
+        stream of frames that hold passwords: in `run` they are starred."""
+        count, asked = len(run.first), self._rows_to_ask(run, sender)
+        found: list[Dissected | None] = []
+        json, texts, done = asked.json, asked.texts, self._ask(run, sender, asked, found, 0)
+        if done < count:  # from there on somebody wants all
+            rest = asked_rows(run, self.side.shapes, self._wanted)
+            self._ask(run, sender, rest, found, done)
+            json, texts = json[: bisect_left(json, done)], rest.texts
+        if json:
+            run.json = np.zeros(count, np.bool_)
+            run.json[json] = True
+        if texts is not None and done < count:
+            texts[json] = False
+        if texts is not None and found:
+            texts &= np.array([made is None for made in found])
+        run.texts = texts
+        if not any(found):
             return []
-        first, last, starts, known = contents(run, self.limit)
-        texts = np.zeros(len(first), np.bool_)
-        if self.recognises_text:
-            texts = plain_texts(run, first, last, starts, known)
-        asked, shapes = known, None
-        if not self.asks_about_all:
-            asked = known & ~texts if side.asks_for_text else np.zeros(len(first), np.bool_)
-            if not side.left_alone:
-                shapes = shapes_of_rows(side.shapes, run, first, last, starts)
-                asked |= known & side.shapes.claimable(shapes)
-        rows = asked[done:].nonzero()[0] + done
-        while len(rows):
-            candidates: list[Candidates | None] = [None] * len(rows)
-            if shapes is not None and not side.trees:
-                candidates = candidates_of(side.shapes, np.where(first == last, shapes, SEVERAL)[rows])
-            messages = RowMessages(run, rows, first[rows])
-            done = self._ask(sender, messages, candidates, known, texts, done, found)
-            rows, shapes = known[done:].nonzero()[0] + done, None
-        self._pass_by(known, done, len(known))
-        texts[list(found)] = False
-        run.texts = texts if np.count_nonzero(texts) else None
+        run.payloads = found
         secrets: list[range] = []
-        for row, made in found.items():
-            if made.secrets and not self.options.show_secrets:
+        for row, made in enumerate(found):
+            if made is not None and made.secrets and not self.options.show_secrets:
                 secrets += places_of_secrets(run, row, made)
                 hide(made)
         data = run.data
@@ -181,59 +121,96 @@ class PayloadRows:
         run.has_stars = run.data is not data
         return secrets
 
+    def _rows_to_ask(self, run: MessageRun, sender: SideFacts) -> AskedRows:
+        """The messages of a run that somebody is to be asked about. Those of JSON are not, unless one may come when
+        nobody is asked any more, or those who are asked have to hear of a loss in front of it."""
+        side, wanted = self.side, self._wanted
+        if wanted.claims and not self.unseen and int(run.offsets[-1]) < self._whole_to(sender) and side.tells_json:
+            asked = asked_rows(run, side.shapes, wanted._replace(json=True))
+            if not asked.json or (not asked.unknown and self._hears_each(asked.json, len(run.first))):
+                return asked
+        return asked_rows(run, side.shapes, wanted)
+
+    def _hears_each(self, rows: list[int], count: int) -> bool:
+        """Whether the side cannot be left alone in front of one of these rows of a run of `count`, each of which is
+        claimed."""
+        unclaimed = self.side.unclaimed
+        if unclaimed + count <= MOST_UNCLAIMED:
+            return True
+        return int(np.diff(rows, prepend=-1 - unclaimed).max()) <= MOST_UNCLAIMED + 1
+
+    @property
+    def _wanted(self) -> Wanted:
+        """About which messages somebody is asked now."""
+        side, everything = self.side, self.asks_about_all
+        return Wanted(
+            claims=not (everything or side.left_alone),
+            others=side.asks_for_text,
+            everything=everything,
+            texts=self.recognises_text,
+            json=False,
+            limit=self.limit,
+        )
+
     def _ask(
-        self,
-        sender: SideFacts,
-        messages: RowMessages,
-        candidates: Sequence[Candidates | None],
-        known: Bool,
-        texts: Bool,
-        behind: int,
-        found: dict[int, Dissected],
+        self, run: MessageRun, sender: SideFacts, asked: AskedRows, found: list[Dissected | None], behind: int
     ) -> int:
-        """Ask about some rows of a run, those from `behind` on; behind which row that ended: from where on all are to
-        be asked about, or all are done. `candidates` are those of rows of one content frame, where its octets may be
-        enough to ask them."""
-        side, wanted_all = self.side, self.side.wants_all
-        about: About | None = None
+        """Ask about the messages of a run from row `behind` on, and put into `found` what is in them, where somebody is
+        asked about some; behind which row that ended: all are done, or somebody wants all of those that follow."""
+        side, count, wanted_all = self.side, len(run.first), self.side.wants_all
         whole_to = self._whole_to(sender)
-        is_whole = side.judging and not self.unseen and messages.begins[-1] < whole_to and known[behind:].all()
-        only_claim = [each for each in candidates if each is not None and each.only_claim] if is_whole else []
-        if len(only_claim) == len(candidates):
-            places = [row - behind for row in messages.rows]
-            self.take_claims(
-                len(known) - behind,
-                places,
-                lambda which: (only_claim[which], messages.content_frame(which)),
-                messages.begins[-1],
-            )
-            return len(known)
-        for place, row in enumerate(messages.rows):
+        if side.judging and self._take_claims(run, asked, whole_to):
+            return count
+        if asked.rows and not found:
+            found += [None] * count
+        by_octets = not (self.asks_about_all or side.trees)
+        messages: RowMessages | None = None
+        about: About | None = None
+        for place in range(bisect_left(asked.rows, behind), len(asked.rows)):
+            row, begin = asked.rows[place], asked.begins[place]
             if behind < row:
-                self._pass_by(known, behind, row)
+                self._pass_by(run, asked, behind, row)
             behind = row + 1
-            begin = messages.begins[place]
-            lost = self.unseen or begin >= whole_to
-            few, made = candidates[place], None
-            if few is not None and not (lost or side.left_alone):
-                made = side.dissect_at_once(few, messages.content_frame(place), messages.sizes[place])
+            lost, made = self.unseen or begin >= whole_to, None
+            if by_octets and not (lost or side.left_alone):
+                candidates = side.shapes.told_at_once(asked.shapes[place])
+                if candidates is not None:
+                    octets = run.data[asked.starts[place] : asked.stops[place]]
+                    made = side.dissect_at_once(candidates, octets, asked.sizes[place])
             if made is None:
-                is_text = bool(texts[row])
+                is_text = asked.texts is not None and bool(asked.texts[row])
                 if side.left_alone and (is_text or not side.asks_for_text):
                     side.pass_by(1)
                     continue
-                about = about or about_side(sender, messages.run)
+                about = about or about_side(sender, run)
+                messages = messages or RowMessages(run, np.array(asked.rows), np.array(asked.content))
                 message, offsets = messages.message(place, after_loss=lost)
                 made = side.dissect(message, about, offsets, is_text=is_text)
             self.unseen, self.seen_to = False, begin
             if lost:
                 whole_to = self._whole_to(sender)
-            if made is not None:
-                found[row] = made
+            found[row] = made
             if side.wants_all and not wanted_all:
                 return behind
-        self._pass_by(known, behind, len(known))
-        return len(known)
+        self._pass_by(run, asked, behind, count)
+        return count
+
+    def _take_claims(self, run: MessageRun, asked: AskedRows, whole_to: int) -> bool:
+        """Take all messages of a run, where nothing can come of them but that they are claimed; whether that is so."""
+        if not asked.rows or asked.json or asked.unknown or self.unseen or asked.begins[-1] >= whole_to:
+            return False
+        candidates = [self.side.shapes.told_at_once(shape) for shape in asked.shapes]
+        only_claim = [each for each in candidates if each is not None and each.only_claim]
+        if len(only_claim) < len(candidates):
+            return False
+        data, starts, stops = run.data, asked.starts, asked.stops
+        self.take_claims(
+            len(run.first),
+            asked.rows,
+            lambda which: (only_claim[which], data[starts[which] : stops[which]]),
+            asked.begins[-1],
+        )
+        return True
 
     def hears_all(self, sender: SideFacts) -> bool:
         """Whether nothing is missing in front of what is asked about next."""
@@ -247,10 +224,23 @@ class PayloadRows:
         self.side.take_claims(count, places, message)
         self.seen_to = begin
 
-    def _pass_by(self, known: Bool, low: int, high: int) -> None:
-        """Nobody is asked about the rows `low..high` (high excluded)."""
-        self.side.pass_by(high - low)
-        self.unseen = self.unseen or bool(np.count_nonzero(known[low:high]) < high - low)
+    def take_json(self, octets: int, behind: int, begin: int) -> None:
+        """`SidePayloads.take_json` of messages in front of which nothing is missing. The last of them begins at the
+        stream offset `begin`, and `behind` others stand behind it, about which nobody is asked."""
+        self.side.take_json(octets)
+        self.side.pass_by(behind)
+        self.seen_to = begin
+
+    def _pass_by(self, run: MessageRun, asked: AskedRows, low: int, high: int) -> None:
+        """Nobody is asked about the rows `low..high` (high excluded) of a run; some may be JSON, or unknown."""
+        first, behind = bisect_left(asked.json, low), bisect_left(asked.json, high)
+        if first < behind:
+            last = asked.json[behind - 1]
+            self.take_json(sum(asked.json_sizes[first:behind]), high - last - 1, int(run.offsets[run.first[last]]))
+        else:
+            self.side.pass_by(high - low)
+        if asked.unknown and bisect_left(asked.unknown, low) < bisect_left(asked.unknown, high):
+            self.unseen = True
 
     def _whole_to(self, sender: SideFacts) -> int:
         """Up to which offset nothing is missing behind the message that was asked about last."""
@@ -258,18 +248,6 @@ class PayloadRows:
             return 0
         place = bisect_left(sender.holes, self.seen_to)
         return sender.holes[place] if place < len(sender.holes) else sys.maxsize
-
-
-SEVERAL = -1
-"""Instead of the shape of a message of several content frames, or none."""
-
-
-def candidates_of(shapes: Shapes, of_rows: Int64) -> list[Candidates | None]:
-    """By row, of the shapes `of_rows`: who may claim it, where octets alone may be enough to ask them."""
-    numbers = of_rows.tolist()
-    found = {shape: shapes.candidates(shape) for shape in set(numbers) if shape != SEVERAL}
-    quick = {shape: each for shape, each in found.items() if each.tellers or each.only_claim}
-    return [quick.get(shape) for shape in numbers]
 
 
 def about_side(sender: SideFacts, run: MessageRun) -> About:

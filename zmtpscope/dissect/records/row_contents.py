@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope import compiled
 from zmtpscope.dissect.records.batch import Int64, MessageRun
-from zmtpscope.dissect.records.message_columns import GROUPED, content_frames
+from zmtpscope.dissect.records.message_columns import GROUPED, LONGEST_JSON, content_frames
 from zmtpscope.payloads.message import Message
 from zmtpscope.payloads.shapes import NO_OCTET, Shapes
 from zmtpscope.zmtp.events import SPECIAL
@@ -15,6 +18,95 @@ Bool = NDArray[np.bool_]
 
 DELETE = 0x7F
 """The only control character of ASCII that is above the printable ones."""
+SEVERAL = -1
+"""Instead of the shape of a message of several content frames, or none."""
+
+
+class Wanted(NamedTuple):
+    """Of which messages somebody is to be asked: those that somebody may claim by their shape, ..."""
+
+    claims: bool
+    others: bool
+    """... those that are no plain text, ..."""
+    everything: bool
+    """... or all, whatever they are."""
+    texts: bool
+    """Whether it is wanted which are plain text, ..."""
+    json: bool
+    """... and which of those that somebody may claim are JSON: nobody need be asked about these."""
+    limit: int
+    """Octets of a message that is looked at."""
+
+
+class AskedRows(NamedTuple):
+    """The messages of a run that somebody is to be asked about, in order; none of them is one of the `unknown`."""
+
+    rows: list[int]
+    begins: list[int]
+    """Stream offset of each."""
+    sizes: list[int]
+    """Octets of its frames."""
+    content: list[int]
+    """The first content frame, ..."""
+    starts: list[int]
+    stops: list[int]
+    """... and where in the octets of the run it stands."""
+    shapes: list[int]
+    """Who may claim it, where it has this content frame alone; else `SEVERAL`."""
+    unknown: list[int]
+    """Those that are not whole, or not to be looked at."""
+    texts: Bool | None
+    """Which of all messages are plain text, where that is wanted and some are."""
+    json: list[int]
+    """Those that are JSON, where that is wanted: nobody is to be asked about them, ..."""
+    json_sizes: list[int]
+    """... and the octets of their frames."""
+
+
+@compiled.where_possible
+def are_json(data: bytes, starts: Int64, sizes: Int64) -> Bool:
+    """Which octets of `data` are JSON, of which nothing need be made before somebody wants it."""
+    if not len(starts):
+        return np.zeros(0, np.bool_)
+    from zmtpscope.payloads.json import ordinary  # what nobody sends is not loaded
+
+    places = zip(starts.tolist(), sizes.tolist(), strict=True)
+    return np.array(
+        [size <= LONGEST_JSON and ordinary(data[start : start + size]) is not None for start, size in places]
+    )
+
+
+@compiled.where_possible
+def asked_rows(run: MessageRun, shapes: Shapes, wanted: Wanted) -> AskedRows:
+    """The messages of a run that somebody is to be asked about."""
+    first, last, starts, known = contents(run, wanted.limit)
+    texts = plain_texts(run, first, last, starts, known) if wanted.texts else np.zeros(len(first), np.bool_)
+    asked = known if wanted.everything else known & ~texts & wanted.others
+    of_rows, json = np.full(len(first), SEVERAL), list[int]()
+    if wanted.claims:
+        of_rows = shapes_of_rows(shapes, run, first, last, starts)
+        asked = asked | known & shapes.claimable(of_rows)
+        if wanted.json:
+            candidates = (asked & (first == last) & shapes.only_json[of_rows]).nonzero()[0]
+            json = candidates[are_json(run.data, starts[candidates], run.sizes[last[candidates]])].tolist()
+            asked[json] = texts[json] = False
+        of_rows[first != last] = SEVERAL
+    rows = asked.nonzero()[0]
+    starts = starts[rows]
+    sizes = np.add.reduceat(run.sizes, run.first)
+    return AskedRows(
+        rows.tolist(),
+        run.offsets[run.first[rows]].tolist(),
+        sizes[rows].tolist(),
+        first[rows].tolist(),
+        starts.tolist(),
+        (starts + run.sizes[first[rows]]).tolist(),
+        of_rows[rows].tolist(),
+        (~known).nonzero()[0].tolist(),
+        texts if np.count_nonzero(texts) else None,
+        json,
+        sizes[json].tolist(),
+    )
 
 
 def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
@@ -82,14 +174,9 @@ class RowMessages:
         frames = np.arange(ends[-1]) + np.repeat(first + counts - ends, counts)
         bodies, sizes = run.bodies[frames], run.sizes[frames]
         self.run = run
-        self.rows: list[int] = rows.tolist()
         self.has_topics = run.socket_type in GROUPED
         # of each row
-        self.begins: list[int] = run.offsets[first].tolist()
-        """Stream offset of the message."""
         self.content: list[int] = (content - first).tolist()
-        self.sizes: list[int] = np.add.reduceat(sizes, ends - counts).tolist()
-        """Octets of its frames."""
         self.ends: list[int] = ends.tolist()
         """Which of all frames is the first behind it."""
         # of each frame
@@ -98,11 +185,6 @@ class RowMessages:
         self.starts: list[int] = (bodies - run.base).tolist()
         self.stops: list[int] = (bodies - run.base + sizes).tolist()
         """... and where in the octets of the run it stands."""
-
-    def content_frame(self, place: int) -> bytes:
-        """The octets of the last frame of row `rows[place]`, which may be its only content frame."""
-        frame = self.ends[place] - 1
-        return self.run.data[self.starts[frame] : self.stops[frame]]
 
     def message(self, place: int, *, after_loss: bool) -> tuple[Message, list[int]]:
         """The message of row `rows[place]`, and the stream offsets of its frames' bodies."""

@@ -94,7 +94,7 @@ def _change(before: MessageRun, last: MessageRun) -> str | None:
 
 def _members(run: MessageRun) -> dict[str, Any]:
     """What a dissector found in a message, by name."""
-    made = run.payloads[0] if run.payloads else None
+    made = run.made(0)
     return made.fields if made is not None and isinstance(made.fields, dict) else {}
 
 

@@ -1,0 +1,50 @@
+"""The messages of a run that somebody is to be asked about: one after the other as of all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.export.test_json_lines import SHAPES, message_runs
+from tests.twins import twins
+from zmtpscope.dissect import MessageRun
+from zmtpscope.dissect.records.row_contents import SEVERAL, Wanted, contents
+from zmtpscope.payloads.json import ordinary
+
+WANTED = st.builds(Wanted, *[st.booleans()] * 5, limit=st.sampled_from([0, 5, 300, 1 << 20]))
+
+
+@settings(max_examples=500)
+@given(run=message_runs(), wanted=WANTED)
+def test_who_is_asked_about_messages_is_the_same_however_they_are_looked_at(run: MessageRun, wanted: Wanted) -> None:
+    found = [
+        asked_rows(run, SHAPES, wanted) for asked_rows in twins("zmtpscope.dissect.records.row_contents.asked_rows")
+    ]
+    one, other = (
+        each._replace(texts=None if each.texts is None else each.texts.tolist()) for each in (found[0], found[-1])
+    )
+    assert one == other
+
+
+@given(run=message_runs(), wanted=WANTED)
+def test_each_message_is_unknown_or_json_or_asked_about_or_of_no_interest(run: MessageRun, wanted: Wanted) -> None:
+    for asked_rows in twins("zmtpscope.dissect.records.row_contents.asked_rows"):
+        asked = asked_rows(run, SHAPES, wanted)
+        content, last, starts, known = contents(run, wanted.limit)
+        assert asked.unknown == np.flatnonzero(~known).tolist()
+        assert not {*asked.rows} & {*asked.json}
+        assert {*asked.rows, *asked.json} <= {*np.flatnonzero(known).tolist()}
+        if wanted.everything:
+            assert asked.rows == np.flatnonzero(known).tolist() or asked.json
+        places = zip(starts.tolist(), run.sizes[content].tolist(), strict=True)
+        bodies = [run.data[start : start + size] for start, size in places]
+        for row in asked.json:
+            assert ordinary(bodies[row]) is not None
+            assert content[row] == last[row]
+        for place, row in enumerate(asked.rows):
+            assert run.data[asked.starts[place] : asked.stops[place]] == bodies[row]
+            assert asked.content[place] == content[row]
+            assert asked.shapes[place] == SEVERAL or content[row] == last[row]
+            assert asked.sizes[place] == sum(run.sizes[run.first[row] : last[row] + 1].tolist())
+            assert asked.begins[place] == run.offsets[run.first[row]]

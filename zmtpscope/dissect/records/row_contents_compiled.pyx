@@ -1,0 +1,144 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
+"""`row_contents.py`, compiled: who is asked about, one message after the other."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int8_t, int64_t, uint8_t
+
+import numpy as np
+
+from zmtpscope.dissect.records import message_columns
+from zmtpscope.dissect.records import row_contents as twin
+from zmtpscope.payloads import shapes as of_shapes
+from zmtpscope.zmtp import events
+
+from zmtpscope.payloads.json_compiled cimport plain_json
+
+cdef int64_t SPECIAL = events.SPECIAL, NO_OCTET = of_shapes.NO_OCTET, SEVERAL = twin.SEVERAL
+cdef int64_t LONGEST_JSON = message_columns.LONGEST_JSON
+cdef int8_t UNKNOWN = of_shapes.UNKNOWN, NOBODY = of_shapes.NOBODY
+
+
+cdef bint is_printable(const uint8_t *octets, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t place
+    cdef uint8_t outside = 0
+    for place in range(size):  # without a way out of the loop, so that many octets are compared at once
+        outside |= <uint8_t>(octets[place] - 0x20) > 0x7E - 0x20
+    return not outside
+
+
+cdef bint is_json(const uint8_t *octets, int64_t size) except -1:
+    if size > LONGEST_JSON:
+        return False
+    if plain_json(octets, size, NULL) >= 0:
+        return True
+    from zmtpscope.payloads.json import ordinary  # what nobody sends is not loaded
+
+    return ordinary((<const char *>octets)[:size]) is not None
+
+
+def are_json(data, const int64_t[:] starts, const int64_t[:] sizes):
+    cdef bytes whole = <bytes?>data
+    cdef const uint8_t *octets = <const uint8_t *>PyBytes_AS_STRING(whole)
+    cdef int64_t length = PyBytes_GET_SIZE(whole)
+    cdef Py_ssize_t place
+    found = np.zeros(starts.shape[0], np.bool_)
+    cdef uint8_t[:] found_of = found.view(np.uint8)
+    for place in range(starts.shape[0]):
+        if starts[place] < 0 or sizes[place] < 0 or starts[place] > length or sizes[place] > length - starts[place]:
+            raise IndexError("octets that are not there")
+        found_of[place] = is_json(octets + starts[place], sizes[place])
+    return found
+
+
+cdef Py_ssize_t rank(list counts, int64_t count) except -1:
+    """How many of the numbers of frames from which on somebody may claim a message are not above this one."""
+    cdef Py_ssize_t found = 0
+    while found < len(counts) and <int64_t>counts[found] <= count:
+        found += 1
+    return found
+
+
+cdef int64_t total(const int64_t[:] sizes, Py_ssize_t first, Py_ssize_t last) except -1:
+    """The octets of frames."""
+    cdef int64_t found = 0
+    cdef Py_ssize_t frame
+    for frame in range(first, last + 1):
+        found += sizes[frame]
+    return found
+
+
+def asked_rows(run, shapes, wanted):
+    cdef const int64_t[:] offsets = run.offsets, bodies = run.bodies, sizes = run.sizes, flags = run.flags
+    cdef const int64_t[:] first = run.first, last = run.last
+    cdef const uint8_t[:] complete = run.complete.view(np.uint8)
+    cdef bytes data = <bytes?>run.data
+    cdef const uint8_t *octets = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef int64_t base = run.base, length = PyBytes_GET_SIZE(data), limit = wanted.limit
+    cdef bint claims = wanted.claims, others = wanted.others, everything = wanted.everything
+    cdef bint wants_texts = wanted.texts, wants_json = wanted.json, is_asked, is_text
+    cdef bint has_texts = False
+    cdef bint enveloped = message_columns.is_enveloped(run), grouped = not enveloped and run.socket_type in message_columns.GROUPED
+    cdef int64_t begin, body, size, start, octet, shape, ranks
+    cdef Py_ssize_t row, head, end, frame, count = first.shape[0]
+    cdef list counts = shapes.counts
+    cdef const int8_t[:] known_shapes = shapes.known
+    cdef list rows = [], begins = [], totals = [], content = [], starts = [], stops = [], of_rows = [], unknown = []
+    cdef list json = [], json_sizes = []
+    texts = np.zeros(count, np.bool_) if wants_texts else None
+    cdef uint8_t[:] texts_of = texts.view(np.uint8) if wants_texts else None
+    cdef const uint8_t[:] only_json = shapes.only_json.view(np.uint8)
+    ranks = len(counts) + 1
+    for row in range(count):
+        head, end = first[row], last[row]
+        begin, body, size = offsets[head], bodies[end], sizes[end]
+        if (
+            not complete[row]
+            or flags[head] & SPECIAL
+            or begin < base
+            or body < begin
+            or size < 0
+            or body > base + length
+            or size > base + length - body
+            or body + size - begin > limit
+        ):
+            unknown.append(row)
+            continue
+        frame = head
+        if enveloped:
+            while frame < end and sizes[frame]:
+                frame += 1
+            frame = frame + 1 if frame < end else head
+        elif grouped and head < end:
+            frame = head + 1
+        start, size = bodies[frame] - base, sizes[frame]
+        if start < 0 or size < 0 or start > length or size > length - start:
+            raise IndexError("a frame that is not within its message")
+        shape, is_asked = SEVERAL, everything
+        if claims:
+            octet = octets[start] if size else NO_OCTET
+            shape = (octet * ranks + rank(counts, end - frame + 1)) * ranks + rank(counts, end - head + 1)
+            if known_shapes[shape] == UNKNOWN:
+                shapes.claimable(np.array([shape]))
+            is_asked = is_asked or known_shapes[shape] != NOBODY
+            if frame != end:
+                shape = SEVERAL
+            elif wants_json and only_json[shape] and is_json(octets + start, size):
+                json.append(row)
+                json_sizes.append(total(sizes, head, end))
+                continue
+        is_text = wants_texts and frame == end and size and is_printable(octets + start, size)
+        if is_text:
+            has_texts = texts_of[row] = True
+        is_asked = is_asked or (others and not is_text)
+        if not is_asked:
+            continue
+        rows.append(row)
+        begins.append(begin)
+        content.append(frame)
+        starts.append(start)
+        stops.append(start + size)
+        of_rows.append(shape)
+        totals.append(total(sizes, head, end))
+    return twin.AskedRows(
+        rows, begins, totals, content, starts, stops, of_rows, unknown, texts if has_texts else None, json, json_sizes
+    )

@@ -1,0 +1,189 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
+"""Plain JSON: octets of which it is known, without making values of them, that orjson reads them, and what it would
+write: objects and arrays in printable ASCII, without backslashes, of numbers that are written as they stand.
+
+Where less is plain than might be, as of long texts or numbers with exponents, values are made.
+"""
+
+from libc.stdint cimport uint8_t
+from libc.string cimport memcmp, memcpy
+
+cdef enum:
+    LONGEST_PLAIN = 4096  # octets, of which a summary has all that it looks at (`HEAD` of json.py)
+    MOST_LEVELS = 16  # of objects and arrays
+    MOST_KEYS = 64  # of the objects that are open
+    MOST_INTEGER = 18  # digits, so that 64 bits hold it
+    MOST_REAL = 15  # digits, so that no other number as short is the same double
+    MOST_ZEROS = 2  # behind the point, so that it needs no exponent
+
+cdef struct Plain:
+    const uint8_t *octets
+    Py_ssize_t size
+    Py_ssize_t at
+    char *to  # where it is written; NULL: nowhere
+    Py_ssize_t used
+
+
+cdef inline void put_plain(Plain *plain, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """Write the octets `begin..end` (`end` excluded)."""
+    if plain.to != NULL:
+        memcpy(plain.to + plain.used, plain.octets + begin, end - begin)
+    plain.used += end - begin
+
+
+cdef inline bint pass_octet(Plain *plain, uint8_t octet) noexcept nogil:
+    """Pass blanks, and behind them this octet, if it is there."""
+    while plain.at < plain.size and plain.octets[plain.at] == c" ":
+        plain.at += 1
+    if plain.at == plain.size or plain.octets[plain.at] != octet:
+        return False
+    put_plain(plain, plain.at, plain.at + 1)
+    plain.at += 1
+    return True
+
+
+cdef inline bint pass_string(Plain *plain) noexcept nogil:
+    """Pass what stands behind the quotation mark that begins a string, with the one that ends it."""
+    cdef Py_ssize_t begin = plain.at
+    cdef uint8_t octet
+    while plain.at < plain.size:
+        octet = plain.octets[plain.at]
+        plain.at += 1
+        if octet == c'"':
+            put_plain(plain, begin, plain.at)
+            return True
+        if octet == c"\\" or octet < 0x20 or octet > 0x7E:
+            return False
+    return False
+
+
+cdef inline Py_ssize_t pass_digits(Plain *plain) noexcept nogil:
+    """Pass digits: how many."""
+    cdef Py_ssize_t begin = plain.at
+    while plain.at < plain.size and c"0" <= plain.octets[plain.at] <= c"9":
+        plain.at += 1
+    return plain.at - begin
+
+
+cdef inline bint pass_number(Plain *plain) noexcept nogil:
+    cdef Py_ssize_t begin = plain.at, first, point, digits, decimals, zeros = 0
+    cdef bint is_negative = plain.octets[plain.at] == c"-", is_zero
+    if is_negative:
+        plain.at += 1
+    first = plain.at
+    digits = pass_digits(plain)
+    if not digits or (digits > 1 and plain.octets[first] == c"0"):
+        return False
+    is_zero = plain.octets[first] == c"0"
+    if plain.at == plain.size or plain.octets[plain.at] != c".":
+        if digits > MOST_INTEGER or (is_negative and is_zero):
+            return False
+        put_plain(plain, begin, plain.at)
+    else:
+        point = plain.at
+        plain.at += 1
+        decimals = pass_digits(plain)
+        if not decimals or digits + decimals > MOST_REAL:
+            return False
+        if is_zero:
+            while zeros < decimals and plain.octets[point + 1 + zeros] == c"0":
+                zeros += 1
+            if (zeros == decimals and is_negative) or MOST_ZEROS < zeros < decimals:
+                return False
+        while decimals > 1 and plain.octets[point + decimals] == c"0":
+            decimals -= 1
+        put_plain(plain, begin, point + 1 + decimals)
+    return plain.at == plain.size or plain.octets[plain.at] not in (c".", c"e", c"E")
+
+
+cdef inline bint pass_word(Plain *plain, const char *word, Py_ssize_t size) noexcept nogil:
+    if plain.size - plain.at < size or memcmp(plain.octets + plain.at, word, size):
+        return False
+    put_plain(plain, plain.at, plain.at + size)
+    plain.at += size
+    return True
+
+
+cdef inline bint pass_leaf(Plain *plain) noexcept nogil:
+    """Pass a value that is neither object nor array, in front of which no blank stands."""
+    cdef uint8_t octet = plain.octets[plain.at]
+    if octet == c'"':
+        plain.at += 1
+        put_plain(plain, plain.at - 1, plain.at)
+        return pass_string(plain)
+    if octet == c"t":
+        return pass_word(plain, "true", 4)
+    if octet == c"f":
+        return pass_word(plain, "false", 5)
+    if octet == c"n":
+        return pass_word(plain, "null", 4)
+    return pass_number(plain)
+
+
+cdef struct Keys:
+    Py_ssize_t starts[MOST_KEYS]
+    Py_ssize_t sizes[MOST_KEYS]
+    int count
+
+
+cdef inline bint pass_key(Plain *plain, Keys *keys, int first) noexcept nogil:
+    """Pass a key with its colon; those of its object stand from `first` on, and it is none of them."""
+    cdef Py_ssize_t begin, size
+    cdef int other
+    if not pass_octet(plain, c'"') or keys.count == MOST_KEYS:
+        return False
+    begin = plain.at
+    if not pass_string(plain):
+        return False
+    size = plain.at - begin
+    for other in range(first, keys.count):
+        if keys.sizes[other] == size and not memcmp(plain.octets + keys.starts[other], plain.octets + begin, size):
+            return False
+    keys.starts[keys.count], keys.sizes[keys.count] = begin, size
+    keys.count += 1
+    return pass_octet(plain, c":")
+
+
+cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *to) noexcept nogil:
+    """What orjson writes of the value that it reads from octets, if these are plain: how many octets, no more than
+    `size`; below zero where they are not. It is written to `to`, where that is not NULL."""
+    cdef Plain plain
+    cdef Keys keys
+    cdef bint are_objects[MOST_LEVELS]
+    cdef int first_keys[MOST_LEVELS]
+    cdef int level = 0
+    cdef bint has_more
+    if not 2 <= size <= LONGEST_PLAIN or octets[0] == c" ":
+        return -1
+    plain.octets, plain.size, plain.at, plain.to, plain.used = octets, size, 0, to, 0
+    keys.count = 0
+    while True:
+        # in front of a value
+        if pass_octet(&plain, c"{") or pass_octet(&plain, c"["):
+            if level == MOST_LEVELS:
+                return -1
+            are_objects[level], first_keys[level] = octets[plain.at - 1] == c"{", keys.count
+            level += 1
+            has_more = not pass_octet(&plain, c"}" if are_objects[level - 1] else c"]")
+        elif level and plain.at < size and pass_leaf(&plain):
+            has_more = pass_octet(&plain, c",")
+            if not has_more and not pass_octet(&plain, c"}" if are_objects[level - 1] else c"]"):
+                return -1
+        else:
+            return -1
+        # behind a bracket that opens and a comma there is more, behind one that closes perhaps
+        while not has_more:
+            level -= 1
+            keys.count = first_keys[level]
+            if not level:
+                return plain.used if plain.at == size else -1
+            has_more = pass_octet(&plain, c",")
+            if not has_more and not pass_octet(&plain, c"}" if are_objects[level - 1] else c"]"):
+                return -1
+        if are_objects[level - 1] and not pass_key(&plain, &keys, first_keys[level - 1]):
+            return -1
+
+
+cdef inline bint is_empty_object(const char *plain, Py_ssize_t size) noexcept nogil:
+    """Whether what `plain_json` has written are no fields."""
+    return size == 2 and plain[0] == c"{"

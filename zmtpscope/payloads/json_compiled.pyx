@@ -1,0 +1,88 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
+"""`json.py`, compiled: what orjson makes of a frame."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_Next
+from cpython.float cimport PyFloat_AS_DOUBLE
+from cpython.object cimport PyObject
+from cpython.unicode cimport PyUnicode_DecodeASCII
+from libc.stdint cimport uint8_t
+
+from zmtpscope.payloads.json_compiled cimport LONGEST_PLAIN, is_empty_object, plain_json
+
+import orjson
+
+from zmtpscope.payloads import json as twin
+from zmtpscope.payloads import values
+
+cdef object loads = orjson.loads, dumps = orjson.dumps, JSONDecodeError = orjson.JSONDecodeError
+cdef Py_ssize_t HEAD = twin.HEAD, MOST_FIELDS = twin.MOST_FIELDS
+cdef Py_ssize_t LONGEST_SUMMARY = values.LONGEST_SUMMARY
+cdef int DEEPEST = twin.DEEPEST
+cdef double LEAST = twin.LEAST_INTEGER, BEYOND = twin.BEYOND_INTEGERS
+
+
+cdef bint is_one_line(const uint8_t *octets, Py_ssize_t size) noexcept nogil:
+    """Whether octets are ASCII without line ends."""
+    cdef Py_ssize_t place
+    cdef uint8_t other = 0
+    for place in range(size):  # without a way out of the loop, so that many octets are compared at once
+        other |= (octets[place] >= 0x80) | (octets[place] == 10) | (octets[place] == 13)
+    return not other
+
+
+cdef bint is_ordinary(object value, int level) except -1:
+    """Whether a value is what `JsonText` makes of it, and so are all within it."""
+    cdef Py_ssize_t place = 0
+    cdef PyObject *key
+    cdef PyObject *inner
+    cdef double number
+    if type(value) is float:
+        number = PyFloat_AS_DOUBLE(value)
+        return LEAST < number < BEYOND
+    if type(value) is dict:
+        if level == DEEPEST:
+            return False
+        while PyDict_Next(value, &place, &key, &inner):
+            if not is_ordinary(<object>inner, level + 1):
+                return False
+    elif type(value) is list:
+        if level == DEEPEST:
+            return False
+        for each in <list>value:
+            if not is_ordinary(each, level + 1):
+                return False
+    return True
+
+
+def ordinary(octets):
+    cdef bytes text = <bytes?>octets
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
+    cdef const uint8_t *head = <const uint8_t *>PyBytes_AS_STRING(text)
+    if not size or (head[size - 1] != c"}" and head[size - 1] != c"]"):
+        return None
+    if size > MOST_FIELDS:
+        value = twin.loaded(text)
+    else:
+        try:
+            value = loads(text)
+        except JSONDecodeError:
+            return None
+    if (type(value) is not dict and type(value) is not list) or not is_ordinary(value, 0):
+        return None
+    if size > HEAD or (head[0] != c"{" and head[0] != c"[") or not is_one_line(head, size):
+        return twin.summary_of(text), value
+    return PyUnicode_DecodeASCII(<const char *>head, size, NULL), value
+
+
+def summary_and_fields(octets):
+    cdef bytes text = <bytes?>octets
+    cdef const char *head = PyBytes_AS_STRING(text)
+    cdef char plain[LONGEST_PLAIN]
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text), written = plain_json(<const uint8_t *>head, size, plain)
+    if written < 0:
+        made = twin.dissected(text)
+        return made.summary, None if made.fields is None else dumps(made.fields).decode()
+    summary = PyUnicode_DecodeASCII(head, min(size, LONGEST_SUMMARY + 1), NULL)
+    fields = None if is_empty_object(plain, written) else PyUnicode_DecodeASCII(plain, written, NULL)
+    return values.shortened(summary), fields
