@@ -17,7 +17,7 @@ IN_PYTHON := tests/zmtp tests/dissect tests/payloads/test_json.py tests/export/t
 
 help:
 	@echo "make demo     install what reading needs into .venv, and read a real capture"
-	@echo "make test     install the rest (Spark and a JDK, too), lint, types, import contracts, tests"
+	@echo "make test     install the rest (Spark, a JDK and tcpdump, too), lint, types, import contracts, tests"
 	@echo "make lint     the same without the tests"
 	@echo "make mutants  break the code in known ways; each break must turn its test red"
 	@echo "make fuzz     change captures at random and check what must hold (MINUTES=60; 10 if not given)"
@@ -52,6 +52,7 @@ lint: $(DEV) $(COMPILED)
 # Tests start hundreds of processes: compiling what these import once takes a minute less, whatever the machine is set to.
 test: export PYTHONDONTWRITEBYTECODE =
 test: lint
+	tests/install_tools.sh
 	$(BIN)/pytest -n logical --maxprocesses 4
 	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest -n logical --maxprocesses 4 $(IN_PYTHON)
 
