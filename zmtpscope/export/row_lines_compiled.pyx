@@ -16,6 +16,8 @@ from zmtpscope.export import preview, rows
 from zmtpscope.payloads import dissectors
 from zmtpscope.zmtp import events
 
+from zmtpscope.dissect.records.row_contents_compiled cimport is_readable
+
 cdef int64_t PACKET_MASK = segments.PACKET_MASK
 cdef int64_t SPECIAL = events.SPECIAL
 cdef int64_t LARGEST = 2**63 - 1
@@ -44,15 +46,6 @@ cdef enum:
 
 cdef int64_t LONGEST = 2**62
 """Nanoseconds; times that are further apart are asked for."""
-
-
-cdef bint is_readable(const uint8_t *octets, Py_ssize_t count) noexcept nogil:
-    """Whether octets are ASCII that is printed as it is."""
-    cdef Py_ssize_t place
-    cdef bint is_other = False
-    for place in range(count):  # which the compiler makes many steps at once of
-        is_other |= (octets[place] < 32) | (octets[place] > 126)
-    return not is_other
 
 
 cdef bint has_backslash(const uint8_t *octets, Py_ssize_t count) noexcept nogil:

@@ -18,14 +18,6 @@ cdef int64_t LONGEST_JSON = message_columns.LONGEST_JSON
 cdef int8_t UNKNOWN = of_shapes.UNKNOWN, NOBODY = of_shapes.NOBODY
 
 
-cdef bint is_printable(const uint8_t *octets, Py_ssize_t size) noexcept nogil:
-    cdef Py_ssize_t place
-    cdef uint8_t outside = 0
-    for place in range(size):  # without a way out of the loop, so that many octets are compared at once
-        outside |= <uint8_t>(octets[place] - 0x20) > 0x7E - 0x20
-    return not outside
-
-
 cdef bint is_json(const uint8_t *octets, int64_t size) except -1:
     if size > LONGEST_JSON:
         return False
@@ -126,7 +118,7 @@ def asked_rows(run, shapes, wanted):
                 json.append(row)
                 json_sizes.append(total(sizes, head, end))
                 continue
-        is_text = wants_texts and frame == end and size and is_printable(octets + start, size)
+        is_text = wants_texts and frame == end and size and is_readable(octets + start, size)
         if is_text:
             has_texts = texts_of[row] = True
         is_asked = is_asked or (others and not is_text)
