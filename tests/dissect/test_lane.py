@@ -163,10 +163,11 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read
         step(analyser)
     assert analyser.lane.residents.sides or not analyser.lane.residents.slots
     analyser.release_all()
-    state = state_of(analyser)
+    state, budget = state_of(analyser), analyser.sink.budget
+    held = budget.held, budget.memberships, budget.subscriptions
     take(analyser.finish())
-    assert analyser.sink.budget.held == 0
-    return found, analyser.summary, state
+    assert budget.held == budget.memberships == budget.subscriptions == 0
+    return found, analyser.summary, [*state, held]
 
 
 def keep(analyser: Analyser) -> None:
@@ -339,6 +340,18 @@ def test_a_reply_is_read_in_the_lane_whose_request_came_in_front_of_it(monkeypat
     assert read(conversation.packets, before, Options(), keep) == without_lane(conversation.packets, before, Options())
 
 
+@pytest.mark.parametrize("said", [b"\x09SUBSCRIBEb", b"\6CANCELa", b"\4JOINa"], ids=str)
+def test_who_says_more_than_its_opening_is_released(said: bytes) -> None:
+    conversation = session("PUB", "SUB")
+    conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
+    for number in range(20):
+        conversation.send(0, message(b"a", b"b"))
+        if number == 10:
+            conversation.send(1, build_frame(Framing.V2, said, command=True))
+    for size in (1, 3, 100):
+        assert read(conversation.packets, size, Options(), keep) == without_lane(conversation.packets, size, Options())
+
+
 def test_a_subscriber_that_joins_groups_has_no_topics() -> None:
     conversation = session("SUB", "PUB")
     conversation.send(0, build_frame(Framing.V2, b"\4JOINa", command=True))
@@ -347,12 +360,19 @@ def test_a_subscriber_that_joins_groups_has_no_topics() -> None:
     assert read(conversation.packets, 4, Options(), keep) == without_lane(conversation.packets, 4, Options())
 
 
-def test_a_publisher_is_read_in_the_lane() -> None:
+@pytest.mark.parametrize(
+    ("subscription", "left_out"),
+    [(build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True), 0), (message(b"\1a"), 3)],
+    ids=["a command", "a message"],
+)
+def test_a_publisher_is_read_in_the_lane(subscription: bytes, left_out: int) -> None:
+    """From its SYN on, where the opening says what was subscribed to; messages are none of it."""
     conversation = session("PUB", "SUB")
-    conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
+    conversation.send(1, subscription)
     for _ in range(40):
         conversation.send(0, message(b"a", b"b"))
-    assert in_lane(conversation) == (40, 40 - 2 - 3 * STAYS_OUT)
+    published, counted = in_lane(conversation)
+    assert counted == published - left_out
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.dissect.test_lane import OPTIONS, keep, read, release, without_lane
 from tests.traffic import Capture, Conversation, Packet
 from tests.twins import twins
 from zmtpscope.capture.segments import FIN
-from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect import Analyser, Options, budget
 from zmtpscope.dissect.lane import openings, stretches, turns
 from zmtpscope.dissect.lane.known import KnownConnection
 from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MOST_AHEAD, MOST_LOST, Heard
@@ -32,6 +32,7 @@ from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
+from zmtpscope.zmtp.trie import NODE_COST
 
 LIBZMQ = (10, 11, 64)
 """Where libzmq cuts its greeting."""
@@ -50,12 +51,32 @@ def greets(socket_type: str, version: str = "3.1", identity: str = "") -> bytes:
     return build_greeting_3("NULL", version=version) + ready(socket_type, identity)
 
 
+def subscribe(topic: bytes) -> bytes:
+    """The command."""
+    return build_frame(Framing.V2, b"\x09SUBSCRIBE" + topic, command=True)
+
+
+EVERYTHING = subscribe(b"")
+
+
+FAULTY = build_frame(
+    Framing.V2,
+    build_command(
+        "NULL",
+        "READY",
+        {"metadata": [{"name": "Socket-Type", "value": "PUSH"}, {"name": "no name!", "value": "x"}]},
+    ),
+    command=True,
+)
+"""A READY with a property that no peer may name so."""
+
 OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
     lambda random: (greets("PUSH", "3.0"), greets("PULL", "3.1")),
     lambda random: (greets("DEALER", identity=random.choice("abc")), greets("ROUTER")),
     lambda random: (greets("REQ"), greets("REP")),
     lambda random: (greets("PAIR"), greets("PAIR")),
     lambda random: (greets("PUSH"), greets("SUB")),
+    lambda random: (build_greeting_3("NULL") + FAULTY, greets("PULL")),
     lambda random: (greets("PUSH"), build_greeting_3("PLAIN", as_server=True)),
     lambda random: (greets("PUSH"), greets("PULL") + said("NULL", "ERROR")),
     lambda random: (build_greeting_3("PLAIN") + said("PLAIN", "HELLO"), build_greeting_3("PLAIN", as_server=True)),
@@ -69,6 +90,8 @@ OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
 
 ALIKE = [
     (greets("PUSH"), greets("PULL")),
+    (greets("PUB"), greets("SUB") + EVERYTHING),
+    (greets("XPUB"), greets("SUB") + subscribe(b"early") + subscribe(b"x")),
     (greets("DEALER", "3.0"), greets("ROUTER")),
     (greets("REQ"), greets("REP")),
     (greets("REQ"), greets("ROUTER", "3.0")),
@@ -142,7 +165,7 @@ def alike(draw: Callable[[st.SearchStrategy[Any]], Any], fewest: int, most: int)
     opening = random.choice(ALIKE)
     if random.random() < 0.2:
         opening = random.choice(OTHERS)(random)
-    cuts = random.choice([(), LIBZMQ, LIBZMQ, (64,)])
+    cuts = random.choice([(), LIBZMQ, LIBZMQ, (64,), (64, len(greets("SUB")))])
     count = draw(st.integers(fewest, most))
     waiting = [connection(random, random.choice([number, number, 0]), opening, cuts) for number in range(count)]
     turns_taken = draw(st.sampled_from([1, 3, 100]))
@@ -220,10 +243,89 @@ def test_connections_whose_messages_are_compared_are_read_as_before(monkeypatch:
     assert otherwise_read(many(40, lambda _: (greets("DEALER"), greets("REP"))), monkeypatch) == 40
 
 
-def test_subscribers_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever they subscribe to counts with what all connections hold, also where it comes with READY."""
-    everything = build_frame(Framing.V2, b"\x09SUBSCRIBE", command=True)
-    assert otherwise_read(many(40, lambda _: (greets("PUB"), greets("SUB") + everything)), monkeypatch) == 40
+@pytest.mark.parametrize("size", [7, 100, 1 << 30])
+@pytest.mark.parametrize("at_once", [True, False], ids=["with READY", "behind it"])
+def test_subscribers_are_read_in_the_lane_alone(size: int, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = subscribing(40, EVERYTHING, at_once=at_once)
+    assert otherwise_read(packets, monkeypatch, size) == 0
+
+
+@pytest.mark.parametrize("topics", [[], [b"other"], [b"%d" % number for number in range(40)]], ids=len)
+def test_subscribers_of_nothing_or_much_or_something_else_are_read_as_before(
+    topics: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packets = subscribing(40, b"".join(map(subscribe, topics)))
+    assert read(packets, 100, Options(), keep) == without_lane(packets, 100, Options())
+    assert otherwise_read(packets, monkeypatch) == 40
+
+
+def test_what_was_subscribed_to_counts_as_long_as_connections_are_open() -> None:
+    def held(packets: list[Packet]) -> list[tuple[int, int, int]]:
+        """Octets in all, of topics for the readers and of subscriptions, behind each block."""
+        analyser, capture, found = Analyser(Options()), Capture(packets, 50), []
+        analyser.begin(capture.files)
+        for block in capture:
+            list(analyser.feed(block))
+            budget = analyser.sink.budget
+            found.append((budget.held, budget.memberships, budget.subscriptions))
+        assert analyser.lane.residents.slots
+        list(analyser.finish())
+        return found
+
+    topics = subscribe(b"one") + subscribe(b"two")
+    packets = subscribing(9, topics, closed=False) + subscribing(9, topics, first=20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zmtpscope.dissect.lane.openings.Openings.behind", lambda *_: None)
+        expected = held(packets)
+    assert min(expected[-1]) > 0
+    assert held(packets) == expected
+
+
+@pytest.mark.parametrize(("most", "expected"), [(8, 4 + 20), (80, 4)])
+def test_where_topics_take_much_room_connections_are_read_as_before(
+    most: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that who gets what is left is told by the order of packets. Four are open up to the end."""
+    monkeypatch.setattr(budget, "ALL_MEMBERSHIPS", most * NODE_COST)
+    packets = subscribing(4, subscribe(b"one") + subscribe(b"two"), closed=False)
+    packets += subscribing(20, subscribe(b"one") + subscribe(b"two"), first=10)
+    assert read(packets, 30, Options(), keep) == without_lane(packets, 30, Options())
+    assert otherwise_read(packets, monkeypatch, 30) == expected
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_an_error_in_an_opening_may_be_why_the_other_side_closes(size: int) -> None:
+    """ZMTP-CONN-08."""
+    packets = []
+    for number in range(9):
+        talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)
+        talk.send(0, build_greeting_3("NULL") + FAULTY)
+        talk.send(1, greets("PULL"))
+        talk.send(0, message(b"words"))
+        talk.add(1, FIN | 0x10)
+        talk.add(0, FIN | 0x10)
+        packets += talk.packets
+    found = read(packets, size, Options(), keep)
+    assert found == without_lane(packets, size, Options())
+    assert [record.get("id") for record in found[0]].count("ZMTP-CONN-08") == 9
+
+
+def subscribing(
+    count: int, commands: bytes, *, first: int = 0, at_once: bool = False, closed: bool = True
+) -> list[Packet]:
+    """Connections one behind the other, on which a SUB says this and a PUB publishes; `at_once`: with its READY."""
+    packets = []
+    for number in range(first, first + count):
+        talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)
+        for side, socket_type in enumerate(("SUB", "PUB")):
+            talk.send(side, greets(socket_type)[:64], LIBZMQ)
+        talk.send(1, greets("PUB")[64:])
+        talk.send(0, greets("SUB")[64:] + commands, [] if at_once else [len(greets("SUB")) - 64])
+        talk.send(1, message(b"one") + message(b"two", b"and more"), [4])
+        if closed:
+            talk.close()
+        packets += talk.packets
+    return packets
 
 
 def asking(count: int, server: str, turns: str, *frames: bytes) -> list[Packet]:

@@ -41,7 +41,24 @@ class OctetBudget:
         """Octets that topics and groups may still take."""
         return ALL_MEMBERSHIPS - self.memberships
 
+    @property
+    def has_room_for_names(self) -> bool:
+        """Whether whoever comes may have some topics and groups, without a look at what is left."""
+        return max(self.memberships, self.subscriptions) < ALL_MEMBERSHIPS // 2
+
     def take(self, held: int, memberships: int = 0) -> None:
         """Somebody holds so many octets more (or fewer), so many of them topics and groups."""
         self.held += held
         self.memberships += memberships
+
+    def hold(self, what: OctetBudget) -> None:
+        """Somebody holds so much more of everything."""
+        self.held += what.held
+        self.memberships += what.memberships
+        self.subscriptions += what.subscriptions
+
+    def let_go(self, what: OctetBudget) -> None:
+        """Somebody holds so much of everything no more."""
+        self.held -= what.held
+        self.memberships -= what.memberships
+        self.subscriptions -= what.subscriptions

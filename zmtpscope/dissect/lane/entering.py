@@ -62,11 +62,22 @@ def _roles(connection: ZmtpConnection) -> tuple[int, int]:
     return roles if is_simple and rows.requests.is_alternating and not any(rows.zre_sides) else NO_ROLES
 
 
+def awaits_subscription(connection: ZmtpConnection) -> bool:
+    """Whether a side publishes, and the other one has not subscribed to anything yet, or to more than a few topics."""
+    topics = connection.rows.topics
+    return any(_is_publishing(connection, number) and not topics.few_of(1 - number) for number in (0, 1))
+
+
+def _is_publishing(connection: ZmtpConnection, number: int) -> bool:
+    """Whether a side publishes to one that subscribes."""
+    streams = connection.streams
+    return streams[number].socket_type in PUBLISHERS and streams[1 - number].socket_type in SUBSCRIBERS
+
+
 def _subscribed(connection: ZmtpConnection, number: int) -> Names:
     """What was subscribed to of what a side publishes, where there is nothing to say as long as it sends no more."""
-    rows, streams = connection.rows, connection.streams
-    is_publishing = streams[number].socket_type in PUBLISHERS and streams[1 - number].socket_type in SUBSCRIBERS
-    if not is_publishing or not _is_simple(connection, number) or any(rows.zre_sides):
+    rows = connection.rows
+    if not _is_publishing(connection, number) or not _is_simple(connection, number) or any(rows.zre_sides):
         return ()
     return rows.topics.few_of(1 - number)
 

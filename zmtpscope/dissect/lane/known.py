@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, stamp
+from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.openings import (
@@ -211,10 +212,12 @@ class KnownConnection:
         """Its SYN is that row of the block."""
         self.tcp = flows.begin(self.keys[0], row)
 
-    def sides(self) -> dict[int, LaneSide]:
-        """What the lane reads from now on, by side."""
+    def stay(self, budget: OctetBudget) -> dict[int, LaneSide]:
+        """It stays behind its opening: what it holds counts, and these are the sides that the lane reads from now
+        on."""
         assert self.opening is not None
         assert self.writer is not None
+        budget.hold(self.opening.holdings)
         both = zip(self.opening.sides, self.writer.streams, strict=True)
         return {number: like._replace(stream=stream) for number, (like, stream) in enumerate(both) if like is not None}
 
@@ -240,6 +243,8 @@ class KnownConnection:
         Nothing is said again."""
         tcp, state = self.tcp, self.state
         assert tcp is not None
+        if self.opening is not None:
+            sink.budget.let_go(self.opening.holdings)
         if state.last is not None:
             tcp.last = max(tcp.last, state.last)
         for number, side in enumerate(tcp.tcp):
@@ -269,6 +274,7 @@ class KnownConnection:
         """Say how it ended; `counts` are those of its messages."""
         assert self.tcp is not None
         assert self.opening is not None
+        sink.budget.let_go(self.opening.holdings)
         say_end(sink, self.tcp, self.opening, counts, self._writer)
         outcome.count(self.opening.outcome_with(counts), [self.tcp], sink.summary)
 

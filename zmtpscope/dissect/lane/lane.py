@@ -138,9 +138,10 @@ class Lane:
         its directions are done, and what opens or ends a connection in them."""
         here = self.residents
         now = self.under_way = BlockUnderWay(block, directions)
-        if takes_new and self.learns:
+        takes_new = takes_new and self.learns and self.sink.budget.has_room_for_names
+        if takes_new:
             self._welcome_newcomers(now)
-        if here.opening or (takes_new and self.learns):
+        if here.opening or takes_new:
             self._take_openings(now, takes_new=takes_new)
         slots = np.array([here.slots.get(key, -1) for key in block.keys], np.int64)
         for newcomers in now.newcomers:
@@ -179,7 +180,7 @@ class Lane:
         directions, numbers, seen = now.directions, now.directions.numbers, set[bytes]()
         for newcomers in now.newcomers:
             seen.update([now.block.keys[way] for way in newcomers.ways.ravel().tolist()])
-        here, takes_new = self.residents, takes_new and self.learns
+        here = self.residents
         for number, key in enumerate(now.block.keys):
             if key in seen or key in here.slots:
                 continue

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome, SideOutcome, outcome_of
-from zmtpscope.dissect.lane.entering import sides_in_lane
+from zmtpscope.dissect.lane.entering import awaits_subscription, sides_in_lane
 from zmtpscope.dissect.lane.sides import LaneSide
 from zmtpscope.dissect.lane.slots import NOTHING, Counts
 from zmtpscope.dissect.options import Options
@@ -99,6 +100,8 @@ class Opening(NamedTuple):
     """As if connections ended there."""
     greeting: Located
     """That of side 0."""
+    holdings: OctetBudget
+    """What connections hold from there on: the topics that were subscribed to."""
 
     def outcome_with(self, counts: tuple[Counts, Counts], connections: int = 1) -> Outcome:
         """How connections came out that have sent so many messages behind it, all together."""
@@ -249,6 +252,7 @@ class Heard(RecordWriter):
 
     def __init__(self, options: Options, segments: Sequence[tuple[int, bytes]], pause: int) -> None:
         sink = Sink([], options)
+        self._budget = sink.budget
         tcp = Connection(1, KEY, Arrival(0, 0, FIRST_TIME), 0)
         tcp.opened_by, tcp.listener = 0, 1
         super().__init__(sink, tcp.ends(), tcp.listener)
@@ -277,21 +281,22 @@ class Heard(RecordWriter):
 
     @property
     def is_open(self) -> bool:
-        """Whether both handshakes have ended, and there is nothing to wait for."""
-        return self._read.is_quiet()
+        """Whether both handshakes have ended, and there is nothing to wait for: who publishes knows what to send."""
+        return self._read.is_quiet() and not awaits_subscription(self._read)
 
     def opening(self) -> Opening | None:
-        """What is known at its end; None where the lane does not read on, or messages are compared with each other."""
+        """What is known at its end; None where the lane does not read on, messages are compared with each other, or an
+        error was made, which may be why the connection ends."""
         outcome = outcome_of(self._read.view)
         if self.greeting is None or not (outcome.version or "").startswith("3") or outcome.is_websocket:
             return None
         if any(stream.end != end for stream, end in zip(self._read.streams, self.ends, strict=True)):
             return None
-        sides = sides_in_lane(self._read)
-        if not sides or any(side.judge is not None or side.subscribed for side in sides.values()):
-            return None  # what was subscribed to counts with what all connections hold
+        sides = sides_in_lane(self._read) if self._read.relations.faults == [None, None] else {}
+        if not sides or any(side.judge is not None for side in sides.values()):
+            return None
         alike = {number: side._replace(reading=None, payloads=None, settled=NOTHING) for number, side in sides.items()}
-        return Opening((alike.get(0), alike.get(1)), self.ends, outcome, self.greeting)
+        return Opening((alike.get(0), alike.get(1)), self.ends, outcome, self.greeting, self._budget)
 
     def event(
         self,

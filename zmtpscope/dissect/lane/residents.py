@@ -111,13 +111,13 @@ class Residents:
     def settle_newcomers(self, newcomers: Newcomers, first: Step, arrival: ArrivalOf) -> None:
         """The block under way is over, and those that have not ended stay."""
         for slot, known in newcomers.going_on(first, self.sink, arrival):
-            self._enter(slot, known, known.keys, known.sides())
+            self._enter(slot, known, known.keys, known.stay(self.sink.budget))
             self._begin_other_sides(slot)
 
     def settle(self) -> None:
         """The block under way is over, and those that came with it stay."""
         for slot, each in self.entering.items():
-            self.sides.update((slot + number, side) for number, side in each.sides().items())
+            self.sides.update((slot + number, side) for number, side in each.stay(self.sink.budget).items())
             self._begin_other_sides(slot)
         self.entering = {}
 
@@ -187,8 +187,10 @@ class Residents:
     def hears_all(self, slot: int) -> bool:
         """Whether nothing is missing in front of what a side is asked about next; of who is not here any more, it is
         not asked."""
-        may_have_lost = isinstance(self.connections.get(slot & ~1), ZmtpConnection) or slot in self.payloads
-        return not may_have_lost or self.payloads_of(slot).hears_all(self.facts_of(slot))
+        if isinstance(self.connections.get(slot & ~1), ZmtpConnection):
+            return self.payloads_of(slot).hears_all(self.facts_of(slot))
+        payloads = self.payloads.get(slot)
+        return payloads is None or not payloads.unseen
 
     def writer_of(self, slot: int) -> RecordWriter:
         """Who makes the records of the connection of a side."""
