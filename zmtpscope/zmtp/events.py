@@ -62,15 +62,6 @@ class FrameColumns:
         self.sizes += others.sizes
         self.flags += others.flags
 
-    def first(self, count: int) -> FrameColumns:
-        """The first `count` frames, in new columns."""
-        others = FrameColumns()
-        others.offsets = self.offsets[:count]
-        others.bodies = self.bodies[:count]
-        others.sizes = self.sizes[:count]
-        others.flags = self.flags[:count]
-        return others
-
     def behind(self, count: int) -> FrameColumns:
         """The frames behind the first `count`, in new columns."""
         others = FrameColumns()

@@ -14,6 +14,7 @@ from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
 from zmtpscope.dissect.stream.reading import Reading
+from zmtpscope.dissect.stream.runs import columns_of
 from zmtpscope.dissect.tcp.sequence import MODULUS
 from zmtpscope.zmtp.events import NO_FRAMES, FrameColumns
 
@@ -157,8 +158,8 @@ class Slots:
         self.held: dict[int, bytes] = {}
         """Octets up to the end of what has come: what is not read yet, and the message under way, where that is
         wanted."""
-        self.frames: dict[int, FrameColumns] = {}
-        """The frames of the message under way in front of the last."""
+        self.frames: dict[int, Int64] = {}
+        """The frames of the message under way in front of the last, as columns like `frame`."""
         self.pieces: dict[int, list[Piece]] = {}
         """How octets came that are not read yet, where that was more than one segment."""
 
@@ -251,7 +252,7 @@ class Slots:
             self.frame[:, slot] = frames.offsets[-1], frames.bodies[-1], frames.sizes[-1], frames.flags[-1]
             self.start[:, slot], self.frame_start[:, slot], self.frame_end[:, slot] = start, frame_start, frame_end
         if count > 1:
-            self.frames[slot] = frames.first(count - 1)
+            self.frames[slot] = np.array(columns_of(frames))[:, :-1]
 
     def carried(self, slot: int) -> FrameColumns:
         """The frames of the message under way."""
@@ -259,7 +260,7 @@ class Slots:
             return NO_FRAMES
         frames = FrameColumns()
         if slot in self.frames:
-            frames.add(self.frames[slot])
+            frames.extend(*self.frames[slot].tolist())
         frames.append(*self.frame[:, slot].tolist())
         return frames
 

@@ -16,8 +16,7 @@ from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool, numbers
 from zmtpscope.dissect.stream import assembly
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
-from zmtpscope.dissect.stream.runs import as_array, columns_of, cut_large
-from zmtpscope.zmtp.events import FrameColumns
+from zmtpscope.dissect.stream.runs import cut_large
 from zmtpscope.zmtp.framing import MORE
 
 
@@ -61,9 +60,11 @@ class Turns:
         """Put the frames of messages that were under way, of which each turn has so many, in their places."""
         carries, remembered = before > 0, self.remembered
         self.frames[:, (self.edges[:-1] + before - 1)[carries]] = remembered.frame[:, self.slots[carries]]
-        for turn in (before > 1).nonzero()[0].tolist():
-            begin, frames = int(self.edges[turn]), remembered.frames[int(self.slots[turn])]
-            self.frames[:, begin : begin + len(frames.offsets)] = [as_array(each) for each in columns_of(frames)]
+        several = before > 1
+        if several.any():
+            frames = [remembered.frames[slot] for slot in self.slots[several].tolist()]
+            places = numbers(self.edges[:-1][several], before[several] - 1)
+            self.frames[:, places] = np.concatenate(frames, axis=1)
 
 
 def cumulated(values: Int64 | Bool) -> Int64:
@@ -134,12 +135,11 @@ class Messages:
     def __len__(self) -> int:
         return len(self.last)
 
-    def open_frames(self, turn: int) -> FrameColumns:
-        """The frames of the message under way but for the last."""
-        begin, frames = int(self._begins_open[turn]), FrameColumns()
-        few = self._all[:, begin : begin + int(self.open[turn]) - 1]
-        frames.extend(*(column.tolist() for column in few))
-        return frames
+    def open_frames(self, turns: Int64) -> list[Int64]:
+        """By turn, the frames of the message under way but for the last."""
+        begins = self._begins_open[turns]
+        edges = zip(begins.tolist(), (begins + self.open[turns] - 1).tolist(), strict=True)
+        return [self._all[:, begin:end].copy() for begin, end in edges]
 
     @cached_property
     def joined(self) -> tuple[bytes, Int64]:
@@ -344,5 +344,5 @@ def _note_under_way(messages: Messages, arrived: Arrived, chosen: Int64) -> None
         for place in (notes & (places < before)).nonzero()[0].tolist():
             column[:, slots[place]] = arrival_in(remembered.pieces_of(int(slots[place])), int(places[place]))
     remembered.frame[:, slots[is_open]] = messages.open_last[:, chosen[is_open]]
-    for turn in chosen[opened > 1].tolist():
-        remembered.frames[int(messages.slots[turn])] = messages.open_frames(turn)
+    several = opened > 1
+    remembered.frames.update(zip(slots[several].tolist(), messages.open_frames(chosen[several]), strict=True))
