@@ -107,6 +107,16 @@ def with_a_ready_too_large_to_wait_for() -> list[Packet]:
     return talk.packets
 
 
+def with_a_second_ready() -> list[Packet]:
+    """Something came behind the first one, which the other side never answered."""
+    talk = Conversation()
+    talk.send(0, build_greeting_3()[:39])
+    talk.send(1, hello("PULL"))
+    talk.send(1, hello("PULL")[64:])
+    talk.close()
+    return talk.packets
+
+
 def with_a_message_that_an_impossible_size_ends() -> list[Packet]:
     """Its frames came with one packet, what ends it with the next."""
     talk = Conversation()
@@ -161,6 +171,7 @@ def with_a_zre_node_that_speaks_before_it_says_who_it_is() -> list[Packet]:
         pytest.param(with_a_large_identity(), id="a large identity"),
         pytest.param(with_an_endless_command(), id="an endless command"),
         pytest.param(with_a_ready_too_large_to_wait_for(), id="a large READY"),
+        pytest.param(with_a_second_ready(), id="a second READY"),
         pytest.param(with_a_message_that_an_impossible_size_ends(), id="a message in front of an impossible size"),
         pytest.param(with_a_message_that_an_impossible_fragment_ends(), id="a message in front of a strange fragment"),
         pytest.param(with_acknowledgments_behind_the_close(40), id="acknowledgments behind the close"),

@@ -62,10 +62,15 @@ class Relations:
         if name == "PING":
             self.times_to_live.announce(timed, read.next_octets)
         elif name == "READY" and event.regime.mechanism == "NULL":
-            if read.next_octets is not None:
-                self.sides[side].behind_ready = read.next_octets
-            else:
-                self.awaiting, self.sides[side].awaited = True, read.decided.ordinal
+            self._await_octets_behind(self.sides[side], read)
+
+    def _await_octets_behind(self, side: SideState, ready: UnitRead) -> None:
+        """Note what has come behind the first READY of a side, or that nothing has."""
+        if side.behind_ready is not None or side.awaited is not None:
+            return
+        side.behind_ready = ready.next_octets
+        if ready.next_octets is None:
+            self.awaiting, side.awaited = True, ready.decided.ordinal
 
     def drain(self) -> tuple[list[Note], list[Said]]:
         """What is to be said, and what other connections may have to know, of what was not given yet."""

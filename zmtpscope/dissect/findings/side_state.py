@@ -37,7 +37,7 @@ class SideState:
     subject: str | None = None
     """What it wants to be let in by, for a sentence."""
     awaited: int | None = None
-    """The ordinal of its READY, where nothing had come behind that when it was read, and the mechanism is NULL ..."""
+    """The ordinal of its first READY of NULL, where nothing had come behind that when it was read, ..."""
     behind_ready: Arrival | None = None
     """... and the first segment with octets behind it."""
     must_be_silent: MustBeSilent | None = None
