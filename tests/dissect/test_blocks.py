@@ -117,6 +117,14 @@ def with_a_second_ready() -> list[Packet]:
     return talk.packets
 
 
+def with_a_late_syn() -> list[Packet]:
+    """The READY of a SUB was captured in front of the SYNs of both sides: what it shows of the silent side stays."""
+    talk = Conversation()
+    handshake = talk.packets[:]
+    talk.send(0, hello("SUB")[64:])
+    return [replace(talk.packets[-1], time=handshake[0].time), *handshake]
+
+
 def with_a_message_that_an_impossible_size_ends() -> list[Packet]:
     """Its frames came with one packet, what ends it with the next."""
     talk = Conversation()
@@ -172,6 +180,7 @@ def with_a_zre_node_that_speaks_before_it_says_who_it_is() -> list[Packet]:
         pytest.param(with_an_endless_command(), id="an endless command"),
         pytest.param(with_a_ready_too_large_to_wait_for(), id="a large READY"),
         pytest.param(with_a_second_ready(), id="a second READY"),
+        pytest.param(with_a_late_syn(), id="a late SYN"),
         pytest.param(with_a_message_that_an_impossible_size_ends(), id="a message in front of an impossible size"),
         pytest.param(with_a_message_that_an_impossible_fragment_ends(), id="a message in front of a strange fragment"),
         pytest.param(with_acknowledgments_behind_the_close(40), id="acknowledgments behind the close"),

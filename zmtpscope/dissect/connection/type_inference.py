@@ -158,7 +158,7 @@ class TypeInference:
         types = own or "SUB", USUAL_PARTNERS.get(own or "SUB")
         for each, found in zip((side, 1 - side), types, strict=True):
             stream = self.view.streams[each]
-            is_silent = stream.reading is None and not self.view.tcp.tcp[each].begun
+            is_silent = stream.reading is None and self.view.tcp.listener is None
             if not self._has_said(stream) and (stream.is_midstream or is_silent):
                 self.types[each] = stream.inferred_type = found
         self.is_over = True
