@@ -5,8 +5,8 @@ Nothing is derived here, and no row is an object, but for what dissectors made o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -17,6 +17,7 @@ from zmtpscope.dissect.records.columns import (
     Bool,
     Booleans,
     Column,
+    Int64,
     Integers,
     Lists,
     Octets,
@@ -105,7 +106,7 @@ def lists(column: Lists) -> pa.Array:
 
 
 def payloads(column: Payloads) -> pa.Array:
-    """Short texts at once, long ones and what dissectors made row by row."""
+    """Short texts at once, long ones, JSON and what dissectors made one by one."""
     inside, count = column.inside, len(column.inside)
     if not inside.any():
         return pa.nulls(count, PAYLOAD)
@@ -115,19 +116,16 @@ def payloads(column: Payloads) -> pa.Array:
     short = np.flatnonzero(is_short)
     short_texts = octets(column.texts.of(short)).cast(pa.string())
     places = np.where(is_short, np.cumsum(is_short) - 1, -1)
-    protocols = {TEXT: 0}
-    rows, summaries, protocol_of_rows = list[int](), list[str](), list[int]()
-    fields: list[str | None] = []
-    for row, protocol, summary, of_row in _row_by_row(column, is_text & ~is_short):
-        rows.append(row)
-        summaries.append(summary)
-        protocol_of_rows.append(protocols.setdefault(protocol, len(protocols)))
-        fields.append(of_row)
-    places[rows] = len(short_texts) + np.arange(len(rows))
-    protocol_of = np.zeros(count, np.int64)
-    protocol_of[rows] = protocol_of_rows
-    content_of = np.zeros(count, np.int64)
-    content_of[rows] = 1 + np.arange(len(rows))
+    protocols, summaries, fields = {TEXT: 0}, list[str](), list[str | None]()
+    protocol_of, content_of = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for made in (_long_texts(column, is_text & ~is_short), _json(column), _others(column)):
+        behind = len(summaries)
+        protocol_of[made.rows] = [protocols.setdefault(each, len(protocols)) for each in made.protocols]
+        content_of[made.rows] = behind + 1 + np.arange(len(made.rows))
+        summaries += made.summaries
+        fields += made.fields
+    has_content = content_of > 0
+    places[has_content] = len(short_texts) + content_of[has_content] - 1
     is_missing = places < 0
     arrays = [
         value_array(list(protocols), pa.string()).take(column_array(protocol_of, is_missing)),
@@ -137,21 +135,42 @@ def payloads(column: Payloads) -> pa.Array:
     return pa.StructArray.from_arrays(arrays, fields=list(PAYLOAD), mask=column_array(is_missing))
 
 
-def _row_by_row(column: Payloads, texts: Bool) -> Iterator[tuple[int, str, str, str | None]]:
-    """Row, protocol, summary and fields of these `texts`, of JSON, and of what else dissectors made."""
-    inside = column.inside
-    for row in np.flatnonzero(texts).tolist():
-        yield row, TEXT, column.text(row), None
-    rows = np.flatnonzero(inside == JSON_INSIDE)
-    if len(rows):
-        from zmtpscope.payloads.json import summary_and_fields  # what nobody sends is not loaded
+class _Contents(NamedTuple):
+    """What is in some rows: protocols (one, where all have the same), summaries and fields as JSON."""
 
-        for row, octets in zip(rows.tolist(), column.texts.of(rows).tolist(), strict=True):
-            yield row, JSON.name, *summary_and_fields(octets or b"")
-    for row, made in enumerate(column.made.tolist() if (inside == OTHER_INSIDE).any() else ()):
-        if made is not None and made.protocol:
-            fields = None if made.fields is None else orjson.dumps(made.fields, default=as_base64).decode()
-            yield row, made.protocol, made.summary, fields
+    rows: Int64
+    protocols: Sequence[str]
+    summaries: Sequence[str]
+    fields: Sequence[str | None]
+
+
+def _long_texts(column: Payloads, texts: Bool) -> _Contents:
+    rows = np.flatnonzero(texts)
+    summaries = [column.text(row) for row in rows.tolist()]
+    return _Contents(rows, [TEXT], summaries, [None] * len(summaries))
+
+
+def _json(column: Payloads) -> _Contents:
+    rows = np.flatnonzero(column.inside == JSON_INSIDE)
+    if not len(rows):
+        return _Contents(rows, [JSON.name], [], [])
+    from zmtpscope.payloads.json import summary_and_fields  # what nobody sends is not loaded
+
+    summaries, fields = zip(
+        *[summary_and_fields(octets or b"") for octets in column.texts.of(rows).tolist()], strict=True
+    )
+    return _Contents(rows, [JSON.name], summaries, fields)
+
+
+def _others(column: Payloads) -> _Contents:
+    """What else dissectors made."""
+    listed = column.made.tolist() if (column.inside == OTHER_INSIDE).any() else ()
+    made = {row: each for row, each in enumerate(listed) if each is not None and each.protocol}
+    fields = [
+        None if each.fields is None else orjson.dumps(each.fields, default=as_base64).decode() for each in made.values()
+    ]
+    protocols = [each.protocol for each in made.values()]
+    return _Contents(np.array(list(made), np.int64), protocols, [each.summary for each in made.values()], fields)
 
 
 def _mask(known: Bool | None) -> Bool | None:
