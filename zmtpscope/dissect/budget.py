@@ -43,7 +43,7 @@ class OctetBudget:
 
     @property
     def has_room_for_names(self) -> bool:
-        """Whether whoever comes may have some topics and groups, without a look at what is left."""
+        """Whether topics and groups take less than half of what they may: whoever comes gets room for its own."""
         return max(self.memberships, self.subscriptions) < ALL_MEMBERSHIPS // 2
 
     def take(self, held: int, memberships: int = 0) -> None:
