@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO, Self
 from uuid import uuid4
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until something was waited for too long."""
 MARK = "ZMTPSCOPE_TERMINAL"
 """What every process that was started here has in its environment, whoever its parent is by now."""

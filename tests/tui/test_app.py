@@ -24,7 +24,7 @@ from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 from zmtpscope.tui.worker.counted import view_titles
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 PUBSUB = "patterns/pubsub.pcap"
 
 Use = Callable[[Inspector, Pilot[None]], Awaitable[None]]
