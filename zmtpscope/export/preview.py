@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.payloads.values import NO_MORE
 
 READABLE = 0.65
 """The share of readable octets from which on a body is shown as text with escapes, else as hex digits."""
@@ -18,7 +19,7 @@ LEAST = 8
 MOST_IN_FRONT, LEAST_IN_FRONT = 4, 12
 """What stands in front of the last part gets one of so many shares of the line, or so many characters."""
 
-BETWEEN, NO_MORE = " | ", "…"
+BETWEEN = " | "
 
 _BLANK = re.compile(r"[ \t\r\n]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
@@ -48,7 +49,7 @@ def preview(octets: bytes | None, size: int, limit: int) -> str:
             shown = octets[: max(1, (limit - 3) // 2)]
             return f"0x{shown.hex()}" + ("…" if len(shown) < size else "")
         safe = safe_text(_BLANK.sub(" ", head.decode("utf-8", "backslashreplace")))
-    return safe if whole and len(safe) <= limit else f"{safe[: limit - 1]}…"
+    return safe if whole and len(safe) <= limit else f"{safe[: limit - 1]}{NO_MORE}"
 
 
 def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:

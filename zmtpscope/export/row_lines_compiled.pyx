@@ -13,7 +13,7 @@ import numpy as np
 from zmtpscope.capture import segments
 from zmtpscope.dissect.records import message_columns
 from zmtpscope.export import preview, rows
-from zmtpscope.payloads import dissectors
+from zmtpscope.payloads import dissectors, values
 from zmtpscope.zmtp import events
 
 from zmtpscope.dissect.records.row_contents_compiled cimport is_readable
@@ -29,8 +29,8 @@ cdef int64_t MOST_IN_FRONT = preview.MOST_IN_FRONT, LEAST_IN_FRONT = preview.LEA
 cdef tuple NOT_SHOWN = rows.NOT_SHOWN
 cdef int OTHER_INSIDE = message_columns.OTHER_INSIDE, JSON_INSIDE = message_columns.JSON_INSIDE
 cdef bytes NAME_OF_JSON = dissectors.JSON.name.encode()
-cdef bytes BETWEEN = preview.BETWEEN.encode(), NO_MORE = preview.NO_MORE.encode()
-cdef int64_t WIDTH_BETWEEN = len(preview.BETWEEN), WIDTH_NO_MORE = len(preview.NO_MORE)
+cdef bytes BETWEEN = preview.BETWEEN.encode(), NO_MORE = values.NO_MORE.encode()
+cdef int64_t WIDTH_BETWEEN = len(preview.BETWEEN), WIDTH_NO_MORE = len(values.NO_MORE)
 
 cdef enum:
     ROOM = 8192  # octets of a row; a longer one is asked for

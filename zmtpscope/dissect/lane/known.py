@@ -243,7 +243,7 @@ class KnownConnection:
         Nothing is said again."""
         tcp, state = self.tcp, self.state
         assert tcp is not None
-        if self.opening is not None:
+        if self.opening is not None:  # so it has stayed, and what it holds was counted
             sink.budget.let_go(self.opening.holdings)
         if state.last is not None:
             tcp.last = max(tcp.last, state.last)

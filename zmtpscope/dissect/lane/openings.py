@@ -292,7 +292,9 @@ class Heard(RecordWriter):
             return None
         if any(stream.end != end for stream, end in zip(self._read.streams, self.ends, strict=True)):
             return None
-        sides = sides_in_lane(self._read) if self._read.relations.faults == [None, None] else {}
+        if any(self._read.relations.faults):
+            return None
+        sides = sides_in_lane(self._read)
         if not sides or any(side.judge is not None for side in sides.values()):
             return None
         alike = {number: side._replace(reading=None, payloads=None, settled=NOTHING) for number, side in sides.items()}
