@@ -13,6 +13,7 @@ import zipfile
 
 import pytest
 
+from build_compiled import MEMORY_VIEWS
 from tests.conftest import ROOT
 from zmtpscope import compiled
 
@@ -72,7 +73,8 @@ def test_a_wheel_of_this_platform_has_all_that_is_compiled(tmp_path: pathlib.Pat
     name, modules, _ = built(tmp_path, {"ZMTPSCOPE_COMPILED": "required"})
     assert not name.endswith("-py3-none-any.whl")
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    assert modules == {str(source.with_suffix("")) + suffix for source in SOURCES}
+    compiled_modules = {str(source.with_suffix("")) for source in SOURCES} | {MEMORY_VIEWS.replace(".", "/")}
+    assert modules == {module + suffix for module in compiled_modules}
 
 
 def test_where_nothing_can_be_compiled_the_wheel_is_that_of_any_platform(tmp_path: pathlib.Path) -> None:
