@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -54,6 +56,13 @@ def test_mistakes_are_named_where_they_are(text: str, carets: str, sentence: str
     assert said.startswith(sentence)
     assert shown == f"  {text}"
     assert under.rstrip() == f"  {carets or '^'}"
+
+
+def test_matches_without_re2_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(FilterError, match=r"(?s)needs google-re2.*zmtpscope\[regex\].*contains needs nothing more"):
+        Filter("topic matches a")
+    assert Filter("topic contains a").holds({"record": "gap"}) is False
 
 
 SIGNS = "== != < >= ( ) [ ] { } , .. ! && || and or not any all in contains matches len( 5 1.5KiB 'a'"

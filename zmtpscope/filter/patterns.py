@@ -1,4 +1,4 @@
-"""Regular expressions of filters: RE2, whose time grows with the text alone, whatever the expression."""
+"""Compile the regular expressions of filters with RE2, which matches any expression in time linear to the text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from zmtpscope.filter.predicates import Matches
 from zmtpscope.filter.tokens import Token
 
 MEMORY = 8 << 20
-"""Octets that an expression may take."""
+"""Maximum memory of a compiled expression, in octets."""
+
+MISSING = "matches needs google-re2, of the extra regex: pip install 'zmtpscope[regex]'; contains needs nothing more"
 
 
 def pattern(expression: bytes, token: Token, text: str) -> Matches:
-    """A place that `expression` fits, whatever the case of letters. Raises `FilterError`."""
-    import re2  # takes its time to load
+    """Compile `expression` so that it matches anywhere in a text, ignoring case.
+
+    Raises `FilterError` for an invalid expression, and where google-re2 is not installed.
+    """
+    try:
+        import re2  # slow to load
+    except ModuleNotFoundError:
+        raise FilterError(MISSING, text, token.start, token.stop) from None
 
     def compiled(encoding: Any) -> Any:
         options = re2.Options()
