@@ -14,6 +14,7 @@ from zmtpscope.cli import zmtpscope
 PAGE = pathlib.Path(__file__).with_name("zmtpscope.1")
 
 EXAMPLES = (
+    ("zmtpscope demo", "Try it on a capture that is installed with zmtpscope."),
     ("zmtpscope read capture.pcap", "Say what happened in a capture, a line each."),
     ("zmtpscope scan capture.pcap", "Who speaks ZMTP in it, how, and who was refused."),
     ("zmtpscope stats capture.pcap --by topic", "How many messages there were, how large and how often."),

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.running import ROOT, Run
 from zmtpscope.cli.colour import wants_colour
+from zmtpscope.cli.demo import CAPTURES
 
 PUBSUB = str(ROOT / "captures" / "patterns" / "pubsub.pcap")
 REQREP = str(ROOT / "captures" / "patterns" / "reqrep.pcap")
@@ -122,6 +123,7 @@ def test_colour(
         ("zmtpscope re", ["read"]),
         ("zmtpscope keys li", ["list"]),
         (f"zmtpscope {PUBSUB} --pay", ["--payload", "--payload-file"]),
+        ("zmtpscope demo h", ["healthy", "hung-request"]),
         ("zmtpscope read --pay", ["--payload", "--payload-file"]),
         ("zmtpscope read --color a", ["auto", "always"]),
     ],
@@ -161,6 +163,7 @@ def test_a_wheel_has_what_people_and_programs_look_for_beside_the_code(tmp_path:
     assert {
         "zmtpscope/live/keys/key_recorder.c",
         "zmtpscope/py.typed",
+        *(f"zmtpscope/captures/{demo.capture}" for demo in CAPTURES.values()),
         "share/man/man1/zmtpscope.1",
         "share/bash-completion/completions/zmtpscope",
         "share/zsh/site-functions/_zmtpscope",

@@ -30,6 +30,7 @@ COMMANDS = (
     "cat",
     "diagram",
     "check",
+    "demo",
     "export",
     "fields",
     "follow",
@@ -111,7 +112,7 @@ class Commands(click.Group):
 def zmtpscope() -> None:
     """Find ZeroMQ in any capture, on any port, of any version, and say what happened.
 
-    `zmtpscope FILE...` is short for `zmtpscope read FILE...`."""
+    `zmtpscope FILE...` is short for `zmtpscope read FILE...`; `zmtpscope demo` shows what the output looks like."""
 
 
 def main() -> None:
