@@ -58,7 +58,7 @@ def built(folder: pathlib.Path, environment: dict[str, str]) -> tuple[str, set[s
     source.mkdir()
     for name in ("LICENSE", "README.md", "build_compiled.py", "pyproject.toml"):
         shutil.copy(ROOT / name, source)
-    for name in ("docs/completion", "docs/man", "pyspark_zmtp"):
+    for name in ("captures", "docs/completion", "docs/man", "pyspark_zmtp"):
         shutil.copytree(ROOT / name, source / name)
     shutil.copytree(ROOT / "zmtpscope", source / "zmtpscope", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     command = [sys.executable, "-c", BUILD, str(folder)]

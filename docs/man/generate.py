@@ -14,6 +14,7 @@ from zmtpscope.cli import zmtpscope
 PAGE = pathlib.Path(__file__).with_name("zmtpscope.1")
 
 EXAMPLES = (
+    ("zmtpscope demo", "Try it on a capture that is installed with zmtpscope."),
     ("zmtpscope read capture.pcap", "Say what happened in a capture, a line each."),
     ("zmtpscope scan capture.pcap", "Who speaks ZMTP in it, how, and who was refused."),
     ("zmtpscope stats capture.pcap --by topic", "How many messages there were, how large and how often."),
@@ -46,8 +47,9 @@ def page() -> str:
 def _lines() -> Iterator[str]:
     yield '.TH ZMTPSCOPE 1 "" zmtpscope "User Commands"'
     yield from (".SH NAME", r"zmtpscope \- protocol analyser for ZeroMQ", ".SH SYNOPSIS")
-    yield from (".B zmtpscope", r".I COMMAND", "[OPTION]...")
-    yield from (".SH DESCRIPTION", _text(zmtpscope.help or ""))
+    yield from (".B zmtpscope", ".I COMMAND", "[OPTION]...")
+    yield from (".br", ".B zmtpscope", ".I FILE...", "[OPTION]...")
+    yield from (".SH DESCRIPTION", *_paragraphs(zmtpscope.help or ""))
     yield from (".SH EXAMPLES", *_entries(EXAMPLES))
     yield ".SH COMMANDS"
     with click.Context(zmtpscope, info_name="zmtpscope") as context:
@@ -63,12 +65,7 @@ def _command(command: click.Command | None, parent: click.Context, name: str) ->
     with click.Context(command, parent=parent, info_name=name) as context:
         pieces = [*command.collect_usage_pieces(context)]
         yield f".SS {_text(' '.join([context.command_path, *pieces]))}"
-        for number, paragraph in enumerate(inspect.cleandoc(command.help or "").split("\n\n")):
-            yield from [".PP"] if number else []
-            if paragraph.startswith("\b"):  # click leaves its lines as they are
-                yield from (".nf", _text(paragraph), ".fi")
-            else:
-                yield _text(" ".join(paragraph.split()))
+        yield from _paragraphs(command.help or "")
         for option in command.params:
             if isinstance(option, click.Option) and not option.hidden:
                 names = _text(", ".join([*option.opts, *option.secondary_opts]))
@@ -78,6 +75,15 @@ def _command(command: click.Command | None, parent: click.Context, name: str) ->
         if isinstance(command, click.Group):
             for each in command.list_commands(context):
                 yield from _command(command.get_command(context, each), context, each)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for number, paragraph in enumerate(inspect.cleandoc(text).split("\n\n")):
+        yield from [".PP"] if number else []
+        if paragraph.startswith("\b"):  # click leaves its lines as they are
+            yield from (".nf", _text(paragraph), ".fi")
+        else:
+            yield _text(" ".join(paragraph.split()))
 
 
 def _value(option: click.Option) -> str:

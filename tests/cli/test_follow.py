@@ -35,6 +35,18 @@ def octets_of(records: list[dict[str, object]]) -> list[bytes]:
     return [b"".join(map(base64.b64decode, each)) for each in bodies if isinstance(each, list)]
 
 
+@pytest.mark.parametrize(("path", "conn"), [(REQREP, 1), (CAPTURES / "problems" / "server-started-later.pcap", 4)])
+def test_the_only_connection_of_a_capture_needs_no_name(zmtpscope: Run, path: pathlib.Path, conn: int) -> None:
+    assert zmtpscope("follow", path) == zmtpscope("follow", path, "--conn", conn)
+    assert len(messages(zmtpscope, path)) > 1
+
+
+def test_a_capture_without_connections_has_nothing_to_follow(zmtpscope: Run) -> None:
+    code, output, errors = zmtpscope("follow", CAPTURES / "negative" / "http.pcap")
+    assert (code, output) == (0, "")
+    assert "no ZMTP found" in errors
+
+
 def test_json_has_the_records_of_read(zmtpscope: Run) -> None:
     _, everything, _ = zmtpscope("read", "--json", PUBSUB)
     _, followed, _ = zmtpscope("follow", "--json", PUBSUB, "--topic", "a.topic")
@@ -105,7 +117,8 @@ def test_payloads_as_their_dissectors_say(zmtpscope: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([REQREP], "say what to follow: --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER"),
+        ([PUBSUB], "select one with --conn N (zmtpscope stats --by connection lists them)"),
+        (["-"], "select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER"),
         (["--conn", 1], "name a capture to read"),
         ([REQREP, "--conn", 0], "--conn"),
         ([REQREP, "--conn", 1, "-Y", "topik"], "topik"),

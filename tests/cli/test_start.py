@@ -14,8 +14,10 @@ import pytest
 
 from tests.cli.running import ROOT, Run
 from zmtpscope.cli.colour import wants_colour
+from zmtpscope.cli.demo import CAPTURES
 
 PUBSUB = str(ROOT / "captures" / "patterns" / "pubsub.pcap")
+REQREP = str(ROOT / "captures" / "patterns" / "reqrep.pcap")
 PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
@@ -25,18 +27,49 @@ def test_the_module_is_the_program(zmtpscope: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"),
+    ("typed", "read"),
     [
-        ([PUBSUB], f"name a command first; type: zmtpscope read {PUBSUB}"),
-        (["a b.pcapng", "-q"], "name a command first; type: zmtpscope read 'a b.pcapng' -q"),
-        (["-"], "name a command first; type: zmtpscope read -"),
-        (["-r", "a.pcap"], "name a command first; type: zmtpscope read -r a.pcap"),
-        (["-i", "lo"], "name a command first; type: zmtpscope live -i lo"),
-        (["tcp://127.0.0.1:5555"], "to see who is there, type: zmtpscope probe tcp://127.0.0.1:5555"),
-        (["raed", "a.pcap"], "there is no command 'raed'; did you mean read?"),
+        ([PUBSUB], [PUBSUB]),
+        ([PUBSUB, REQREP], [PUBSUB, REQREP]),
+        (["-q", PUBSUB], ["-q", PUBSUB]),
+        ([PUBSUB, "--json"], [PUBSUB, "--json"]),
+        (["-Y", "conn == 1", PUBSUB], ["-Y", "conn == 1", PUBSUB]),
+        (["-T", "fields", "-e", "topic", PUBSUB], ["-T", "fields", "-e", "topic", PUBSUB]),
+        (["-r", PUBSUB], ["-r", PUBSUB]),
+        (["--", PUBSUB], [PUBSUB]),
+        (["no such.pcap"], ["no such.pcap"]),
+        (["--no-such-option", PUBSUB], ["--no-such-option", PUBSUB]),
+        (["-q"], ["-q"]),
     ],
 )
-def test_half_a_command_is_told_what_to_type(zmtpscope: Run, typed: list[str], words: str) -> None:
+def test_without_a_command_captures_are_read(zmtpscope: Run, typed: list[str], read: list[str]) -> None:
+    assert zmtpscope(*typed) == zmtpscope("read", *read)
+
+
+def test_without_a_command_standard_input_is_read(zmtpscope: Run) -> None:
+    command = [sys.executable, "-m", "zmtpscope", "-"]
+    with open(PUBSUB) as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == zmtpscope("read", PUBSUB)
+
+
+def test_a_command_comes_before_a_file_of_its_name(
+    zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(PUBSUB, "fields")
+    assert zmtpscope("fields")[1] != zmtpscope("./fields")[1] == zmtpscope("read", "fields")[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["-i", "lo"], "name a command first; type: zmtpscope live -i lo"),
+        (["tcp://127.0.0.1:5555"], "type: zmtpscope probe tcp://127.0.0.1:5555"),
+        (["raed", "a.pcap"], "there is no command or file 'raed'; did you mean read?"),
+    ],
+)
+def test_a_word_that_is_neither_command_nor_file_is_an_error(zmtpscope: Run, typed: list[str], words: str) -> None:
     code, out, err = zmtpscope(*typed)
     assert (code, out) == (2, "")
     assert words in err
@@ -89,6 +122,8 @@ def test_colour(
     [
         ("zmtpscope re", ["read"]),
         ("zmtpscope keys li", ["list"]),
+        (f"zmtpscope {PUBSUB} --pay", ["--payload", "--payload-file"]),
+        ("zmtpscope demo h", ["healthy", "hung-request"]),
         ("zmtpscope read --pay", ["--payload", "--payload-file"]),
         ("zmtpscope read --color a", ["auto", "always"]),
     ],
@@ -128,6 +163,7 @@ def test_a_wheel_has_what_people_and_programs_look_for_beside_the_code(tmp_path:
     assert {
         "zmtpscope/live/keys/key_recorder.c",
         "zmtpscope/py.typed",
+        *(f"zmtpscope/captures/{demo.capture}" for demo in CAPTURES.values()),
         "share/man/man1/zmtpscope.1",
         "share/bash-completion/completions/zmtpscope",
         "share/zsh/site-functions/_zmtpscope",

@@ -12,7 +12,7 @@ import io
 import os
 import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,11 +22,15 @@ from zmtpscope.cli.messages import say
 from zmtpscope.option_texts import nearest
 from zmtpscope.version import __version__
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMMANDS = (
     "analyze",
     "cat",
     "diagram",
     "check",
+    "demo",
     "export",
     "fields",
     "follow",
@@ -50,7 +54,7 @@ class ClosedPipe(Exception):
 
 
 COMMAND_OF = {"-i": "live", "-D": "live"}
-"""By an option that stands where a command should; every other one is of `read`."""
+"""Commands by an option that `read` does not have."""
 
 
 class Commands(click.Group):
@@ -66,30 +70,31 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options of a command that stand where the command should are answered as commands are."""
+        """Without a command the arguments are those of `read`."""
         options = {name for option in self.get_params(ctx) for name in option.opts}
-        if args and args[0].startswith("-") and args[0] not in options:
-            ctx.fail(self._what_to_type(args))
+        if args and args[0] not in options.union(COMMANDS):
+            if not ctx.resilient_parsing:  # completion prints no errors
+                self._check_first(ctx, args)
+            args = ["read", *args]
         return super().parse_args(ctx, args)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word names; where it names none, what to type is said."""
-        if args[0] not in COMMANDS:
-            ctx.fail(self._what_to_type(args))
-        return super().resolve_command(ctx, args)
-
-    def _what_to_type(self, args: list[str]) -> str:
+    def _check_first(self, ctx: click.Context, args: list[str]) -> None:
+        """Fail, with the command to type, if the first argument is neither a file nor an option of `read`."""
         first = args[0]
         typed = shlex.join(args)
-        if first.startswith("-") and first != "-":
-            return f"name a command first; type: zmtpscope {COMMAND_OF.get(first, 'read')} {typed}"
+        if first in COMMAND_OF:
+            ctx.fail(f"name a command first; type: zmtpscope {COMMAND_OF[first]} {typed}")
+        if first.startswith("-") or os.path.exists(first) or first.endswith(CAPTURE_ENDINGS):
+            return
         if "://" in first:
-            return f"name a command first; to see who is there, type: zmtpscope probe {typed}"
-        if first == "-" or os.path.exists(first) or first.endswith(CAPTURE_ENDINGS):
-            return f"name a command first; type: zmtpscope read {typed}"
-        return f"there is no command {first!r}{nearest(first, COMMANDS)}"
+            ctx.fail(f"name a command first; to identify the peer, type: zmtpscope probe {typed}")
+        ctx.fail(f"there is no command or file {first!r}{nearest(first, COMMANDS)}")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """A command, or else a file to read."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -105,7 +110,9 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, "-v", "--version", message=f"zmtpscope %(version)s ({compiled.state()})")
 def zmtpscope() -> None:
-    """Find ZeroMQ in any capture, on any port, of any version, and say what happened."""
+    """Find ZeroMQ in any capture, on any port, of any version, and say what happened.
+
+    `zmtpscope FILE...` is short for `zmtpscope read FILE...`; `zmtpscope demo` shows what the output looks like."""
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +33,17 @@ def named_captures(given: dict[str, Any]) -> list[str]:
     if not paths:
         raise click.UsageError("name a capture to read, or - for standard input")
     return paths
+
+
+def is_read_once(path: str) -> bool:
+    """Return whether `path` is standard input or a pipe, whose octets can be read only once."""
+    if path == "-":
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # an error for the code that opens the file
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:

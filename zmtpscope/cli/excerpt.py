@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.captures import is_read_once
 from zmtpscope.cli.messages import say
 from zmtpscope.export.words import counted, size
 
@@ -29,7 +29,7 @@ class Excerpt:
         self.target = Path(given["packets_to"])
         self.packet_limit: int | None = given["packets"]
         for path in paths:
-            if path == "-" or _is_stream(path):
+            if is_read_once(path):
                 name = "standard input" if path == "-" else path
                 raise click.UsageError(f"-w reads captures twice, and {name} can be read once: save it as a file first")
             if self.target.exists() and os.path.exists(path) and os.path.samefile(self.target, path):
@@ -70,12 +70,3 @@ class Excerpt:
         say(f"zmtpscope: {self.target}: {counted(count, 'packet')}, {size(file.octets)}")
         for sentence in shortcomings(wanted, count):
             say(f"zmtpscope: {self.target} {sentence}")
-
-
-def _is_stream(path: str) -> bool:
-    """Whether its octets can be had only once."""
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # whoever reads it says what is wrong with it
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

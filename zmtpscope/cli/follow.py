@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from zmtpscope.cli.captures import (
     NoCapture,
     analyser_options,
     exit_code,
+    is_read_once,
     named_captures,
     say_if_nothing_was_found,
     say_what_cannot_be_used,
@@ -40,9 +42,11 @@ if TYPE_CHECKING:
     from zmtpscope.conversations.body_files import BodyFiles
     from zmtpscope.conversations.following import Followed, Values
     from zmtpscope.conversations.names import Names
-    from zmtpscope.dissect import Summary
+    from zmtpscope.dissect import Options, Summary
 
     Told = tuple[Values, bool]
+
+SELECTORS = ("conn", "peer", "topic", "filter")
 
 MOST_SHOWN = 5
 """Names in a sentence about one that is not there."""
@@ -88,15 +92,15 @@ MOST_SHOWN = 5
 @SHOW_SECRETS
 def follow(**given: Any) -> int:
     """Say who said what, in order and with bodies in full, on one connection of capture FILEs, by one peer, under one
-    topic, or where a filter holds. What side 0 says, which opened the connection, begins with >, what side 1 says
-    with <; each frame of a message has a number."""
+    topic, or where a filter holds. A single connection needs no option to select it. What side 0 says, which opened
+    the connection, begins with >, what side 1 says with <; each frame of a message has a number."""
     paths = named_captures(given)
-    followed = _followed(given)
+    followed = _followed(given, paths)
     if given["as_json"] and given["form"] != "auto":
         raise click.UsageError("--as is for people: leave out --json")
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError, open_captures
-    from zmtpscope.conversations.following import Following
+    from zmtpscope.conversations.following import Followed, Following
     from zmtpscope.conversations.names import Names
     from zmtpscope.dissect import Analyser
 
@@ -104,6 +108,8 @@ def follow(**given: Any) -> int:
     said = say_problems(keys)
     options = analyser_options(given, keys=keys)
     try:
+        if followed is None:
+            followed = Followed(_only_connection(given, paths, options))
         captures = open_captures(paths, packet_limit=given["packets"])
         analyser = Analyser(options)
         following = Following(followed, options, lambda: captures.statistics.first_time)
@@ -127,16 +133,39 @@ def follow(**given: Any) -> int:
     return exit_code(captures)
 
 
-def _followed(given: dict[str, Any]) -> Followed:
-    """What `--conn`, `--peer`, `--topic` and `-Y` ask for; all of them have to hold."""
-    if all(given[name] is None for name in ("conn", "peer", "topic", "filter")):
-        raise click.UsageError("say what to follow: --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
+def _followed(given: dict[str, Any], paths: Sequence[str]) -> Followed | None:
+    """What `--conn`, `--peer`, `--topic` and `-Y` ask for; all of them have to hold. None if none of them is given."""
+    if all(given[name] is None for name in SELECTORS):
+        if any(map(is_read_once, paths)):  # counting connections would consume them
+            raise click.UsageError("select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
+        return None
     from zmtpscope.conversations.following import Followed
 
     filters = [] if given["filter"] is None else [given["filter"]]
     if given["topic"] is not None:
         filters.insert(0, filter_of_topic(given["topic"]))
     return Followed(given["conn"], given["peer"], filters)
+
+
+def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Options) -> int | None:
+    """Return the number of the only connection in the captures, or None if they have none. Raises `click.UsageError`
+    if they have several."""
+    from zmtpscope.capture import open_captures
+    from zmtpscope.dissect import Analyser
+
+    only = None
+    counting = dataclasses.replace(options, bodies="none", payloads=None, keys=None)
+    for batch in Analyser(counting).run(open_captures(paths, packet_limit=given["packets"])):
+        for record in batch.records:
+            if record.type != "connection":
+                continue
+            if only is not None:
+                raise click.UsageError(
+                    "there are several connections: select one with --conn N (zmtpscope stats --by connection lists "
+                    "them), or use --peer IDENTITY, --topic TOPIC or -Y FILTER"
+                )
+            only = record.values["conn"]
+    return only
 
 
 def _what_there_is(given: dict[str, Any], names: Names, summary: Summary) -> str:
