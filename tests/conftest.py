@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from tests.libzmq import Libzmq, Logins
@@ -18,25 +17,32 @@ for name in ("COLUMNS", "LINES"):  # that tests run in several processes sets th
 
 ROOT = pathlib.Path(__file__).parent.parent
 
-# The same examples on every run, so that a red test is red for everybody; `--hypothesis-profile=search` looks further.
-# No deadline and no "too slow": machines that run tests are shared, and time is no property of the code.
-settings.register_profile(
-    "default", max_examples=40, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("search", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# For `make mutants`, where a failure is what is wanted and its smallest example is of no use.
-settings.register_profile("mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
-settings.load_profile("default")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ from what the code prints now")
+    parser.addoption("--full", action="store_true", help="run everything: slow tests, all captures, more examples")
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("full"):
+        os.environ["ZMTPSCOPE_TEST_SUITE"] = "full"  # worker processes inherit it
+    from tests import suites
+
+    suites.load_profile()
     if config.pluginmanager.hasplugin("dsession"):  # with `-n`, in the process that hands out tests to others
         config.pluginmanager.import_plugin("tests.several_processes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests, except those that the command line names."""
+    from tests.suites import IS_FULL
+
+    if IS_FULL or any("::" in argument for argument in config.args):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 @pytest.fixture

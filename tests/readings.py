@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.runs import assert_runs_agree
+from tests.suites import IS_FULL
 from zmtpscope.capture import CaptureProblem, open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.sink import OctetSums
@@ -22,8 +23,51 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import from_text
 
 CAPTURES = pathlib.Path(__file__).parent.parent / "captures"
-CAPTURE_FILES = sorted(path for path in CAPTURES.glob("*/*.pcap*") if path.parent.name != "problems")
-"""What the tests of every part run over; `captures/problems` is for those of the diagnosis, and `test_captures.py`."""
+EVERY_CAPTURE = sorted(path for path in CAPTURES.glob("*/*.pcap*") if path.parent.name != "problems")
+"""All captures but those of `captures/problems`, which tests of diagnoses read. Seams P1, P13 and P15 and
+`test_captures.py` run over all of them in both suites."""
+
+SELECTED = frozenset(
+    {
+        # versions
+        "versions/dealerrouter-id-bind2.2.0-conn2.2.0.pcap",
+        "versions/pubsub-bind4.3.5-conn2.2.0.pcap",
+        "versions/pubsub-bind3.2.5-conn3.2.5.pcap",
+        "patterns/broker-mixed-versions.pcap",
+        # socket types, commands and transports
+        "patterns/dealer-router-identities.pcap",
+        "patterns/heartbeat-both.pcap",
+        "patterns/multihop-proxy.pcap",
+        "patterns/pubsub.pcap",
+        "patterns/pushpull.pcap",
+        "patterns/radio-dish-udp.pcap",
+        "patterns/websocket-reqrep.pcap",
+        "implementations/jupyter.pcap",
+        "implementations/zre-pyre.pcap",
+        # mechanisms
+        "security/curve-4.3.5.pcap",
+        "security/curve-with-key-log.pcap",
+        "security/gssapi.pcap",
+        "security/plain-wrong-password.pcap",
+        # damage and other protocols
+        "damage/cut-file.pcap",
+        "damage/holes.pcap",
+        "damage/midstream-1.0.pcap",
+        "damage/reordered.pcap",
+        "faults/garbage-client.pcap",
+        "faults/reserved-flag-80.pcap",
+        "negative/tls.pcap",
+        "unreachable/server-up-later.pcap",
+        # how packets are stored and wrapped
+        "network/ipv4-fragments.pcap",
+        "network/pcapng-mixed-links.pcapng",
+        "network/vxlan.pcap",
+    }
+)
+"""The captures of the quick suite, by folder and name: each version, mechanism and kind of damage."""
+
+CAPTURE_FILES = [path for path in EVERY_CAPTURE if IS_FULL or f"{path.parent.name}/{path.name}" in SELECTED]
+"""The captures that most tests read: all of them in the full suite."""
 
 Record = dict[str, Any]
 Frames = tuple[bytes, ...]

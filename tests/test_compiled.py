@@ -77,6 +77,7 @@ def test_a_wheel_of_this_platform_has_all_that_is_compiled(tmp_path: pathlib.Pat
     assert modules == {module + suffix for module in compiled_modules}
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_compiled_the_wheel_is_that_of_any_platform(tmp_path: pathlib.Path) -> None:
     name, modules, said = built(tmp_path, {"CC": "/nowhere/cc", "ZMTPSCOPE_COMPILED": "1"})
     assert (name.endswith("-py3-none-any.whl"), modules) == (True, set())

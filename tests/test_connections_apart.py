@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.workers import NUMBERS
 from tests.invariants import COMPARING
-from tests.readings import CAPTURE_FILES
+from tests.readings import EVERY_CAPTURE
 from tests.rows_by_hand import values_of
+from tests.suites import examples
 from zmtpscope.capture import SegmentBlock, open_captures
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, Options
@@ -32,7 +33,7 @@ Record = dict[str, Any]
 Pair = frozenset[tuple[str, int]]
 """Two sockets: address and port of each."""
 
-FOLDERS = sorted({path.parent for path in CAPTURE_FILES})
+FOLDERS = sorted({path.parent for path in EVERY_CAPTURE})
 
 
 @cache
@@ -107,9 +108,9 @@ def assert_apart(paths: tuple[Path, ...], pairs: set[Pair]) -> None:
     assert alone == {conn_id: records for conn_id, records in together.items() if pair_of_record(records[0]) in pairs}
 
 
-@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", EVERY_CAPTURE, ids=lambda path: f"{path.parent.name}/{path.stem}")
 @given(data=st.data())
-@settings(max_examples=15)  # of each capture
+@examples(15)  # of each capture
 def test_connections_of_a_capture_are_reported_as_if_they_were_alone(path: Path, data: st.DataObject) -> None:
     pairs = pairs_of(blocks_of(path))
     assert_apart((path,), data.draw(st.sets(st.sampled_from(pairs)) if pairs else st.just(set[Pair]())))
@@ -117,8 +118,8 @@ def test_connections_of_a_capture_are_reported_as_if_they_were_alone(path: Path,
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 @given(data=st.data())
-@settings(max_examples=10)
+@examples(10)
 def test_connections_of_many_captures_are_reported_as_if_they_were_alone(folder: Path, data: st.DataObject) -> None:
-    paths = tuple(path for path in CAPTURE_FILES if path.parent == folder)
+    paths = tuple(path for path in EVERY_CAPTURE if path.parent == folder)
     pairs = pairs_of(blocks_of(*paths))
     assert_apart(paths, data.draw(st.sets(st.sampled_from(pairs), max_size=20)))

@@ -45,7 +45,8 @@ def loaded_by(code: str) -> set[str]:
     )
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split()[1:]) - sys.stdlib_module_names - {"zmtpscope"}
-    return {name for name in loaded if "cython" not in name}  # part of what is compiled, wherever it stands
+    # Cython's own modules are part of compiled ones, and it enters the one for memory views by its bare name as well.
+    return {name for name in loaded if "cython" not in name and name != "memory_views_compiled"}
 
 
 def reading(arguments: list[str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.readings import TRUTHS
+from tests.readings import ALL_TRUTHS
 from tests.replay import Dialogue, acts_of, dialogues, settings_for
 from zmtpscope.zmtp.peer import Message, Peer, PlainClient, PlainServer, Ready, Refused, Security, Settings
 
@@ -30,7 +30,7 @@ LARGEST_OCTETWISE = 5000
 
 REAL = [
     (dialogue, side)
-    for truth in TRUTHS
+    for truth in ALL_TRUTHS
     if truth.name.split("/")[0] in ("versions", "patterns", "implementations")
     for dialogue in dialogues(truth.name)
     for side in (0, 1)

@@ -59,6 +59,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> str | None:
     return str(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_what_was_sent_is_found(tmp_path: Path, walk: str | None, profile: str) -> None:
     path = tmp_path / "made.pcap"

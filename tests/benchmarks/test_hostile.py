@@ -26,6 +26,7 @@ def test_the_packets_of_an_attack_are_read(tmp_path: Path, name: str) -> None:
     assert sum(int((each.stops - each.starts).sum()) for each in columns) == written.octets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", peers.ATTACKS)
 def test_the_attacks_on_sockets_grow(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert name in SERIES

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.capture.containers import (
@@ -18,6 +18,7 @@ from tests.capture.containers import (
     read_octets,
 )
 from tests.capture.packets import LINKS, Crafted, crafted, on
+from tests.suites import examples
 from zmtpscope.capture import CaptureError
 
 CONTAINERS = {
@@ -44,7 +45,7 @@ START = 1_700_000_000_123_456_000
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-@settings(max_examples=15)
+@examples(15)
 @given(packets=some_packets, data=st.data())
 def test_every_container_on_every_link_layer_gives_the_same_segments(
     folder: Path, container: str, packets: list[Crafted], data: st.DataObject
@@ -65,7 +66,7 @@ def test_link_layers_may_be_mixed_in_one_pcapng(folder: Path, packets: list[Craf
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-@settings(max_examples=15)
+@examples(15)
 @given(packets=st.lists(crafted(udp=None), min_size=1, max_size=20), size=st.sampled_from([64, 65, 100, 1000, 4096]))
 def test_block_size_changes_nothing(folder: Path, container: str, packets: list[Crafted], size: int) -> None:
     """P1 at the bottom: the blocks that a file is read in are nobody's business."""

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.capture.containers import Packet, captures_of, pcap, read, read_octets
 from tests.capture.packets import Crafted, crafted
 from tests.capture.test_headers import expected
+from tests.suites import examples
 
 OUTER = bytes((10, 9, 9, 1, 10, 9, 9, 2))
 
@@ -83,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-@settings(max_examples=15)
+@examples(15)
 @given(packets=st.lists(crafted(udp=None), min_size=1, max_size=3))
 def test_what_is_inside_is_read(folder: Path, name: str, packets: list[Crafted]) -> None:
     wrapped = [Packet(WRAPPED[name](packet)) for packet in packets]

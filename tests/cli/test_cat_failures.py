@@ -341,6 +341,7 @@ def test_help(cat: Run) -> None:
     assert "Exit codes" in out
 
 
+@pytest.mark.slow
 def test_who_reads_nothing_is_not_waited_for_longer_than_asked(tmp_path: pathlib.Path, cat: Run) -> None:
     file = tmp_path / "large"
     file.write_bytes(bytes(16 << 20))

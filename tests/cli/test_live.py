@@ -40,6 +40,7 @@ def test_live_says_what_applications_said_and_what_read_says_of_the_file(tmp_pat
     assert read("--json", path) == (0, "".join(lines) + rest)
 
 
+@pytest.mark.slow
 @in_namespace(LOOPBACK)
 def test_what_waits_on_a_silent_connection_is_told_by_the_clock(tmp_path: pathlib.Path) -> None:
     """A peer greets a server that says nothing: no packet comes behind that, and a greeting is told all the same."""
@@ -70,6 +71,7 @@ def test_without_a_file_nothing_is_left(tmp_path: pathlib.Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @in_namespace(LOOPBACK)
 def test_a_ring_of_files_is_shown_whole(tmp_path: pathlib.Path) -> None:
     with Live("-i", "lo", "--json", "-w", tmp_path / "a.pcapng", "-b", "packets:10") as live:
@@ -139,6 +141,7 @@ def test_signals_that_come_together_are_one(pause: float, interrupts: int) -> No
     assert (stops, interrupted) == (["stop"], interrupts)
 
 
+@pytest.mark.slow
 @in_namespace(LOOPBACK)
 def test_a_capture_that_is_killed_leaves_what_can_be_read(tmp_path: pathlib.Path) -> None:
     for victim, codes in (("capture", {1}), ("live", {-signal.SIGKILL})):
@@ -161,6 +164,7 @@ def test_a_capture_that_is_killed_leaves_what_can_be_read(tmp_path: pathlib.Path
         assert out.splitlines(keepends=True)[: len(lines)] == lines
 
 
+@pytest.mark.slow
 @in_namespace(LOOPBACK)
 def test_it_stops_by_itself_where_that_was_asked_for(tmp_path: pathlib.Path) -> None:
     for limit in (("-c", "3"), ("-a", "packets:3"), ("-a", "duration:0.2")):

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import Draw, hello, message, packets_of, said
 from tests.dissect.test_zws import talk as zws_talk
 from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
+from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, record_of
 from tests.zws import says
 from zmtpscope.capture.segments import ACK
@@ -239,7 +240,7 @@ def hostile_connections(draw: Draw[Any]) -> list[Packet]:
     return packets
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(packets=hostile_connections(), size=st.integers(1, 7), forced=st.none() | st.sampled_from(FORCED))
 def test_p1_blocks_of_any_size_tell_the_same_of_hostile_sides(
     packets: list[Packet], size: int, forced: DecodeAs | None

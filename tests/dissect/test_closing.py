@@ -15,6 +15,8 @@ import pytest
 
 from tests.capture.test_real_captures import dpkt_packets
 from tests.dissect.talks import hello, message
+from tests.readings import CAPTURE_FILES, CAPTURES
+from tests.suites import IS_FULL
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture import CaptureError, open_captures
 from zmtpscope.capture.segments import ACK, FIN, RST, SYN
@@ -24,13 +26,7 @@ from zmtpscope.zmtp.greeting import build_signature
 
 SECOND = 1_000_000_000
 CLIENT, SERVER = 0, 1
-ROOT = Path(__file__).parent.parent.parent
-FILES = [
-    path
-    for folder in (ROOT / "captures", ROOT.parent / "shared" / "captures")
-    for path in sorted(folder.rglob("*.pcap*"))
-    if path.is_file() and path.suffix in (".pcap", ".pcapng", ".gz")
-]
+FILES = sorted(CAPTURES.glob("*/*.pcap*")) if IS_FULL else CAPTURE_FILES
 
 
 def talk() -> Conversation:

@@ -203,6 +203,7 @@ def peak(path: Path, *options: str) -> int:
     return int(done.stderr.split()[-1])
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     sizes = {}
     for times in (1, 4):

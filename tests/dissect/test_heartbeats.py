@@ -69,6 +69,7 @@ def told(talk: Conversation) -> list[tuple[str, int, int]]:
 # -- what a capture lacks ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "contexts"), SETTINGS)
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_packet_that_was_not_captured_accuses_nobody(seconds: float, contexts: bool, closed: bool) -> None:

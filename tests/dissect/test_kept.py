@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import hello, message
+from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, FrameRun, Options
 from zmtpscope.dissect.records import batch, message_columns
@@ -78,7 +79,7 @@ def small_heads() -> Any:
         yield
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     types=st.sampled_from(TYPES),
     shapes=MESSAGES,

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.test_arrow import ODD, batches
 from tests.export.test_json_lines import message_runs, mixed_batches
 from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import row_values
+from tests.suites import examples
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options
 from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists, Octets, Texts, Words
@@ -58,13 +59,13 @@ def type_of(column: Column) -> str:
     return {Integers: "int", Booleans: "bool", Words: "text", Texts: "text", Octets: "octets"}[type(column)]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(batches() | mixed_batches(), st.sampled_from(OPTIONS))
 def test_columns_of_any_runs_are_the_fields_of_their_rows(batch: Batch, options: Options) -> None:
     assert_columns_are_the_fields(batch, options)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(message_runs(), st.integers(0, 40), st.integers(0, 40), st.sampled_from(OPTIONS))
 def test_columns_say_of_octets_only_what_was_kept(run: MessageRun, front: int, back: int, options: Options) -> None:
     data = run.data[front : max(front, len(run.data) - back)]

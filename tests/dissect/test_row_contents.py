@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.test_json_lines import SHAPES, message_runs
+from tests.suites import examples
 from tests.twins import twins
 from zmtpscope.dissect import MessageRun
 from zmtpscope.dissect.records.row_contents import SEVERAL, Wanted, contents
@@ -15,7 +16,7 @@ from zmtpscope.payloads.json import ordinary
 WANTED = st.builds(Wanted, *[st.booleans()] * 5, limit=st.sampled_from([0, 5, 300, 1 << 20]))
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(run=message_runs(), wanted=WANTED)
 def test_who_is_asked_about_messages_is_the_same_however_they_are_looked_at(run: MessageRun, wanted: Wanted) -> None:
     found = [

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.curve import keys
 from tests.dissect.talks import SECOND, hello, message
 from tests.dissect.test_findings import command
 from tests.dissect.test_topics import STEPS, WAYS, Change, Way
+from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings import unsubscribed
@@ -158,7 +159,7 @@ def packets_of(way: Way, steps: Sequence[Change | tuple[bytes, ...]]) -> tuple[l
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=40)
+@examples(40)
 @given(steps=STEPS)
 def test_exactly_what_matches_nothing_is_told(
     way: str, steps: list[Change | tuple[bytes, ...]], tmp_path_factory: pytest.TempPathFactory

@@ -243,6 +243,7 @@ def still(*parts: Conversation | Datagram) -> list[Packet | Datagram]:
     return [replace(packet, time=START) for packet in together(*parts)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["JOIN", "PING", "LEAVE"])
 def test_what_a_node_may_leave_open_is_bounded(command: str) -> None:
     ahead, more = Node(0).connect(Node(1)), Node(0).connect(Node(2), 4_000_000)
@@ -272,6 +273,7 @@ class Stranger(Node):
         self.endpoint = f"tcp://10.9.{number >> 8}.{number & 255}:{MAILBOX}"
 
 
+@pytest.mark.slow
 def test_a_hello_costs_the_same_however_many_nodes_there_are() -> None:
     def spent(nodes: int) -> float:
         """What it takes to evaluate 500 HELLOs of one node, when so many have connected to it and two others."""

@@ -9,12 +9,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.test_json_lines import OPTIONS, message_runs
 from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import values_of
+from tests.suites import examples
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
 from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_type, held_schema
@@ -70,7 +71,7 @@ def batches(draw: st.DrawFn) -> Batch:
     return Batch(['odd "%" name \udcff', None], runs=draw(st.permutations(runs)))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(batches(), st.sampled_from(ODD))
 def test_rows_of_any_messages_are_those_of_the_careful_way(batch: Batch, options: Options) -> None:
     assert table(batch, "message", options) == careful(batch, options)

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import hello, message
 from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.rows_by_hand import values_of
+from tests.suites import examples
 from tests.traffic import Capture, Conversation
 from tests.twins import twins
 from zmtpscope.capture import open_captures
@@ -221,7 +222,7 @@ def mixed_batches(draw: st.DrawFn) -> Batch:
     return batch
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     mixed_batches(),
     st.sampled_from([*OPTIONS, Options(bodies="head", head=0)]),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.test_arrow import table
 from tests.export.test_json_lines import OPTIONS, frames_of, message_runs
 from tests.readings import CAPTURE_FILES
 from tests.runs import assert_columns_agree
+from tests.suites import examples
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
 from zmtpscope.dissect.findings.row_rules import broken_rows
@@ -48,7 +49,7 @@ def assert_says_the_same(parted: Batch, whole: Batch, options: Options) -> None:
 CUTS = st.sets(st.integers(1, 4))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(message_runs(), CUTS, st.sampled_from(OPTIONS))
 def test_any_parts_of_a_run_say_what_the_whole_does(run: MessageRun, cuts: set[int], options: Options) -> None:
     made = parts(run, cuts)

@@ -8,11 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.test_json_lines import OPTIONS, STREAM, batches, batches_of_json, message_runs
 from tests.readings import CAPTURE_FILES
+from tests.suites import examples
 from tests.twins import twins
 from zmtpscope.dissect import Batch, MessageRun, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
@@ -72,7 +73,7 @@ def test_lines_of_json_are_alike() -> None:
             assert_alike(MessageColumns.of(batch), Options(payloads=Registry()))
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(
     st.lists(message_runs(), min_size=1, max_size=3),
     st.randoms(use_true_random=False),
@@ -94,7 +95,7 @@ def test_any_lines_are_alike(
     assert_alike(MessageColumns(runs, run_of, row_of, files), options, clock, paint)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data(), st.sampled_from([2, 100]))
 def test_lines_name_sides_as_they_are_known_there(data: st.DataObject, most: int) -> None:
     """Whether the rows of a batch are made into lines together or one after the other."""

@@ -7,12 +7,14 @@ import json
 import pathlib
 from base64 import b64decode
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from tests.dissect.talks import hello, message
+from tests.suites import some
 from tests.traffic import Capture, Conversation, Datagram, Packet
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.clock import Clock
@@ -163,8 +165,7 @@ def shown(packets: Packets, size: int, folder: pathlib.Path, **given: Any) -> di
     return found
 
 
-@pytest.mark.parametrize("how", OPTIONS)
-@pytest.mark.parametrize("what", SENT)
+@pytest.mark.parametrize(("what", "how"), some(product(SENT, OPTIONS), 3))
 def test_passwords_are_hidden_in_every_output(what: str, how: str, size: int, tmp_path: pathlib.Path) -> None:
     found = shown(SENT[what](), size, tmp_path, **OPTIONS[how])
     hexadecimal = " ".join(f"{octet:02x}" for octet in WORD[:3]).encode()

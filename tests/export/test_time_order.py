@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.invariants import in_blocks, lines_of, packets_of_capture
-from tests.readings import CAPTURE_FILES
+from tests.readings import CAPTURE_FILES, EVERY_CAPTURE
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, Options, Record
 from zmtpscope.export.clock import Clock
@@ -121,7 +121,7 @@ def test_what_cannot_wait_is_there_at_once() -> None:
 
 def test_a_source_is_asked_for_once_for_all_rows_of_an_item() -> None:
     """Else what is made of a run of frames would be made again for each frame of it."""
-    (path,) = (path for path in CAPTURE_FILES if path.stem == "pubsub")
+    (path,) = (path for path in EVERY_CAPTURE if path.stem == "pubsub")
     batches = list(Analyser(Options(frames=True)).run(open_captures([str(path)])))
     asked: list[Item] = []
 
@@ -163,7 +163,7 @@ def test_captures_are_shown_in_the_order_of_time(path: object) -> None:
 
 @pytest.mark.parametrize("name", ["jupyter", "midstream-3.0", "greeting-octet-by-octet", "broker-mixed-versions"])
 def test_lines_that_wait_depend_on_no_block(name: str) -> None:
-    (path,) = (path for path in CAPTURE_FILES if path.stem == name)
+    (path,) = (path for path in EVERY_CAPTURE if path.stem == name)
     packets = packets_of_capture(path.read_bytes())
     whole = lines_of(packets, Options(details=True), waits=True)
     for size in (1, 7, 50):

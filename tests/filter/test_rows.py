@@ -6,13 +6,14 @@ import operator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.test_arrow import ODD
 from tests.export.test_json_lines import mixed_batches
 from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import values_of
+from tests.suites import examples
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
@@ -105,7 +106,7 @@ def assert_rows_are_records(text: str, batch: Batch, options: Options, start: in
         assert selection.has(item, index) == found.holds(values | {"capture_start_ns": start}), (text, values)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(filters(), mixed_batches(), st.sampled_from(ODD), st.none() | st.integers(0, 2_000_000_000))
 def test_a_filter_over_columns_is_that_of_each_record(
     text: str, batch: Batch, options: Options, start: int | None
@@ -114,7 +115,7 @@ def test_a_filter_over_columns_is_that_of_each_record(
 
 
 @pytest.mark.parametrize("path", FILES[::7], ids=lambda path: path.stem)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(data=st.data())
 def test_a_filter_over_the_columns_of_a_capture_is_that_of_each_record(path: Any, data: st.DataObject) -> None:
     options = Options(payloads=Registry(), frames=True)
@@ -124,7 +125,7 @@ def test_a_filter_over_the_columns_of_a_capture_is_that_of_each_record(path: Any
         assert_rows_are_records(text, batch, options, captures.statistics.first_time)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(mixed_batches().filter(lambda batch: bool(batch.runs)), st.sampled_from(ODD), st.data())
 def test_every_field_of_rows_compares_with_what_rows_have_as_in_records(
     batch: Batch, options: Options, data: st.DataObject
@@ -146,7 +147,7 @@ def test_every_field_of_rows_compares_with_what_rows_have_as_in_records(
                 assert said == list(map(condition.holds, records)), (field.name, predicate, is_all)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(filters(), mixed_batches(), st.sampled_from(ODD))
 def test_what_is_selected_is_a_batch_whose_lines_are_those_of_the_whole(
     text: str, batch: Batch, options: Options

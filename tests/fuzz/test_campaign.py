@@ -6,8 +6,9 @@ from tests.fuzz.campaign import Found, Plan, run_campaign
 from tests.fuzz.cases import Case
 from tests.fuzz.checks import CHECKS
 from tests.readings import CAPTURE_FILES
+from tests.suites import IS_FULL
 
-CASES = 200
+CASES = 200 if IS_FULL else 50
 TIMED = {"cost"}
 """Checks that measure time, which is no property of the code on a machine that has other things to do."""
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.readings import CAPTURE_FILES, CAPTURES, Record, read
+from tests.readings import CAPTURES, EVERY_CAPTURE, Record, read
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.live.probe.fingerprints import TABLE, Fingerprint, Observed, Pong, fitting, likely
@@ -194,7 +194,7 @@ def truth(name: str, made: str, greeting: Record) -> tuple[str, str] | None:
 def known_sides() -> list[Side]:
     """Every side of the captures at hand whose implementation is known, and which greets as it would greet a probe."""
     sides = []
-    for path in CAPTURE_FILES:
+    for path in EVERY_CAPTURE:
         name = f"{path.parent.name}/{path.stem}"
         if path.parent.name not in HEALTHY and name not in ONE_SIDE_IS_SCRIPTED:
             continue

@@ -9,6 +9,7 @@ from zmtpscope.live.peer import send_timeout
 from zmtpscope.zmtp.peer import Limits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("socket_type", PARTNERS)
 def test_an_honest_peer_is_served_among_hostile_ones(socket_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within 3 s or so, where the machine has nothing else to do."""

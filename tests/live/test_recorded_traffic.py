@@ -77,6 +77,7 @@ def has_namespaces() -> bool:
     return unshare is not None and subprocess.run([unshare, "--net", "true"], capture_output=True).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_namespaces(), reason="captures in a network namespace, which takes root")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("recorded", ["server", "client"])

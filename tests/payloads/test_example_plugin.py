@@ -16,6 +16,7 @@ import zmq
 
 from tests.readings import run
 from tests.relay import Relay
+from tests.suites import some
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PLUGIN = DOCS / "example-plugin"
@@ -211,6 +212,7 @@ def install_broken(folder: pathlib.Path, code: str, monkeypatch: pytest.MonkeyPa
     install(folder, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "id", "text"),
     [
@@ -259,19 +261,25 @@ UNINSTALL = "report it to the author of broken-package, or uninstall that packag
 
 @pytest.mark.parametrize(
     ("code", "problem"),
-    [
-        ("import nowhere", f"ModuleNotFoundError: No module named 'nowhere' -> {UNINSTALL}"),
-        ("raise SystemExit(5)", f"SystemExit: 5 -> {UNINSTALL}"),
-        ("Broken = dict", f"TypeError: broken:Broken is no subclass of Payload whose name is 'broken' -> {UNINSTALL}"),
-        (HEAD + "    prefix = None", f"TypeError: its prefix is no text -> {UNINSTALL}"),
-        (HEAD + "    begins = 'x'", f"TypeError: what it begins with is neither octets nor None -> {UNINSTALL}"),
-        (HEAD + "    begins = (b'',)", f"TypeError: what it begins with is neither octets nor None -> {UNINSTALL}"),
-        (HEAD + "    least_frames = '2'", f"TypeError: its least_frames is no number -> {UNINSTALL}"),
-        (
-            HEAD + "    def __init__(self, settings):\n        raise ValueError('no schema')",
-            "ValueError: no schema -> see what -d and --payload-file give it, else report it to its author",
-        ),
-    ],
+    some(
+        [
+            ("import nowhere", f"ModuleNotFoundError: No module named 'nowhere' -> {UNINSTALL}"),
+            ("raise SystemExit(5)", f"SystemExit: 5 -> {UNINSTALL}"),
+            (
+                "Broken = dict",
+                f"TypeError: broken:Broken is no subclass of Payload whose name is 'broken' -> {UNINSTALL}",
+            ),
+            (HEAD + "    prefix = None", f"TypeError: its prefix is no text -> {UNINSTALL}"),
+            (HEAD + "    begins = 'x'", f"TypeError: what it begins with is neither octets nor None -> {UNINSTALL}"),
+            (HEAD + "    begins = (b'',)", f"TypeError: what it begins with is neither octets nor None -> {UNINSTALL}"),
+            (HEAD + "    least_frames = '2'", f"TypeError: its least_frames is no number -> {UNINSTALL}"),
+            (
+                HEAD + "    def __init__(self, settings):\n        raise ValueError('no schema')",
+                "ValueError: no schema -> see what -d and --payload-file give it, else report it to its author",
+            ),
+        ],
+        4,
+    ),
 )
 def test_a_plugin_that_cannot_be_used_is_told_once(
     code: str, problem: str, capture: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

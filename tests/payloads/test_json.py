@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.payloads.reading import START, assert_tiled, claimed, dissected, said_in
+from tests.suites import examples
 from tests.twins import twins
 from zmtpscope.dissect.records.message_columns import LONGEST_JSON
 from zmtpscope.payloads import json as json_payload
@@ -150,7 +151,7 @@ def test_p6_both_ways_agree(octets: bytes) -> None:
     assert_tiled(careful, octets)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(octets=ANY)
 @example(octets=b"[0.00001, 0.12345678901234567, 123456789012345678901, -0, -0.0, 1.10]")
 @example(octets=b"[0.00000001]")
@@ -179,7 +180,7 @@ def test_what_octets_alone_tell_is_what_is_read(octets: bytes) -> None:
                 assert summary_and_fields(octets) == (careful.summary, fields)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(octets=ANY)
 @example(octets=b'["' + b"x" * (LONGEST_JSON - 4) + b'"]')
 @example(octets=b'["' + b"x" * (LONGEST_JSON - 3) + b'"]')

@@ -565,6 +565,7 @@ def test_nothing_runs_and_no_body_is_read(case: Case, analytic: Callable[..., Da
     assert not [word for word in ("bodies", "summary", "fields", "data", "context") if f"{word}:" in plan]
 
 
+@pytest.mark.slow
 def test_empty_tables_give_empty_tables(spark: SparkSession) -> None:
     empty = {name: spark.createDataFrame([], schema(name.removesuffix("s"))) for name in TABLES}
     answers = [analytic(*(empty[name] for name in names)).selectExpr("1") for analytic, names in ANALYTICS.items()]

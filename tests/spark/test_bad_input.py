@@ -56,6 +56,7 @@ def test_mistakes_are_a_sentence_of_load(
     assert what_is_seen(error.value).startswith(sentence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("declared", "sentence"),
     [
@@ -76,6 +77,7 @@ def test_an_unknown_column_of_a_query_is_what_spark_says(spark: SparkSession) ->
         load(spark, PUBSUB).select("topik")
 
 
+@pytest.mark.slow
 def test_a_damaged_file_ends_the_job_where_that_is_asked_for(spark: SparkSession) -> None:
     frame = load(spark, CUT, columns="topic", onError="fail")
     with pytest.raises(PythonException) as error:

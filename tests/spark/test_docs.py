@@ -26,6 +26,7 @@ EXAMPLE_OF_AN_EXPORT = re.compile(
 PAGES = [PAGE, PAGE.with_name("spark-analytics.md"), PAGE.with_name("spark-clusters.md")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.stem))
 def test_examples_print_what_the_page_shows(
     spark: SparkSession, page: pathlib.Path, tmp_path: pathlib.Path, request: pytest.FixtureRequest

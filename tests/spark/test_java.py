@@ -96,6 +96,7 @@ source.load("damage/cut-file.pcap").toArrow()
 """
 
 
+@pytest.mark.slow
 def test_a_job_runs_without_java_on_the_path_and_fails_with_a_sentence(tmp_path: pathlib.Path) -> None:
     """What a user has who has installed nothing but wheels; and what is seen of a job that fails."""
     tools = tmp_path / "bin"

@@ -68,6 +68,7 @@ def run(shell: Shell, cell: Any) -> None:
         cell.outputs.append(nbformat.v4.new_output("execute_result", **given))
 
 
+@pytest.mark.slow
 def test_the_notebook_shows_what_it_computes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.export.test_arrow import batches
 from tests.export.test_json_lines import contents_of
 from tests.readings import CAPTURES
+from tests.suites import examples
 from zmtpscope.cli import run
 from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.export.arrow import arrow_batch, held_schema
@@ -175,7 +176,7 @@ def parts(draw: st.DrawFn) -> tuple[str, Batch]:
     return record, Batch([None], records=draw(st.lists(told(record), min_size=1, max_size=5)))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(parts())
 def test_any_records_are_equal(part: tuple[str, Batch]) -> None:
     record, batch = part
@@ -183,7 +184,7 @@ def test_any_records_are_equal(part: tuple[str, Batch]) -> None:
     assert made.to_pylist() == json_rows(record, list(lines(batch, Options())))
 
 
-@settings(max_examples=5, phases=[Phase.generate])
+@settings(examples(5), phases=[Phase.generate])
 @given(st.lists(parts(), min_size=2, max_size=5))
 def test_spark_reads_any_records_as_the_same(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, some: list[tuple[str, Batch]]

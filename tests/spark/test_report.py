@@ -13,11 +13,12 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.readings import CAPTURES
+from tests.suites import examples
 from zmtpscope import cli
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.spark.report import page as page_module
@@ -192,6 +193,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["".join(HOSTILE[:4]), "".join(HOSTILE[4:])])
 def test_hostile_texts_are_texts(text: str) -> None:
     _check_texts(text)
@@ -220,7 +222,7 @@ def _check_texts(text: str) -> None:
     _check_elements(found)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(st.text(min_size=1))
 def test_any_label_stays_a_label(text: str) -> None:
     plot = plots.bars("x", [safe_text(text)], [plots.Part(None, [1], ["note"])], units.count)
@@ -322,6 +324,7 @@ def test_units(shown: str, expected: str) -> None:
 PUBSUB = str(CAPTURES / "patterns/pubsub.pcap")
 
 
+@pytest.mark.slow
 def test_a_report_of_captures(spark: SparkSession, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut, out = str(CAPTURES / "damage/cut-file.pcap"), tmp_path / "new" / "report"
     assert cli.run(["analyze", PUBSUB, cut, "-o", str(out)]) == 3

@@ -45,6 +45,7 @@ def killer(folder: Path) -> Callable[[Callable[..., Batches]], Callable[..., Bat
     return dying
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["SplitStage", "AnalyserStage", "ComparisonStage"])
 def test_rows_of_a_shuffle_come_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
@@ -64,6 +65,7 @@ def test_rows_of_a_shuffle_come_once(
     assert in_any_order(found) == in_any_order(local_rows(FILES, ReadSettings.parse({"record": record})))
 
 
+@pytest.mark.slow
 def test_rows_of_a_shared_scan_come_once(spark: SparkSession, tmp_path: Path) -> None:
     dying = killer(tmp_path)
 
@@ -83,6 +85,7 @@ def test_rows_of_a_shared_scan_come_once(spark: SparkSession, tmp_path: Path) ->
     assert in_any_order(found) == in_any_order(local_rows(PUBSUB, ReadSettings()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["write", "compare"])
 def test_what_a_dead_worker_wrote_is_no_part_of_the_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str

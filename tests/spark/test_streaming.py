@@ -63,6 +63,7 @@ def start(spark: SparkSession, folder: Path, rows: Rows, **options: object) -> S
     return writer.start()
 
 
+@pytest.mark.slow
 def test_a_stream_that_fails_stops_and_starts_has_the_rows_of_one_run(
     spark: SparkSession, tmp_path: Path, files: list[Path]
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_stream_that_fails_stops_and_starts_has_the_rows_of_one_run(
     assert rows.counted() == in_one_run(folder, "message")
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page(spark: SparkSession, tmp_path: Path, files: list[Path]) -> None:
     """A stream into Parquet files, and the run that ends it."""
     shutil.move(tmp_path / "ready", tmp_path / "captures")

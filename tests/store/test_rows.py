@@ -6,13 +6,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.test_arrow import ODD
 from tests.export.test_json_lines import mixed_batches
 from tests.rows_by_hand import values_of
 from tests.store.stores import FILES, SMALLEST_BLOCK, json_lines, opened, options_for
+from tests.suites import examples
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.store import Spool, Store
 
@@ -37,7 +38,7 @@ def test_some_records_of_a_capture_come_back_in_any_order(path: Path) -> None:
         assert json_lines([store.batch(some)], options) == [expected[row] for row in some]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(mixed_batches(), min_size=1, max_size=3), st.sampled_from(ODD), st.data())
 def test_any_batch_comes_back(batches: list[Batch], options: Options, data: st.DataObject) -> None:
     for batch in batches:

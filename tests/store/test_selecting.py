@@ -5,20 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.test_arrow import ODD
 from tests.export.test_json_lines import mixed_batches
 from tests.filter.test_rows import filters
 from tests.store.stores import FILES, json_lines, opened, options_for
+from tests.suites import examples
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 from zmtpscope.store import Spool, Store
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(filters(), mixed_batches(), st.sampled_from(ODD), st.none() | st.integers(0, 2_000_000_000))
 def test_what_is_selected_is_what_filtering_leaves(
     text: str, batch: Batch, options: Options, start: int | None
@@ -32,7 +33,7 @@ def test_what_is_selected_is_what_filtering_leaves(
 
 
 @pytest.mark.parametrize("path", FILES[::5], ids=lambda path: path.stem)
-@settings(max_examples=5, deadline=None)
+@examples(5)
 @given(data=st.data())
 def test_the_same_of_captures(path: Path, data: st.DataObject) -> None:
     options = options_for(path)

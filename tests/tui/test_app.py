@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -179,8 +181,8 @@ def test_what_cannot_be_done_is_said_and_nothing_else_happens(keys: tuple[str, .
     used(use)
 
 
-def test_rows_are_written_to_a_file_and_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
+def test_rows_are_written_to_a_file_and_nothing_is_overwritten_unasked() -> None:
+    path = Path(tempfile.mkdtemp()) / "r.jsonl"  # a short name, since each key takes its time
 
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("e", *str(path), "enter")
@@ -192,7 +194,10 @@ def test_rows_are_written_to_a_file_and_nothing_is_overwritten_unasked(tmp_path:
         await until(pilot, lambda: not isinstance(app.screen, Menu))
         assert path.read_text() == "mine"
 
-    used(use)
+    try:
+        used(use)
+    finally:
+        shutil.rmtree(path.parent)
 
 
 def test_a_message_is_copied_as_the_command_that_sends_it() -> None:

@@ -72,6 +72,7 @@ async def looked_at(app: Inspector, pilot: Pilot[None], *keys: str) -> str:
 SIZES = [(200, 50), (80, 24)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_lists_fields_and_octets(capture: str, size: tuple[int, int]) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
@@ -85,6 +86,7 @@ def test_lists_fields_and_octets(capture: str, size: tuple[int, int]) -> None:
     used(use, capture, size=size)
 
 
+@pytest.mark.slow
 def test_views(capture: str) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         shown = []
@@ -114,6 +116,7 @@ async def pasted(app: Inspector, pilot: Pilot[None], word: str) -> str:
     return await looked_at(app, pilot, "left")
 
 
+@pytest.mark.slow
 def test_what_is_pasted_behind_a_command(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It can be seen as it is where that does no harm; complaints quote it."""
     monkeypatch.chdir(tmp_path)  # some commands write files

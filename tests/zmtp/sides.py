@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from hypothesis import settings
-
+from tests.suites import examples
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.events import Command, Greeting, Remark, Skipped
@@ -16,7 +15,7 @@ from zmtpscope.zmtp.reader import FieldNode, Finding
 from zmtpscope.zmtp.regime import Form, Framing, Regime
 from zmtpscope.zmtp.side import SideReader
 
-MANY = settings(max_examples=4 * settings.default.max_examples)
+MANY = examples(160)
 """For properties with much to try and little to do for each."""
 
 

@@ -79,6 +79,7 @@ def test_steps_do_not_grow_with_the_number_of_names() -> None:
             assert walked.steps <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [

@@ -64,6 +64,7 @@ def programs(folder: Path, **scripts: str) -> Iterator[None]:
         os.environ["PATH"] = before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", TOOLS)
 @in_namespace(LOOPBACK)
 def test_another_program_captures_and_what_it_says_is_in_the_file(engine: str, tmp_path: Path) -> None:
@@ -83,6 +84,7 @@ def test_another_program_captures_and_what_it_says_is_in_the_file(engine: str, t
     assert found.counted() == (300, 0, 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", TOOLS)
 @in_namespace(LOOPBACK)
 def test_what_another_program_cuts_off_keeps_its_length(engine: str, tmp_path: Path) -> None:
@@ -146,6 +148,7 @@ def test_root_that_becomes_a_user_starts_no_dumpcap() -> None:
         pass
 
 
+@pytest.mark.slow
 @needs_tcpdump
 @in_namespace(LOOPBACK)
 def test_nothing_is_left_of_a_program_when_the_command_is_gone() -> None:
@@ -195,6 +198,7 @@ def test_a_program_that_is_ended_by_others_ends_the_capture_and_what_came_is_the
     assert contents(tmp_path / "f").counted() == (5, 0, 5)
 
 
+@pytest.mark.slow
 @needs_tcpdump
 @in_namespace(*VETH, "ip link set va mtu 9000", "ip link set vb mtu 9000")
 def test_packets_that_the_kernel_dropped_are_counted_as_tcpdump_says_them(tmp_path: Path) -> None:
@@ -219,6 +223,7 @@ def test_packets_that_the_kernel_dropped_are_counted_as_tcpdump_says_them(tmp_pa
     assert contents(tmp_path / "f").counted() == (500, status.kernel_drops, status.packets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "interfaces", "sentence"),
     [

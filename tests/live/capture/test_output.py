@@ -82,6 +82,7 @@ def test_a_file_belongs_to_its_owner_alone_also_in_the_place_of_another(tmp_path
     assert ethernet(1) in contents(path).octets
 
 
+@pytest.mark.slow
 @in_namespace(*VETH)
 def test_a_ring_of_files_has_the_last_ones(tmp_path: Path) -> None:
     ring = RingLimits(packets=10, files=3)
@@ -140,6 +141,7 @@ def test_what_had_no_place_is_counted_in_the_last_file(tmp_path: Path) -> None:
     assert contents(sorted(tmp_path.iterdir())[-1]).counted() == (45, 25, 20)
 
 
+@pytest.mark.slow
 @in_namespace(*VETH)
 def test_what_is_lost_stands_in_the_file_meanwhile(tmp_path: Path) -> None:
     """Every few seconds, so that also a capture that is killed says it."""
@@ -175,6 +177,7 @@ def test_a_ring_by_size_and_one_by_time(tmp_path: Path) -> None:
     assert [octets for octets in times if octets] == [[ethernet(number)] for number in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "value", "packets"), [("packets", 7, 7), ("filesize", 1000, 9), ("duration", 0.2, 0)]
 )

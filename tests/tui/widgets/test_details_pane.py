@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from tests.suites import examples
 from tests.tui.widgets.screens import screen_text
 from tests.tui.widgets.trees import trees
 from zmtpscope.tui.requests import Details, Node, Source
@@ -74,7 +75,7 @@ def test_a_selected_field_lights_its_octets() -> None:
     with_pane(use)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(trees(), st.data())
 def test_fields_and_octets_lead_to_each_other(nodes: list[Node], data: st.DataObject) -> None:
     sources = tuple(Source(f"source {number}", 0, bytes(range(42))) for number in range(5))

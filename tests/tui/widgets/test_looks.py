@@ -167,6 +167,7 @@ def test_a_screen_is_as_it_was(scene: str, size: str, request: pytest.FixtureReq
     compare(f"{scene}-{size}.txt", look_of(scene, SIZES[size]), request)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["a-row-is-selected", "an-octet-is-selected"])
 def test_a_screen_without_colour_has_none(
     scene: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

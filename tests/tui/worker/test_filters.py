@@ -6,12 +6,13 @@ from functools import cache
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filter.test_rows import filters
 from tests.readings import CAPTURES
 from tests.store.stores import opened, options_for
+from tests.suites import examples
 from zmtpscope.filter import Filter, FilterError
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import FilterProblem
@@ -46,7 +47,7 @@ def store_of(name: str) -> Store:
 STORES = ("patterns/pubsub.pcap", "implementations/jupyter.pcap", "security/plain-accepted.pcap")
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(filters(), st.sampled_from(STORES), st.data())
 def test_whatever_is_offered_can_become_a_filter(text: str, name: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(text)))
@@ -60,7 +61,7 @@ def test_whatever_is_offered_can_become_a_filter(text: str, name: str, data: st.
         assert goes_on(whole), whole
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(st.sampled_from("topic size=<>!&|()[]{}.,\"'~ 1anydlfwer"), max_size=30), st.integers(0, 30))
 def test_any_text_has_an_answer(text: str, place: int) -> None:
     offered = complete(text, min(place, len(text)), store_of(STORES[0]))

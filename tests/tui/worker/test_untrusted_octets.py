@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.store.stores import opened
+from tests.suites import examples
 from tests.tui.hostile import PASSWORD, WORDS, hostile_capture, hostile_name
 from tests.tui.worker.views.fed import opened_whole, view_of
 from tests.tui.workers import Asker, worker_of
@@ -145,7 +146,7 @@ def written(folder: Path, word: bytes) -> Path:
 ANY_WORD = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map(lambda pieces: b"".join(pieces)[:60])
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(ANY_WORD)
 def test_answers_are_safe_to_show(tmp_path_factory: pytest.TempPathFactory, word: bytes) -> None:
     assert_safe(answers(written(tmp_path_factory.mktemp("any"), word), word.decode(errors="replace")))
