@@ -7,7 +7,7 @@ COMMANDS = {1: "READY", 2: "REQUEST", 3: "REPLY", 4: "HEARTBEAT", 5: "DISCONNECT
 
 
 class Majordomo(Payload):
-    """An empty frame, the header of client or worker, and what they say."""
+    """MDP: an empty frame, the header of a client or worker, and its command."""
 
     name = "majordomo"
     prefix = "mdp"
@@ -39,24 +39,24 @@ class Majordomo(Payload):
             self.service = next_text(reader, "service")
         elif command == "REPLY" and self.service is None and not self.missed_some:
             reader.finding("a worker replies that never was READY", severity="warn")
-        who = f"{self.service} worker: {command}" if self.service else command
+        summary = f"{self.service} worker: {command}" if self.service else command
         if command not in ("REQUEST", "REPLY"):
-            return who
+            return summary
         with reader.array("client"):
             while reader.next_frame() and reader.left:
                 reader.text("address")
-        return f"{who} {read_body(reader)}"
+        return f"{summary} {read_body(reader)}"
 
 
 def next_text(reader: Reader, name: str) -> str:
-    """The next frame, which is text."""
+    """Read the next frame as text."""
     if not reader.next_frame():
         raise Malformed(f"the {name} is missing")
     return reader.text(name)
 
 
 def read_body(reader: Reader) -> str:
-    """The frames that are left: what the applications say to each other, read by whoever claims it."""
+    """Read the remaining frames, each with the dissector that claims it, and return their summaries."""
     summaries = []
     with reader.array("body"):
         while reader.next_frame():
