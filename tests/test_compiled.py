@@ -69,6 +69,7 @@ def built(folder: pathlib.Path, environment: dict[str, str]) -> tuple[str, set[s
     return path.name, modules, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_wheel_of_this_platform_has_all_that_is_compiled(tmp_path: pathlib.Path) -> None:
     name, modules, _ = built(tmp_path, {"ZMTPSCOPE_COMPILED": "required"})
     assert not name.endswith("-py3-none-any.whl")

@@ -243,6 +243,7 @@ def test_expectations(cat: Run) -> None:
     assert err == 'zmtpscope: a message of 2 parts, "pong" | "\\x1b[m" came, which has no part "po"\n'
 
 
+@pytest.mark.slow
 def test_single_connections_do_not_end_who_listens() -> None:
     with Cat("pull", "tcp://:0", "--bind", "-c", "1") as pulling:
         endpoint = pulling.endpoint()

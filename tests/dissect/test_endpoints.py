@@ -118,6 +118,7 @@ def test_a_crowd_of_which_some_are_the_same_connection() -> None:
     assert others[0] == others[1]
 
 
+@pytest.mark.slow
 def test_many_connections_with_one_initial_sequence_number_cost_no_more_each() -> None:
     def cost(count: int) -> int:
         talks = [router(number, number / 1000, initial=7) for number in range(count)]

@@ -8,7 +8,7 @@ from tests.fuzz.checks import CHECKS
 from tests.readings import CAPTURE_FILES
 from tests.suites import IS_FULL
 
-CASES = 200 if IS_FULL else 50
+CASES = 200 if IS_FULL else 30
 TIMED = {"cost"}
 """Checks that measure time, which is no property of the code on a machine that has other things to do."""
 

@@ -296,6 +296,7 @@ def test_an_address_in_brackets_without_a_port() -> None:
         parse_endpoint("tcp://[::1")
 
 
+@pytest.mark.slow
 def test_many_who_send_much_wait_for_each_other() -> None:
     """What is kept is a small piece of each of them, which messages of two octets make the most of."""
     count, messages = 20, 20_000

@@ -15,6 +15,7 @@ import pytest
 from tests.dissect.talks import hello, message
 from tests.payloads.reading import dissected
 from tests.readings import CAPTURES
+from tests.suites import some
 from tests.traffic import Capture, Conversation
 from zmtpscope.cli import run
 from zmtpscope.cli.colour import painter
@@ -228,7 +229,7 @@ LIMITED: dict[str, tuple[Dissect, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", LIMITED)
+@pytest.mark.parametrize("what", some(LIMITED, 3))
 def test_limits_hold(what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path) -> None:
     """What has no end, or no bottom, is read as far as limits go."""
     dissect, id_ = LIMITED[what]

@@ -146,6 +146,7 @@ def test_throughput_has_every_interval(case: Case) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_silence_of_years_costs_two_rows(spark: SparkSession) -> None:
     day = 86_400 * 10**9
     messages = spark.createDataFrame(

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import zmtpscope.spark
 from tests.readings import run
+from tests.suites import some
 from zmtpscope.records import DERIVED, PLURALS
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS
 
@@ -55,7 +56,7 @@ def shuffled(spark: SparkSession, paths: list[str], table: str) -> DataFrame:
 READS = [(scanned, "subscription"), *((shuffled, record) for record in ("subscription", "delivery", "diagnosis"))]
 
 
-@pytest.mark.parametrize(("read", "record"), READS)
+@pytest.mark.parametrize(("read", "record"), some(READS, 3))
 def test_derived_rows_are_those_of_one_run(
     spark: SparkSession, captures: Path, read: Callable[[SparkSession, list[str], str], DataFrame], record: str
 ) -> None:
@@ -65,6 +66,7 @@ def test_derived_rows_are_those_of_one_run(
     assert rows_of(read(spark, paths, PLURALS[record])) == expected
 
 
+@pytest.mark.slow
 def test_a_stream_refuses_what_needs_the_end_of_a_capture(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="diagnoses are derived from whole captures"):
         spark.readStream.format("zmtp").option("record", "diagnoses").option(

@@ -44,6 +44,7 @@ def case(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Case:
     return Case({name: spark.read.parquet(str(out / f"{name}.parquet")) for name in TABLES}, records)
 
 
+@pytest.mark.slow
 def test_request_latency_has_the_socket_first_that_leaves_somebody_waiting(case: Case) -> None:
     found = rows(analytics.request_latency(case.tables["requests"]))
     by_socket = groups(case.records["requests"], "dst_ip", "dst_port", "socket_type", "peer_socket_type")

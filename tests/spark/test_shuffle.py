@@ -203,6 +203,7 @@ def failures(frame: DataFrame) -> str:
     return str(raised.value)
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     """Missing files before a job starts; what becomes of files later, and damage that is to end the job, from it."""
     for path, said in (

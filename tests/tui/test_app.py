@@ -133,6 +133,7 @@ def test_a_view_of_only_what_is_pinned() -> None:
     used(use)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["escape", "b"])
 def test_what_was_said_on_a_connection_has_a_screen_of_its_own(key: str) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:

@@ -60,6 +60,7 @@ def test_root_opens_the_sockets_and_the_user_writes_the_file(way: str, tmp_path:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["ring", "socket"])
 @pytest.mark.parametrize(("rights", "answer"), [("-all,+net_raw", ""), ("-all", "capture needs CAP_NET_RAW")])
 def test_cap_net_raw_alone_is_enough(rights: str, answer: str, engine: str, tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def test_what_came_before_the_stop_is_there_however_slowly_a_program_hands_it_ov
     assert [each for each in contents(tmp_path / "f").octets if each in packets] == packets
 
 
+@pytest.mark.slow
 @needs_dumpcap
 @in_namespace(*VETH, LOOPBACK)
 def test_dumpcap_captures_from_several_interfaces(tmp_path: Path) -> None:
@@ -128,6 +129,7 @@ def test_nothing_is_left_of_a_program_when_the_capture_is_closed(engine: str) ->
     wait_until_gone(group)
 
 
+@pytest.mark.slow
 @as_root
 @pytest.mark.parametrize("engine", [pytest.param("tcpdump", marks=needs_tcpdump), "scapy"])
 @in_namespace(LOOPBACK)

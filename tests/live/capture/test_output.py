@@ -23,11 +23,12 @@ from tests.live.capture.capturing import (
     wait_for,
 )
 from tests.live.capture.namespaces import VETH, in_namespace
+from tests.suites import some
 from zmtpscope.live.capture.session import CaptureRefused, CaptureSession
 from zmtpscope.live.capture.settings import Limits, RingLimits
 
 LOOPBACK = "ip link set lo up"
-engines = pytest.mark.parametrize("engine", ["ring", "socket"])
+engines = pytest.mark.parametrize("engine", some(["ring", "socket"], 2))
 
 
 def process_of(session: CaptureSession) -> int:
@@ -155,6 +156,7 @@ def test_what_is_lost_stands_in_the_file_meanwhile(tmp_path: Path) -> None:
         assert contents_so_far(session).counted()[1] == session.status.kernel_drops > 0
 
 
+@pytest.mark.slow
 @in_namespace(*VETH)
 def test_a_ring_by_size_and_one_by_time(tmp_path: Path) -> None:
     (tmp_path / "size").mkdir()
@@ -331,6 +333,7 @@ def test_it_is_known_up_to_when_all_packets_are_there(engine: str, tmp_path: Pat
         wait_for(session, lambda status: status.known_until > times[-1])
 
 
+@pytest.mark.slow
 @engines
 @in_namespace(*VETH, LOOPBACK)
 def test_what_was_dropped_of_several_interfaces_is_said_of_none_of_them(engine: str, tmp_path: Path) -> None:
