@@ -158,6 +158,11 @@ def packets_of(way: Way, steps: Sequence[Change | tuple[bytes, ...]]) -> tuple[l
     return talk.packets, before
 
 
+def test_a_group_that_a_subscriber_joins_hides_no_message() -> None:
+    """A SUB has no use for JOIN; whether it arrived in the same block as the messages must make no difference."""
+    assert told(talk_of([publish(b"a"), publish(b"b"), join("A")]).packets) == [6, 7]
+
+
 @pytest.mark.parametrize("way", WAYS)
 @examples(40)
 @given(steps=STEPS)

@@ -7,7 +7,9 @@ patch to a fresh copy of the package and the tests, runs the tests that it names
 patch that does not apply any more is an error. Tests run without what is compiled, but for patches of that: then it is
 compiled anew.
 
-    python -m tests.mutants [PART-OF-NAME ...]
+    python -m tests.mutants [--quick] [PART-OF-NAME ...]
+
+`--quick` runs the named tests as `make test` does, and so lists the mutants that `make test` alone would miss.
 """
 
 from __future__ import annotations
@@ -60,18 +62,19 @@ def compiled_in(folder: pathlib.Path) -> str:
     return done.stderr.strip() if done.returncode else ""
 
 
-def run(tests: list[str], folder: pathlib.Path, *, compiled: bool) -> subprocess.CompletedProcess[str]:
-    """Run the named tests on the copy in `folder`."""
+def run(tests: list[str], folder: pathlib.Path, *, compiled: bool, suite: str) -> subprocess.CompletedProcess[str]:
+    """Run the named tests of a suite on the copy in `folder`."""
     # No bytecode: a file patched within the same second and of the same size would be taken for the old one.
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     environment["ZMTPSCOPE_COMPILED"] = str(int(compiled))
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
+    environment["ZMTPSCOPE_TEST_SUITE"] = suite
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-n", "0", "--hypothesis-profile=mutants"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-def verdict(patch: pathlib.Path) -> str:
-    """What became of one mutant: "killed", or what is wrong."""
+def verdict(patch: pathlib.Path, suite: str) -> str:
+    """Return "killed", or describe why a mutant was not."""
     tests = named_tests(patch)
     if not tests:
         return "ERROR: names no test"
@@ -83,7 +86,7 @@ def verdict(patch: pathlib.Path) -> str:
         if is_compiled(patch) and (trouble := compiled_in(folder)):
             return f"ERROR: does not compile: {trouble.splitlines()[-1]}"
         for test in tests:
-            done = run([test], folder, compiled=is_compiled(patch))
+            done = run([test], folder, compiled=is_compiled(patch), suite=suite)
             if done.returncode == PASSED:
                 return f"SURVIVED {test}"
             if done.returncode != FAILED:
@@ -91,7 +94,9 @@ def verdict(patch: pathlib.Path) -> str:
     return "killed"
 
 
-def main(wanted: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    wanted = [argument for argument in arguments if argument != "--quick"]
+    suite = "full" if wanted == arguments else "quick"
     patches = [path for path in sorted(HERE.glob("*.patch")) if not wanted or any(part in path.stem for part in wanted)]
     if not patches:
         print("no such mutant")
@@ -101,14 +106,14 @@ def main(wanted: list[str]) -> int:
         for compiled in {is_compiled(patch) for patch in patches}:
             chosen = [patch for patch in patches if is_compiled(patch) == compiled]
             tests = sorted({test for patch in chosen for test in named_tests(patch)})
-            if (done := run(tests, pathlib.Path(name), compiled=compiled)).returncode != PASSED:
+            if (done := run(tests, pathlib.Path(name), compiled=compiled, suite=suite)).returncode != PASSED:
                 print("the tests must be green before the code is broken:", done.stdout, done.stderr, sep="\n")
                 return 1
     width = max(len(patch.stem) for patch in patches)
     bad = 0
     for patch in patches:
         start = time.monotonic()
-        text = verdict(patch)
+        text = verdict(patch, suite)
         bad += text != "killed"
         print(f"{patch.stem:{width}}  {time.monotonic() - start:5.1f} s  {text}", flush=True)
     print(f"{len(patches) - bad} of {len(patches)} mutants killed")

@@ -18,7 +18,7 @@ from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_
 from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.secrets import starred
 from zmtpscope.dissect.records.sink import Sink
-from zmtpscope.dissect.records.topics import COMMANDS, Topics
+from zmtpscope.dissect.records.topics import COMMANDS, Subscribed, Topics
 from zmtpscope.dissect.stream.assembly import Assembly
 from zmtpscope.dissect.stream.side_stream import SideStream
 from zmtpscope.payloads.dissectors import ZAP, ZRE
@@ -46,7 +46,7 @@ class MessageRows:
         self.zap = ZapRequests()
         self.requests = Requests()
         self.topics = Topics(sink.budget)
-        self.unsubscribed = Unsubscribed(view), Unsubscribed(view)
+        self.unsubscribed: dict[Subscribed, Unsubscribed] = {}
         """What was sent to each side that nothing it had subscribed to matches."""
         self.zre_sides: list[ZreSide | None] = [None, None]
         """The sides that are ZRE nodes ..."""
@@ -85,8 +85,10 @@ class MessageRows:
                     frames.has_stars = frames.data is not data
                 batch.frame_runs += frame_runs
             stream.messages.forget_holes()
-        for side, steps in self.topics.assign(written, wants_topics=self.options.records):
-            for note in self.unsubscribed[side].feed(steps):
+        for to, steps in self.topics.assign(written, wants_topics=self.options.records):
+            if to not in self.unsubscribed:
+                self.unsubscribed[to] = Unsubscribed(self.view, are_groups=to.groups)
+            for note in self.unsubscribed[to].feed(steps):
                 self.writer.note(note)
         if self.options.records:
             batch.runs += written[0] + written[1]
@@ -119,9 +121,11 @@ class MessageRows:
         """What waited for messages of the other side, none of which will come."""
         tcp = self.view.tcp
         ceased = None if tcp.has_ended else tcp.ceased
-        for each in (self.requests, *self.unsubscribed):
-            for note in each.end(arrival.ordinal, ceased):
-                self.writer.note(note)
+        notes = self.requests.end(arrival.ordinal, ceased)
+        for _, each in sorted(self.unsubscribed.items()):
+            notes += each.end(arrival.ordinal, ceased)
+        for note in notes:
+            self.writer.note(note)
 
     # -- socket types ------------------------------------------------------------------------------------------------
 

@@ -47,11 +47,11 @@ class Unsubscribed:
 
     unsure_until = 0
     """Some cancels are not remembered: until then what they were of may come."""
-    are_groups = False
-    """What is sent is of groups."""
 
-    def __init__(self, view: ConnectionView) -> None:
+    def __init__(self, view: ConnectionView, *, are_groups: bool) -> None:
         self.view = view
+        self.are_groups = are_groups
+        """Messages are sent to groups."""
         self.waiting: list[Waiting] = []
         self.cancelled: list[Cancelled] = []
 
@@ -91,7 +91,6 @@ class Unsubscribed:
         """Remember messages that nothing in force matched."""
         if run.confidence != "proven" or not may_meet(run.socket_type or "", run.peer_socket_type or ""):
             return
-        self.are_groups = run.socket_type == "RADIO"
         id_ = "ZMTP31-GROUP-06" if self.are_groups else "ZMTP-SUB-05"
         for row in rows.tolist():
             if len(self.waiting) >= MOST_WAITING:

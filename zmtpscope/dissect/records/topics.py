@@ -76,6 +76,13 @@ class Unmatched(NamedTuple):
     rows: Int64
 
 
+class Subscribed(NamedTuple):
+    """A side that subscribes to topics, or joins groups. Both are possible: a SUB that sends JOIN has no use for it."""
+
+    side: int
+    groups: bool
+
+
 class Subscriptions:
     """What one side has subscribed to. `whole`: the names of groups, which messages are of, and do not begin with."""
 
@@ -114,7 +121,7 @@ class Subscriptions:
     def few(self) -> Names:
         """All topics that are known to be in force behind the block, the shorter ones first, if they are few; else
         none."""
-        return () if self.whole or self._weight > FEW else tuple(sorted(self._open, key=len))
+        return () if self._weight > FEW else tuple(sorted(self._open, key=len))
 
     def assign(self, runs: Sequence[MessageRun]) -> list[Change | Unmatched]:
         """Write the topics of single frames into `runs`, those that the other side has published in the block, where
@@ -204,7 +211,7 @@ class Topics:
 
     def __init__(self, budget: OctetBudget) -> None:
         self._budget = budget
-        self._sides: list[Subscriptions | None] = [None, None]
+        self._subscriptions: dict[Subscribed, Subscriptions] = {}
 
     def feed(self, side: int, command: Command, arrival: Arrival) -> None:
         """Take a command of a side that may subscribe or join, or says something else; `arrival` is that of its first
@@ -217,51 +224,40 @@ class Topics:
         topic = None if text is None else from_text(text)
         if topic is not None and len(topic) > LARGEST_TOPIC:
             topic = None
-        subscriptions = self._of(side, whole=is_group or socket_type == "DISH")
-        if subscriptions.whole == is_group or topic is None:
-            change = Change(arrival.ordinal, command.start, topic, name in ENTERING, arrival.time)
-            subscriptions.changes.append(change)
+        to = Subscribed(side, is_group or (socket_type == "DISH" and name not in COMMANDS))
+        change = Change(arrival.ordinal, command.start, topic, name in ENTERING, arrival.time)
+        self._of(to).changes.append(change)
 
     def change(self, side: int, change: Change) -> None:
         """Take what a side has subscribed to, or cancelled."""
-        self._of(side).changes.append(change)
+        self._of(Subscribed(side, groups=False)).changes.append(change)
 
     def few_of(self, side: int) -> Names:
         """All topics that a side is known to have subscribed to, if they are few; else none."""
-        subscriptions = self._sides[side]
+        subscriptions = self._subscriptions.get(Subscribed(side, groups=False))
         return () if subscriptions is None else subscriptions.few
 
     def assign(
         self, runs: tuple[list[MessageRun], list[MessageRun]], *, wants_topics: bool
-    ) -> list[tuple[int, list[Change | Unmatched]]]:
+    ) -> list[tuple[Subscribed, list[Change | Unmatched]]]:
         """Find the topics of the messages that both sides have sent in the block, and write them where they are wanted.
-        By the side that subscribes: what changed, and what nothing matches."""
-        published: tuple[list[MessageRun], list[MessageRun]] = ([], [])
+        Return the changes and the unmatched messages of each side that subscribes or joins."""
+        published: dict[Subscribed, list[MessageRun]] = {}
         for side, own in enumerate(runs):
             for run in own:
-                if run.socket_type in DISTRIBUTING:
-                    self._take(side, run, published, wants_topics)
-        if not any(self._sides):  # nobody has subscribed to anything
-            return []
+                if run.socket_type in SUBSCRIBERS or (wants_topics and run.socket_type in PUBLISHERS):
+                    run.topics = first_frames(run)
+                if run.socket_type in SUBSCRIBERS:
+                    self._of(Subscribed(side, groups=False)).feed_rows(run)
+                elif run.socket_type in PUBLISHERS_AND_RADIO:
+                    to = Subscribed(1 - side, groups=run.socket_type == "RADIO")
+                    published.setdefault(to, []).append(run)
+                    self._of(to)
         return [
-            (side, self._assign(each, published[side]))
-            for side, each in enumerate(self._sides)
-            if each is not None and (each.changes or published[side])
+            (to, self._assign(each, published.get(to, [])))
+            for to, each in sorted(self._subscriptions.items())
+            if each.changes or to in published
         ]
-
-    def _take(
-        self, side: int, run: MessageRun, published: tuple[list[MessageRun], list[MessageRun]], wants_topics: bool
-    ) -> None:
-        """Take a run of what a side has subscribed to, or `published` to the other one."""
-        is_subscriber = run.socket_type in SUBSCRIBERS
-        if is_subscriber or (wants_topics and run.socket_type in PUBLISHERS):
-            run.topics = first_frames(run)
-        if is_subscriber:
-            self._of(side).feed_rows(run)
-        else:
-            is_of_groups = run.socket_type == "RADIO"
-            if self._of(1 - side, whole=is_of_groups).whole == is_of_groups:
-                published[1 - side].append(run)
 
     def _assign(self, subscriptions: Subscriptions, published: list[MessageRun]) -> list[Change | Unmatched]:
         before = subscriptions.size
@@ -272,17 +268,17 @@ class Topics:
 
     def release(self) -> None:
         """The connection is over: nothing of it is remembered any more."""
-        self._count(-sum(each.size for each in self._sides if each is not None))
-        self._sides = [None, None]
+        self._count(-sum(each.size for each in self._subscriptions.values()))
+        self._subscriptions = {}
 
     def _count(self, octets: int) -> None:
         self._budget.subscriptions += octets
         self._budget.held += octets
 
-    def _of(self, side: int, *, whole: bool = False) -> Subscriptions:
-        subscriptions = self._sides[side]
+    def _of(self, to: Subscribed) -> Subscriptions:
+        subscriptions = self._subscriptions.get(to)
         if subscriptions is None:
-            subscriptions = self._sides[side] = Subscriptions(whole=whole)
+            subscriptions = self._subscriptions[to] = Subscriptions(whole=to.groups)
         return subscriptions
 
 
