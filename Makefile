@@ -8,18 +8,22 @@ DEV := $(VENV)-dev
 # what is compiled is compiled anew when it, or how that is done, has changed
 COMPILED := $(VENV)-compiled
 SOURCES := build_compiled.py $(shell find zmtpscope -name '*_compiled.p[xy][xd]')
-# what is tested once more without it
-IN_PYTHON := tests/zmtp tests/dissect tests/payloads/test_json.py tests/export/test_json_lines.py \
-  tests/export/test_row_lines.py tests/test_golden.py tests/test_compiled.py
+# seam P20, vectors, goldens and captures: the tests whose result could differ without compiled code
+IN_PYTHON := tests/zmtp tests/capture/test_walk.py tests/dissect/test_arrived.py tests/dissect/test_row_contents.py \
+  tests/payloads/test_json.py tests/export/test_json_lines.py tests/export/test_row_lines.py tests/test_golden.py \
+  tests/test_captures.py tests/test_compiled.py
+# pip leaves bytecode to the first import of a module, which saves a third of an installation
+PIP := $(BIN)/pip --quiet --disable-pip-version-check install --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants fuzz bench profile .venv
+.PHONY: help demo test test-all lint mutants fuzz bench profile .venv
 
 help:
 	@echo "make demo     install what reading needs into .venv, and read a real capture"
-	@echo "make test     install the rest (Spark, a JDK and tcpdump, too), lint, types, import contracts, tests"
+	@echo "make test     install the rest (Spark, a JDK and tcpdump, too), lint, types, import contracts, quick tests"
+	@echo "make test-all the same with all tests, at full profile"
 	@echo "make lint     the same without the tests"
-	@echo "make mutants  break the code in known ways; each break must turn its test red"
+	@echo "make mutants  break the code in known ways; each break must turn its test red (QUICK=1: that of make test)"
 	@echo "make fuzz     change captures at random and check what must hold (MINUTES=60; 10 if not given)"
 	@echo "make bench    measure beside tshark and a walk in C (most of an hour; QUICK=1: some minutes)"
 	@echo "make profile  write docs/stages.md: where the time goes"
@@ -33,11 +37,11 @@ $(VENV): pyproject.toml
 	touch $@
 
 $(COMPILED): $(VENV) $(SOURCES)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	$(PIP) --editable .
 	touch $@
 
 $(DEV): $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) --editable '.[dev]'
 	touch $@ $(COMPILED)
 
 demo: $(COMPILED)
@@ -49,15 +53,20 @@ lint: $(DEV) $(COMPILED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests start hundreds of processes: compiling what these import once takes a minute less, whatever the machine is set to.
-test: export PYTHONDONTWRITEBYTECODE =
+# Tests start hundreds of processes, which share the bytecode of what they import, whatever the environment says.
+test test-all: export PYTHONDONTWRITEBYTECODE =
 test: lint
 	tests/install_tools.sh
-	$(BIN)/pytest -n logical --maxprocesses 4
-	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest -n logical --maxprocesses 4 $(IN_PYTHON)
+	$(BIN)/pytest
+	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest $(IN_PYTHON)
+
+test-all: lint
+	tests/install_tools.sh
+	$(BIN)/pytest --full
+	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest --full tests/dissect $(IN_PYTHON)
 
 mutants: $(DEV) $(COMPILED)
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.mutants $(if $(QUICK),--quick)
 
 fuzz: $(DEV) $(COMPILED)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run everything: slow tests, all captures, more examples")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run tests that the command line names in one process, which starts sooner; all tests in one for each core."""
+    return 0 if any(argument.partition("::")[0].endswith(".py") for argument in config.args) else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    # A job in the background (`nohup make test &`) ignores these, and the programs that tests start would as well.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)  # we still ignore it, but programs that we start do not
     if config.getoption("full"):
         os.environ["ZMTPSCOPE_TEST_SUITE"] = "full"  # worker processes inherit it
     from tests import suites

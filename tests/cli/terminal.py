@@ -30,6 +30,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         self._lines = lines
         self.resize(columns, lines)
+        self.first_modes = self.modes
         self.written = ""
         self.process = subprocess.Popen(
             [*COMMAND, *arguments],

@@ -195,12 +195,11 @@ def test_a_terminal_that_changes_its_size_while_it_is_drawn_is_drawn_again(monke
 
 def test_the_terminal_is_as_it_was_when_it_is_left() -> None:
     with Terminal("top", str(PUBSUB)) as terminal:
-        before = terminal.modes
         terminal.wait_for("3 topics")
-        assert terminal.modes != before
+        assert terminal.modes != terminal.first_modes
         terminal.press("\x03")
         assert terminal.end()[0] == 130
-        assert terminal.modes == before
+        assert terminal.modes == terminal.first_modes
 
 
 def test_keys_work_where_the_capture_is_standard_input() -> None:
