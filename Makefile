@@ -24,7 +24,7 @@ help:
 	@echo "make test-all the same with all tests, at full profile"
 	@echo "make lint     the same without the tests"
 	@echo "make mutants  break the code in known ways; each break must turn its test red (QUICK=1: that of make test)"
-	@echo "make fuzz     change captures at random and check what must hold (MINUTES=60; 10 if not given)"
+	@echo "make fuzz     change captures at random and check what must hold (MINUTES=60, 10 if not given; SEED=7)"
 	@echo "make bench    measure beside tshark and a walk in C (most of an hour; QUICK=1: some minutes)"
 	@echo "make profile  write docs/stages.md: where the time goes"
 	@echo "With another Python than python3: make test PYTHON=python3.13"
@@ -69,7 +69,7 @@ mutants: $(DEV) $(COMPILED)
 	$(BIN)/python -m tests.mutants $(if $(QUICK),--quick)
 
 fuzz: $(DEV) $(COMPILED)
-	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0)
 
 bench: $(DEV) $(COMPILED)
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)

@@ -13,4 +13,4 @@ def twins(name: str) -> list[Callable[..., Any]]:
     """The compiled function of this name and the one in Python; only the latter where nothing compiled is used."""
     module, _, function = name.rpartition(".")
     used = getattr(import_module(module), function)
-    return list(compiled.PAIRS[name]) if compiled.IS_WANTED else [used]
+    return list(compiled.PAIRS.get(name, [used]))
