@@ -40,6 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests import suites
 
     suites.load_profile()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    config = session.config
     if config.pluginmanager.hasplugin("dsession"):  # with `-n`, in the process that hands out tests to others
         config.pluginmanager.import_plugin("tests.several_processes")
 
