@@ -48,6 +48,9 @@ def some(cases: Iterable[Case], every: int) -> list[Case]:
     return list(cases) if IS_FULL else list(cases)[::every]
 
 
-def examples(count: int) -> settings:
-    """Return settings of a property test that needs `count` examples in the full suite, and in proportion in others."""
-    return settings(max_examples=max(1, count * settings.default.max_examples // FULL_EXAMPLES))
+def examples(count: int, *, least: int = 1) -> settings:
+    """Return settings of a property test that needs `count` examples in the full suite, and in proportion in others.
+
+    `least` is for tests of seams: so many examples catch their mutants in the quick suite as well.
+    """
+    return settings(max_examples=max(least, count * settings.default.max_examples // FULL_EXAMPLES))

@@ -9,7 +9,19 @@ from collections.abc import Callable
 import pytest
 
 from tests.octets import SUMMANDS, octets_named
-from tests.readings import ALL_TRUTHS, CAPTURES, Frames, Reading, Record, Truth, digest, name_of, read
+from tests.readings import (
+    ALL_TRUTHS,
+    CAPTURES,
+    EVERY_CAPTURE,
+    SELECTED,
+    Frames,
+    Reading,
+    Record,
+    Truth,
+    digest,
+    name_of,
+    read,
+)
 from zmtpscope.records import from_text
 
 STREAM_RECORDS = ("greeting", "command", "message", "frame")
@@ -210,3 +222,7 @@ def test_every_capture_has_a_truth_file_and_a_line_in_the_readme() -> None:
     captures = set(CAPTURES.glob("*/*.pcap*"))
     assert captures == {truth.path for truth in ALL_TRUTHS}
     assert [path.name for path in captures if f"`{path.name}`" not in readme] == []
+
+
+def test_the_captures_of_the_quick_suite_exist() -> None:
+    assert {f"{path.parent.name}/{path.name}" for path in EVERY_CAPTURE} >= SELECTED

@@ -71,7 +71,7 @@ def batches(draw: st.DrawFn) -> Batch:
     return Batch(['odd "%" name \udcff', None], runs=draw(st.permutations(runs)))
 
 
-@examples(300)
+@examples(300, least=300)
 @given(batches(), st.sampled_from(ODD))
 def test_rows_of_any_messages_are_those_of_the_careful_way(batch: Batch, options: Options) -> None:
     assert table(batch, "message", options) == careful(batch, options)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import hello, message
-from tests.readings import CAPTURE_FILES, CAPTURES
+from tests.readings import CAPTURE_FILES, CAPTURES, EVERY_CAPTURE
 from tests.rows_by_hand import values_of
 from tests.suites import examples
 from tests.traffic import Capture, Conversation
@@ -71,7 +71,7 @@ OPTIONS = [
 def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> None:
     names = ("pubsub", "reqrep", "curve-4.3.5", "holes", "xpub-xsub", "frame-sizes", "midstream-1.0", "jeromq-pubsub")
     names += ("jupyter", "zre-zyre")
-    for path in CAPTURE_FILES:
+    for path in EVERY_CAPTURE:
         if path.stem in names:
             for batch in batches(path, options):
                 wanted = careful(batch, options)
