@@ -16,7 +16,7 @@ from zmtpscope.payloads.json import ordinary
 WANTED = st.builds(Wanted, *[st.booleans()] * 5, limit=st.sampled_from([0, 5, 300, 1 << 20]))
 
 
-@examples(500)
+@examples(500, least=500)
 @given(run=message_runs(), wanted=WANTED)
 def test_who_is_asked_about_messages_is_the_same_however_they_are_looked_at(run: MessageRun, wanted: Wanted) -> None:
     found = [

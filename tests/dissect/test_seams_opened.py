@@ -19,6 +19,7 @@ from tests.export.test_arrow import table
 from tests.export.test_json_lines import OPTIONS
 from tests.rows_by_hand import values_of
 from tests.strategies import BODIES, SOCKET_TYPES
+from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, records
 from tests.zmtp.sides import MANY
 from zmtpscope.capture.segments import SYN
@@ -97,7 +98,7 @@ def of(found: Rows, *kinds: str) -> Rows:
 # -- P1 --------------------------------------------------------------------------------------------------------------
 
 
-@MANY
+@examples(160, least=160)
 @given(capture=captured(), data=st.data())
 def test_p1_blocks_of_any_size_open_the_same(capture: tuple[Talk, list[Packet]], data: st.DataObject) -> None:
     talk, packets = capture

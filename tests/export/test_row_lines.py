@@ -73,7 +73,7 @@ def test_lines_of_json_are_alike() -> None:
             assert_alike(MessageColumns.of(batch), Options(payloads=Registry()))
 
 
-@examples(500)
+@examples(500, least=500)
 @given(
     st.lists(message_runs(), min_size=1, max_size=3),
     st.randoms(use_true_random=False),

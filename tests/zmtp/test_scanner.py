@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import FRAMINGS
+from tests.suites import examples
 from tests.twins import twins
 from zmtpscope.zmtp.events import FrameColumns, Runs
 from zmtpscope.zmtp.framing import MORE, build_frame
@@ -174,6 +175,7 @@ FRAMES += [
 ]
 
 
+@examples(40, least=40)
 @given(st.lists(st.sampled_from(FRAMES), max_size=5), st.integers(0, 3), st.integers(0, 9), st.integers(0, 3))
 def test_p20_scan_2_compiled_is_that_in_python(frames: list[bytes], at: int, cut: int, before: int) -> None:
     octets = b"".join(frames)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from tests.strategies import FRAMINGS, Side
+from tests.suites import examples
 from tests.zmtp.sides import MANY, command, feed, in_handshake, trees, units
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.framing import build_frame
@@ -65,7 +66,7 @@ AFTER_ERROR = Side(
 """A side that goes on in plain frames after ERROR in its traffic: only the first of them is a finding."""
 
 
-@MANY
+@examples(160, least=160)
 @given(side=strategies.damaged_sides())
 @example(side=AFTER_ERROR)
 def test_p3_scanner(side: Side) -> None:
