@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests import peers
 from tests.curve import keys
 from tests.peers import NETWORKS, Act, Meeting, Network, met, ready_of, send
+from tests.suites import examples
 from tests.traffic import Capture, records
 from zmtpscope.dissect import Options
 from zmtpscope.findings import FINDINGS
@@ -249,6 +250,7 @@ def assert_is_heard(meeting: Meeting) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["NULL", "PLAIN", "CURVE"])
+@examples(40, least=40)
 @given(data=st.data(), network=NETWORKS)
 def test_p7_what_two_peers_do_is_what_an_observer_says(mechanism: str, data: st.DataObject, network: Network) -> None:
     settings = data.draw(peers.settings_pairs(mechanism))

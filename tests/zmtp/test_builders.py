@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from tests.strategies import FRAMINGS
+from tests.suites import examples
 from tests.zmtp.sides import feed, trees
 from tests.zmtp.test_vectors import TCP, Vector, side_for
 from zmtpscope.zmtp.commands import build_command
@@ -67,6 +68,7 @@ def read_back(mechanism: str, name: str, octets: bytes) -> dict[str, Any]:
     return fields_of(event, tree)
 
 
+@examples(40, least=40)
 @given(data=st.data(), which=st.sampled_from(sorted(strategies.COMMAND_FIELDS)))
 def test_p4_commands(data: st.DataObject, which: tuple[str, str]) -> None:
     """Every command of every mechanism is read back with the fields it was built from."""
@@ -123,6 +125,7 @@ def test_p4_greeting_1(identity: str, pseudo_signature: bool) -> None:
 SIZES = st.integers(0, 400) | st.sampled_from([252, 253, 254, 255, 256])
 
 
+@examples(40, least=40)
 @given(framing=st.sampled_from(FRAMINGS), size=SIZES, more=st.booleans())
 def test_p4_frames(framing: Framing, size: int, more: bool) -> None:
     """A frame is read back as it was built, without a finding, in the shorter form that fits (wire.md 3.1, 6)."""
