@@ -83,6 +83,7 @@ def test_p3_scanner_of_anything(framing: Framing, data: st.DataObject) -> None:
     assert_lanes_agree(octets, framing, data.draw(strategies.cuts(len(octets))), data)
 
 
+@examples(40, least=40)
 @given(framing=st.sampled_from(FRAMINGS), data=st.data())
 def test_p3_runs(framing: Framing, data: st.DataObject) -> None:
     """P3 and P1 hold for frames that repeat themselves, wherever such a run is cut, broken or damaged."""
