@@ -25,8 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Run tests that the command line names in one process, which starts sooner; all tests in one for each core."""
-    return 0 if any(argument.partition("::")[0].endswith(".py") for argument in config.args) else None
+    """Run single files in one process, which starts sooner, and folders in one process for each core."""
+    return 0 if all(argument.partition("::")[0].endswith(".py") for argument in config.args) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
