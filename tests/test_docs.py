@@ -15,6 +15,7 @@ import pytest
 
 from tests.readings import CAPTURES
 from zmtpscope.findings import FINDINGS
+from zmtpscope.meaning.rules.catalogue import RULES
 
 ROOT = CAPTURES.parent
 PAGES = [
@@ -82,6 +83,19 @@ def test_the_page_of_fields_is_what_they_are(request: pytest.FixtureRequest) -> 
         page.write_text(real)
     else:
         assert page.read_text() == real
+
+
+RULE_TABLE = re.compile(r"(?<=^\| rule \| reports \| refuted by \|\n\|---\|---\|---\|\n)(?:\|.*\n)*", re.MULTILINE)
+
+
+def test_the_page_of_check_has_every_rule_with_what_refutes_it(request: pytest.FixtureRequest) -> None:
+    page = ROOT / "docs/check.md"
+    table = "".join(f"| `{rule.id}` | {rule.title} | {rule.refuted_by} |\n" for rule in RULES.values())
+    real, count = RULE_TABLE.subn(lambda _: table, page.read_text())
+    assert count == 1
+    if request.config.getoption("--update-golden"):
+        page.write_text(real)
+    assert page.read_text() == real
 
 
 def test_links_lead_somewhere() -> None:

@@ -22,5 +22,6 @@ def test_a_login_that_is_refused_is_told_once_with_its_packet(captures: Path) ->
 def test_rules_say_what_they_stand_on_in_sentences(rule: Rule) -> None:
     assert RULES[rule.id] is rule
     assert rule.explanation.endswith(".")
+    assert rule.refuted_by.endswith(".")
     assert not rule.title.endswith(".")
     assert set(rule.consequences) <= set(RULES)

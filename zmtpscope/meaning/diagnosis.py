@@ -51,14 +51,16 @@ class Diagnosis:
 
 
 class Rule(NamedTuple):
-    """One rule. `title` is what it is about, `explanation` what `check --explain` says: when it holds, what it stands
-    on, and what a capture cannot show. `consequences` are rules whose diagnoses stand beneath one of this rule where
-    they are about the same connection. `find` makes its diagnoses of all that is known."""
+    """One rule. `title` names the trouble. `explanation` is the text of `check --explain`: when the rule holds, what it
+    concludes that from, and what a capture cannot show. `refuted_by` names the evidence that excludes the trouble, in
+    one sentence: `find` looks for that first. `find` returns the diagnoses of a run. Diagnoses of the rules in
+    `consequences` are printed beneath those of this rule if both are about the same connection."""
 
     id: str
     severity: Severity
     title: str
     explanation: str
+    refuted_by: str
     find: Callable[[Knowledge], Iterable[Diagnosis]]
     consequences: tuple[str, ...] = ()
 

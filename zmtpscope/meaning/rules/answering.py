@@ -141,6 +141,7 @@ TABLE = (
         "REQ asked anew on the same connection before the reply came (ZMQ_REQ_RELAXED). That it is the same request is "
         "told by its octets, as far as these are kept, and sizes. A reply to a connection that is gone is dropped by "
         "libzmq before it is sent, so mostly only the second request is seen.",
+        "The repeated request is not answered either, or the connection was not captured whole.",
         _late,
         consequences=("request-unanswered",),
     ),
@@ -150,6 +151,7 @@ TABLE = (
         "A reply goes to nobody",
         "A REP, or who answers a REQ, sent a message with an envelope for which no request was open on a connection "
         "that was captured whole. A REQ drops such replies. Plain messages between ROUTER and DEALER are no replies.",
+        "A request is open on the connection, or the connection was not captured whole.",
         _unasked,
     ),
 )

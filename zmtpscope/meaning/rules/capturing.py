@@ -119,6 +119,7 @@ TABLE = (
         "Only one direction was captured",
         "Packets of one side of a connection are in the capture, and none of the other. What depends on both (answers, "
         "handshakes) is not judged then.",
+        "Packets of the other direction are in the capture.",
         _one_sided,
     ),
     Rule(
@@ -128,6 +129,7 @@ TABLE = (
         "The capturing program says that it dropped packets, a file could not be read to its end, or octets are "
         "missing that the receiver acknowledged. The connections themselves lost nothing. Rules that need what is "
         "missing stay silent.",
+        "The capturing program reports no drops, and no octets are missing.",
         _losses,
     ),
     Rule(
@@ -136,6 +138,7 @@ TABLE = (
         "Not everything could be compared",
         "What is remembered to compare connections is bounded: 16,384 that have ended and as many open ones, and 256 "
         "MiB of requests, subscriptions and topics. The oldest were forgotten, so causes may be missing.",
+        "All connections, requests, subscriptions and topics could be compared.",
         _limits,
     ),
 )

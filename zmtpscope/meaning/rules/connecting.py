@@ -225,6 +225,7 @@ TABLE = (
         "on. A capture shows that the host refuses, not why: the program may not run, or be bound to another address. "
         "Where others were connected to it and stayed so, these are named: then it runs. A warning where the clients "
         "had been connected before; a note for the first 10 s of that.",
+        "A later attempt of any client succeeds, or the attempts are those of a port scan.",
         _in_vain("connection-refused", NOT_LET_IN),
     ),
     Rule(
@@ -233,6 +234,7 @@ TABLE = (
         "Connecting is not answered at all",
         "The client sent SYNs that nobody answered. The host may be down, a firewall may drop them, or their answers "
         "went a way that was not captured. Where the endpoint serves other clients meanwhile, these are named.",
+        "A later attempt of any client succeeds, or the attempts are those of a port scan.",
         _in_vain("connection-unanswered", NOT_ANSWERED),
     ),
     Rule(
@@ -241,6 +243,7 @@ TABLE = (
         "A client was there long before who listens",
         "Attempts of a client were refused or not answered for a second or more, and then it was connected, for the "
         "first time in this capture. What subscribers would have got meanwhile nobody kept.",
+        "The client was connected before in this capture, or waited less than a second.",
         _late,
     ),
 )

@@ -41,6 +41,7 @@ TABLE = (
         "A message is a Python pickle that imports something when it is read (PICKLE-01): whoever can send to this "
         "socket can run code there. Pickles of plain values are not told. Encrypted messages are seen with their keys "
         "only.",
+        "The pickle imports nothing.",
         diagnoses_of((PICKLE,)),
     ),
     Rule(
@@ -49,6 +50,7 @@ TABLE = (
         "Numbers that messages carry leave some out",
         "Messages carry a counter (SEQUENCE-01), and some numbers are missing though nothing is missing from the "
         "capture there: who sends left them out or dropped them, for this receiver at least.",
+        "Octets of the connection are missing from the capture there.",
         diagnoses_of((SEQUENCE,)),
     ),
 )

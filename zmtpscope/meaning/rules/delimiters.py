@@ -90,6 +90,7 @@ TABLE = (
         "that ends its envelope (REQREP-01, -03, -05). A REP drops such a request without a word; a REQ drops such a "
         "reply, and that of libzmq closes the connection for good. A ROUTER and a DEALER that speak to each other need "
         "none. Encrypted messages are seen with their keys only.",
+        "A ROUTER and a DEALER speak to each other, or the frames are encrypted and their keys unknown.",
         _missing,
         ("request-unanswered", "request-lost", "late-reply", "peer-departed", "periodic-disconnect", "reconnect-storm"),
     ),

@@ -158,6 +158,7 @@ TABLE = (
         "Both sides announced their mechanism, and these differ; libzmq closes then without a word. Often the side "
         "that closes has not announced its own yet: it is known from other connections of the two, else the diagnosis "
         "is only likely.",
+        "Both sides announce the same mechanism, on this or another connection of the two.",
         _mechanism_mismatch,
         ("reconnect-storm",),
     ),
@@ -168,6 +169,7 @@ TABLE = (
         "One side spoke, the other said nothing or stopped, and whoever waited closed after its ZMQ_HANDSHAKE_IVL (30 "
         "s unless set), or still waits where the capture ends. Only connections that were captured whole count. A "
         "system accepts connections for a program that hangs; what it does instead, a capture cannot show.",
+        "Octets of the connection are missing from the capture, or the silent side answers.",
         _handshake_timeout,
         ("reconnect-storm",),
     ),

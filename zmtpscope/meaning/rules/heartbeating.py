@@ -242,6 +242,7 @@ TABLE = (
         "clients at the same time is told once. What comes behind its FIN or RST is no "
         "answer, and neither is what its system answers with RST. It holds of connections only that were captured "
         "whole.",
+        "Octets of the silent side arrive after the PING, or octets of the connection are missing from the capture.",
         _time_outs,
         consequences=(
             *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect"),

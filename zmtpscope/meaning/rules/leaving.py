@@ -360,6 +360,7 @@ TABLE = (
         "At least three times connections of a client to an endpoint were ended by the other side (or by who speaks in "
         "its name: firewalls and load balancers send RST for both), each after the same time of life, or of silence, "
         "within a tenth. Ends at the same moment are one. A capture does not show who on the way sent an RST.",
+        "The times differ by more than a tenth, or the client ended the connections itself.",
         _periodic_disconnect,
         ("reconnect-storm", "peer-departed"),
     ),
@@ -373,6 +374,7 @@ TABLE = (
         "share of the work of others. ZMTP has no goodbye: a program that closed its socket and one that was killed "
         "look alike. A warning where who listened did not come back within 10 s although clients tried, or cut its own "
         "message off.",
+        "An open PING, an ERROR or a forbidden frame explains the end, or nobody needed the peer any more.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),
     ),
@@ -384,6 +386,7 @@ TABLE = (
         "not grow. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time unless ZMQ_RECONNECT_IVL_MAX is set. It mostly is "
         "a consequence: look for why the connections end. Connections on which the client says nothing do not count: a "
         "health check comes at a regular interval, too.",
+        "The waits between attempts grow, or the client says nothing on its connections (a health check).",
         _reconnect_storm,
     ),
     Rule(
@@ -392,6 +395,7 @@ TABLE = (
         "A connection is closed for what was sent on it",
         "A frame broke the protocol, and the side that got it closed within a second. That it closed for this reason "
         "is concluded from the time; libzmq does so.",
+        "The side that got the frame stays connected for more than a second.",
         _violating_frame,
         ("reconnect-storm", "peer-departed"),
     ),

@@ -128,6 +128,7 @@ TABLE = (
         "ZMQ_MAXMSGSIZE, of which its peer learns nothing: it connects again, and what was sent is lost. That the size "
         "is the reason is concluded: a program that fails on large messages, and is started again at once, looks the "
         "same. What the limit is no capture shows, only between which sizes it is.",
+        "The receiver took a frame as large, answered after it, or the two did not connect again within 2 s.",
         _too_large,
         (
             *("request-lost", "request-unanswered", "late-reply"),

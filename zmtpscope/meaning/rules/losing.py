@@ -116,6 +116,7 @@ TABLE = (
         "where a REQ of the same address asked anything at the endpoint on a later connection and was answered. Where "
         "a broker handed the request on, the client that waits for it is named. Who had not replied for long before it "
         "left hangs, rather: see request-unanswered.",
+        "The client sends the same request again, or had waited long before the server left.",
         _lost,
     ),
 )

@@ -238,6 +238,7 @@ TABLE = (
         "where a topic is nearly like it (upper case, quotes, a blank or zero octet at an end, a prefix that is longer "
         "than the topic, a wildcard, UTF-16), else a note: the publisher may have had nothing to say. Topics that "
         "nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those.",
+        "A topic that the publisher sends to any subscriber begins with the subscription.",
         _without_messages,
     ),
     Rule(
@@ -247,6 +248,8 @@ TABLE = (
         "Messages came to subscribers whose subscriptions were all captured and do not match them. Since ZMTP 3.0 a "
         "publisher filters, so this is seen with publishers before, or with such that do not filter. A warning where a "
         "subscription nearly matches, else a note.",
+        "Subscriptions of that side are missing from the capture or encrypted, or another subscriber subscribed to "
+        "the topic.",
         _without_subscriber,
     ),
 )

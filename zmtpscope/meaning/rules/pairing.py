@@ -197,6 +197,7 @@ TABLE = (
         "Both sides said of which type they are, and these types may not be combined (wire.md 10.6). libzmq closes "
         "without a word when it sees a type that does not fit, often before it has said its own: then it is likely, "
         "unless other connections of the same two show that their types fit.",
+        "The types that both sides announce on any connection of the two fit, or the close comes late.",
         _wrong_pairing,
         ("reconnect-storm",),
     ),
@@ -208,6 +209,7 @@ TABLE = (
         "Connections that are known to be one, captured in two places, do not count. A client that came back before "
         "the end of its old connection was noticed looks the same. An error where one of them sent three messages or "
         "more and got none, while another one did.",
+        "The two connections do not overlap, or they are one connection that was captured twice.",
         _identity_collision,
     ),
     Rule(
@@ -215,6 +217,7 @@ TABLE = (
         "warn",
         "A second peer connects to PAIR",
         "A client connected to a PAIR socket while another connection to it was open.",
+        "The first connection to the PAIR ended before the second one began.",
         diagnoses_of((PAIR_OCCUPIED,)),
     ),
 )

@@ -131,6 +131,8 @@ TABLE = (
         "A host has an XSUB and, at one endpoint, an XPUB. More messages of a topic went in than came out to a "
         "subscriber, while that was subscribed and took what came. It is likely only: that both sockets belong to one "
         "program, and that it passes on everything, no capture shows. Both sides have to be in the capture.",
+        "The subscriber was not subscribed at that time, or its connection ended before the messages can have "
+        "reached it.",
         _dropping,
     ),
 )

@@ -210,6 +210,7 @@ TABLE = (
         "got more, else a note. Where no window was closed, but a sibling got what this one had subscribed to and did "
         "not get, it is likely: the publisher had more to send to it than its ZMQ_SNDHWM allows. How full the queues "
         "of libzmq are, no capture shows.",
+        "Its receive window was closed for less than 100 ms, and no sibling got more messages.",
         _of_rule(SLOW_RECEIVER),
     ),
     Rule(
@@ -219,6 +220,7 @@ TABLE = (
         "The receive window of the PULL was closed for a second at once. Beyond its ZMQ_SNDHWM a PUSH waits for others "
         "that are ready, and blocks where there are none; a capture shows that nothing goes out, not whether the "
         "program waits in its send.",
+        "No receive window was closed for a second at once.",
         _of_rule(PUSH_BLOCKED),
     ),
 )

@@ -104,6 +104,7 @@ TABLE = (
         "The server answered the handshake with an ERROR: 400 is the status of its ZAP handler for credentials that it "
         "does not accept. Releases before 4.1 close without a word instead, which is only likely to mean the same. "
         "Which credentials would be let in, only the server knows. A note where the same client was let in later.",
+        "The same client is let in later: then it is a note.",
         diagnoses_of(LOGIN_REFUSED),
         ("reconnect-storm",),
     ),
@@ -114,6 +115,7 @@ TABLE = (
         "The ZAP handler of the server failed (status 500), could not judge for now (300), or gave no answer at all, "
         "so that the handshake hung until one side gave up. libzmq sends nothing for 300: then it looks like a handler "
         "that hangs, and a capture cannot tell them apart.",
+        "The same client is let in later: then it is a note.",
         _authentication_failing,
         ("reconnect-storm",),
     ),
@@ -123,6 +125,7 @@ TABLE = (
         "No ZAP handler runs",
         "A server of PLAIN closes each connection right behind HELLO, without ERROR. libzmq does so where its process "
         "has no ZAP handler; releases before 4.2 do so, too, where the handler refuses. A capture cannot tell which.",
+        "The server sends an ERROR, or leaves the client waiting.",
         diagnoses_of((NO_ZAP_HANDLER,)),
         ("reconnect-storm",),
     ),
@@ -132,6 +135,7 @@ TABLE = (
         "The client was given the key of another server",
         "A server of CURVE closes on HELLO without a word where its secret key does not open it: the client made it "
         "for another public key. Proven where keys were given (--keys) and none of them opens it, else likely.",
+        "A given key opens the HELLO, or the server sends an ERROR or leaves the client waiting.",
         diagnoses_of(WRONG_SERVER_KEY),
         ("reconnect-storm",),
     ),

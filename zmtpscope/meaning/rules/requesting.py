@@ -205,6 +205,8 @@ TABLE = (
         "hangs. Where a REP answered none of them, after any times that are 3 s together. What the program does with "
         "the request, and whether the reply would have come later, no capture shows. A REQ that waits for work of its "
         "broker is no hanging request.",
+        "A reply, the same request answered on another connection, a REQ that may wait for work, or a server that "
+        "left soon.",
         _unanswered,
         consequences=("request-lost",),
     ),

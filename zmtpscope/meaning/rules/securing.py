@@ -160,6 +160,7 @@ TABLE = (
         "At an endpoint where PLAIN, CURVE or GSSAPI was announced, messages went to or from a client that speaks ZMTP "
         "1.0 or 2.0, which have no security: the older side decides. That the listener is one and the same program is "
         "concluded from its address and port. A note where nobody asked for security there.",
+        "Nobody announced a mechanism with security at the endpoint: then it is a note.",
         _downgrade,
     ),
     Rule(
@@ -169,6 +170,7 @@ TABLE = (
         "Told once for each endpoint that gets passwords of PLAIN, and once for all that use no security at all, "
         "unless both sides are one host. Whether something beneath encrypts (WireGuard, IPsec) cannot be seen where it "
         "was captured.",
+        "Both sides are on one host, or an error or warning is reported.",
         _clear_text,
     ),
 )

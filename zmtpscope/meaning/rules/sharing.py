@@ -104,6 +104,7 @@ TABLE = (
         "its share of a hundred messages or more. Mostly it connected when much had been sent, or took nothing for a "
         "while. A PUSH that connects to several PULLs itself is not judged: which connections are of one socket, no "
         "capture shows.",
+        "The PULLs did not connect within ten seconds of each other, or did not stay.",
         _unbalanced,
     ),
 )

@@ -105,6 +105,7 @@ TABLE = (
         "50 ms at least, and all of the last quarter four times as long. Typical durations are compared, so that a few "
         "long ones do not matter. It is likely only: whether later requests asked for more, no capture shows. Where "
         "several requests are open at a time (DEALER) nothing is said, since they wait for each other.",
+        "Several requests are open at a time, or the durations fall back in the last quarter.",
         _slower,
     ),
 )

@@ -127,6 +127,7 @@ TABLE = (
         "Somebody looks for open ports, or looks in",
         "An address tried many endpoints once or twice each, or connected to one of ZeroMQ, said nothing at all and "
         "left. Health checks of load balancers do the latter, at a regular interval.",
+        "The address tries an endpoint more than twice, or says something on the connection.",
         _scanner,
         ("foreign-client",),
     ),
@@ -136,6 +137,7 @@ TABLE = (
         "Something that is not ZeroMQ uses the port",
         "The first octets of one side are no ZMTP of any version, while the other side speaks it. What it speaks is "
         "told where its first two octets say so (HTTP, TLS, SSH).",
+        "The first octets are those of a version of ZMTP, or the other side does not speak ZMTP.",
         _foreign,
         ("reconnect-storm",),
     ),

@@ -282,6 +282,7 @@ TABLE = (
         "else a note: it started together with it, or was started later, which may be meant. Where a subscriber "
         "without identity ended its connection by itself, who comes from the same address later may be another "
         "program: a note, and likely only.",
+        "No sibling got a message of the topic before, or the subscriber came more than ten seconds later.",
         _late,
     ),
     Rule(
@@ -293,6 +294,7 @@ TABLE = (
         "it since, and only likely, and a warning, where the client has no identity and no topic in common with "
         "before: it may be another program of that host. Where several connections of one address overlap, who "
         "connects again is not known, and nothing is said. A capture does not show whether the program meant it.",
+        "The client cancelled the subscription, ended the connection itself, or has other connections that overlap.",
         _lost,
         ("no-subscription",),
     ),
@@ -304,6 +306,7 @@ TABLE = (
         "subscription, or the DISH no JOIN. Before ZMTP 3.0, and where CURVE hides it, a capture does not show "
         "subscriptions: then nothing is said. XSUBs are not meant: without subscribers of their own they ask for "
         "nothing.",
+        "The handshake was complete for less than a second, or subscriptions cannot be seen (ZMTP before 3.0, CURVE).",
         _none,
     ),
 )

@@ -58,6 +58,7 @@ TABLE = (
         "A peer does not keep to the protocol",
         "Findings of severity error and warn that no other rule explains, as `read` shows them, once for each kind and "
         "endpoint.",
+        "Another diagnosis explains the finding.",
         lambda knowledge: iter(()),
     ),
 )
