@@ -15,12 +15,13 @@ import pytest
 from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
 from tests.cli.running import COMMAND, Run
 from tests.dissect.talks import hello
-from tests.live.capture.capturing import contents
+from tests.live.capture.capturing import contents, say
 from tests.live.capture.namespaces import in_namespace
 from tests.live.capture.test_privileges import as_root
 from tests.waiting import PATIENCE
-from zmtpscope.cli.following import SAME_INTERRUPT, stopped_by_interrupt
+from zmtpscope.cli.following import SAME_INTERRUPT, stopped_by_interrupt, take_capture_filter
 from zmtpscope.cli.status_line import State, status_text
+from zmtpscope.live.capture.interfaces import interfaces
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
@@ -154,7 +155,9 @@ def test_a_capture_that_is_killed_leaves_what_can_be_read(tmp_path: pathlib.Path
             os.kill(capture_process if victim == "capture" else live.process.pid, signal.SIGKILL)
             code, _, err = live.end()
         assert code in codes
-        assert victim == "live" or "the capture process was ended by SIGKILL" in err, err
+        if victim == "capture":
+            assert f"{len(contents(path).packets)} packets captured on lo, 0 dropped" in err
+            assert "the capture process was ended by SIGKILL" in err, err
         end = time.monotonic() + PATIENCE
         while os.path.exists(f"/proc/{capture_process}") and time.monotonic() < end:
             time.sleep(0.01)
@@ -260,6 +263,9 @@ def test_a_file_that_was_removed_ends_with_a_sentence(tmp_path: pathlib.Path) ->
         (["-i", "lo", "x.pcap"], "x.pcap is a file to follow: give one of them"),
         (["x.pcap", "-f", "tcp"], "-f is for a capture with -i"),
         (["x.pcap", "-w", "y"], "-w is for a capture with -i"),
+        (["tcp", "port", "5"], "'tcp port 5': follow one file, or capture with -i IFACE and this filter"),
+        (["-i", "lo", "-f", "udp", "tcp"], "give one capture filter: -f 'udp', or 'tcp' without -f"),
+        (["-i", "lo", "-w", "y", "-b", "files:2"], "add -b filesize:KB, duration:S or packets:N"),
         (["-i", "lo", "-b", "files:2"], "name them with -w"),
         (["-i", "lo", "-w", "-"], "write the packets to a file"),
         (["-i", "lo", "-a", "files:2"], "is none of duration:N, filesize:N, packets:N"),
@@ -284,6 +290,40 @@ def test_interfaces_are_listed(zmtpscope: Run) -> None:
     assert "lo" in names
     text = zmtpscope("live", "-D")[1]
     assert [line.split()[1] for line in text.splitlines()] == names
+    assert zmtpscope("live", "-L")[1] == zmtpscope("live", "--list-interfaces")[1] == text
+
+
+@pytest.mark.parametrize("words", [["-f", "tcp port 5"], ["tcp", "port", "5"], ["tcp port 5"]])
+def test_words_behind_the_interface_are_the_capture_filter(words: list[str]) -> None:
+    """As in tcpdump and tshark."""
+    given = {"interfaces": ("lo",), "filter_": "", "files": tuple(words)}
+    if words[0] == "-f":
+        given |= {"filter_": words[1], "files": ()}
+    take_capture_filter(given)
+    assert (given["filter_"], given["files"]) == ("tcp port 5", ())
+
+
+@in_namespace(LOOPBACK)
+def test_only_packets_that_match_the_words_behind_the_interface_are_captured(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pcapng"
+    with Live("-i", "lo", "-w", path, "udp", "and", "dst", "port", "9", "-q") as live:
+        live.begun()
+        push(2)
+        say(5)
+        live.interrupt()
+        assert live.end()[0] == 0
+    assert len(contents(path).packets) == 5
+
+
+@in_namespace(LOOPBACK)
+def test_an_interface_given_by_its_number_is_named() -> None:
+    names = [each.name for each in interfaces()]
+    with Live("-i", str(names.index("lo") + 1), "-a", "duration:0.1", "-q") as live:
+        err = live.end()[2]
+    assert err.splitlines() == [
+        "zmtpscope: capturing on lo; Ctrl-C stops",
+        "zmtpscope: 0 packets captured on lo, 0 dropped",
+    ]
 
 
 @in_namespace("mount -t tmpfs none /run", "mkdir /run/netns", "ip netns add lab", "ip -n lab link add va type veth")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import zipfile
 
 import pytest
 
-from tests.cli.running import ROOT, Run
+from tests.cli.running import COMMAND, ROOT, Run
 from zmtpscope.cli.colour import wants_colour
 from zmtpscope.cli.demo import CAPTURES
 
@@ -65,6 +66,10 @@ def test_a_command_comes_before_a_file_of_its_name(
     ("typed", "words"),
     [
         (["-i", "lo"], "name a command first; type: zmtpscope live -i lo"),
+        (["-L"], "name a command first; type: zmtpscope live -L"),
+        (["--json", "stats", "a.pcap"], "name the command first; type: zmtpscope stats --json a.pcap"),
+        (["-c", "5", "-Y", "conn", "check", "a.pcap"], "type: zmtpscope check -c 5 -Y conn a.pcap"),
+        (["-i", "lo", "live", "-q"], "name the command first; type: zmtpscope live -i lo -q"),
         (["tcp://127.0.0.1:5555"], "type: zmtpscope probe tcp://127.0.0.1:5555"),
         (["raed", "a.pcap"], "there is no command or file 'raed'; did you mean read?"),
     ],
@@ -74,6 +79,22 @@ def test_a_word_that_is_neither_command_nor_file_is_an_error(zmtpscope: Run, typ
     assert (code, out) == (2, "")
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_a_file_with_the_name_of_a_command_is_read(
+    zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stats").write_bytes(pathlib.Path(PUBSUB).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert zmtpscope("--json", "stats") == zmtpscope("read", "--json", "stats")
+
+
+def test_a_closed_standard_output_is_an_error_with_a_sentence() -> None:
+    command = shlex.join([*COMMAND, "live", "-D"])
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("zmtpscope: standard output is closed")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import click
 from zmtpscope import compiled
 from zmtpscope.cli.filters import BadFilter
 from zmtpscope.cli.messages import say
+from zmtpscope.cli.parameters import names_a_file
 from zmtpscope.option_texts import nearest
 from zmtpscope.version import __version__
 
@@ -45,7 +46,6 @@ COMMANDS = (
 )
 """Each is the function of its name in the module of its name, which is imported where the command is asked for."""
 
-CAPTURE_ENDINGS = (".pcap", ".pcapng", ".cap", ".gz", ".zst")
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
 
@@ -53,7 +53,7 @@ class ClosedPipe(Exception):
     """Whoever read standard output has gone."""
 
 
-COMMAND_OF = {"-i": "live", "-D": "live"}
+COMMAND_OF = dict.fromkeys(("-i", "-D", "-L", "--list-interfaces"), "live")
 """Commands by an option that `read` does not have."""
 
 
@@ -64,10 +64,7 @@ class Commands(click.Group):
         return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(importlib.import_module(f"zmtpscope.cli.{cmd_name}"), cmd_name)
-        return command
+        return _command(cmd_name) if cmd_name in COMMANDS else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Without a command the arguments are those of `read`."""
@@ -79,16 +76,33 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def _check_first(self, ctx: click.Context, args: list[str]) -> None:
-        """Fail, with the command to type, if the first argument is neither a file nor an option of `read`."""
+        """Fail, with the command to type, if the arguments are not those of `read`."""
         first = args[0]
         typed = shlex.join(args)
+        if first.startswith("-") and (place := self._command_behind_options(args)) is not None:
+            typed = shlex.join([args[place], *args[:place], *args[place + 1 :]])
+            ctx.fail(f"name the command first; type: zmtpscope {typed}")
         if first in COMMAND_OF:
             ctx.fail(f"name a command first; type: zmtpscope {COMMAND_OF[first]} {typed}")
-        if first.startswith("-") or os.path.exists(first) or first.endswith(CAPTURE_ENDINGS):
+        if first.startswith("-") or names_a_file(first):
             return
         if "://" in first:
             ctx.fail(f"name a command first; to identify the peer, type: zmtpscope probe {typed}")
         ctx.fail(f"there is no command or file {first!r}{nearest(first, COMMANDS)}")
+
+    def _command_behind_options(self, args: list[str]) -> int | None:
+        """The place of the first argument that is the name of a command, and neither a file nor a value of an option.
+        None if there is none, or if a file comes before it."""
+        options = [each for name in ("read", "live") for each in _command(name).params]
+        with_value = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
+        places = iter(range(len(args)))
+        for place in places:
+            word = args[place]
+            if word in with_value:
+                next(places, None)
+            elif word == "--" or not word.startswith("-"):
+                return place if word in COMMANDS and not os.path.exists(word) else None
+        return None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """A command, or else a file to read."""
@@ -101,6 +115,11 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise ClosedPipe from None
+
+
+def _command(name: str) -> click.Command:
+    command: click.Command = getattr(importlib.import_module(f"zmtpscope.cli.{name}"), name)
+    return command
 
 
 @click.group(
@@ -129,7 +148,8 @@ def main() -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit code."""
-    if sys.stdout is None:  # closed by the shell (>&-)
+    if sys.stdout is None:
+        say("zmtpscope: standard output is closed (>&-): nothing can be printed; discard it with >/dev/null")
         return RUN_TIME_ERROR
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -17,7 +17,7 @@ import click
 
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import PACKETS
+from zmtpscope.cli.parameters import PACKETS, names_a_file
 from zmtpscope.export.words import counted
 from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
@@ -82,13 +82,24 @@ def capture_options(command: Command) -> Command:
     return command
 
 
-FOLLOWED_FILE = click.argument("file", required=False, metavar="[FILE]")
+LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
+"""What tcpdump and dumpcap call it, and a letter that people try."""
+FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
 _OPTIONS = (
     click.option(
         "-i", "interfaces", multiple=True, metavar="IFACE", help="Capture on this interface, or on any; repeatable."
     ),
-    click.option("-D", "list_interfaces", is_flag=True, help="List the interfaces, with addresses and state."),
-    click.option("-f", "filter_", default="", metavar="FILTER", help="Only packets that match (pcap-filter(7))."),
+    click.option(
+        *LIST_INTERFACES, "list_interfaces", is_flag=True, help="List the interfaces with addresses and state."
+    ),
+    click.option(
+        "-f",
+        "filter_",
+        default="",
+        metavar="FILTER",
+        help="Capture only packets that match this capture filter (pcap-filter(7)). With -i it can also be given as "
+        "the last words, without -f.",
+    ),
     click.option("-p", "no_promiscuous", is_flag=True, help="Do not put the interface into promiscuous mode."),
     click.option(
         "-s",
@@ -118,7 +129,11 @@ _OPTIONS = (
         help="With -w: begin a new file after so much; of more than N files the oldest goes, once it was shown.",
     ),
     click.option("-w", "write_to", metavar="FILE", help="Also keep the packets, as pcapng."),
-    click.option("--netns", metavar="NAME|PID", help="Capture in this network namespace, or in that of this process."),
+    click.option(
+        "--netns",
+        metavar="NAME|PID|PATH",
+        help="Capture in this network namespace: its name (ip netns), the id of a process in it, or its file.",
+    ),
     click.option("--user", metavar="NAME", help="Who to become once packets can be captured [who called sudo]."),
     click.option(
         "--engine",
@@ -136,7 +151,7 @@ class WrittenByOthers:
     def __init__(self, path: str, packets: int | None) -> None:
         from zmtpscope.capture import Polling, follow_captures
 
-        self._path = path
+        self._path = self.title = path
         self._polling = Polling(path, grace=GRACE if path == "-" else 0)
         self.captures = follow_captures(self._polling, packet_limit=packets)
 
@@ -178,7 +193,6 @@ class CapturedByUs:
         from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
         from zmtpscope.live.capture.session import CaptureRefused
 
-        self._name = ", ".join(settings.interfaces)
         try:
             self._capture = OwnCapture(settings)
         except CaptureRefused as error:
@@ -189,11 +203,12 @@ class CapturedByUs:
             self._capture.close()
             raise NoCapture(str(error)) from None
         self.captures = self._capture.captures
+        self.title = ", ".join(self._capture.status.names)
 
     def say_begin(self) -> None:
         engine, others = self._capture.status.engine, self._capture.status.passed_over
         how = f" with {engine} ({'; '.join(others)})" if others else ""
-        say(f"zmtpscope: capturing on {self._name}{how}; Ctrl-C stops")
+        say(f"zmtpscope: capturing on {self.title}{how}; Ctrl-C stops")
 
     def stop(self) -> None:
         self._capture.stop()
@@ -214,9 +229,9 @@ class CapturedByUs:
         return self._capture.dropped
 
     def say_end(self) -> int:
-        status = self._capture.status
+        status, packets = self._capture.status, self.captures.statistics.packets
         freezes = f"; the kernel's buffer was full {counted(status.freezes, 'time')}" if status.freezes else ""
-        say(f"zmtpscope: {counted(status.packets, 'packet')} captured on {self._name}, {self.dropped} dropped{freezes}")
+        say(f"zmtpscope: {counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{freezes}")
         if status.failure is not None:
             say(f"zmtpscope: {status.failure}")
             return 1
@@ -230,19 +245,35 @@ Followed = WrittenByOthers | CapturedByUs
 """What is followed. `captures` are to be iterated; `close` in any case."""
 
 
-def open_followed(given: dict[str, Any]) -> Followed:
-    """What the options and the argument of a command ask to follow. Raises `click.ClickException`."""
-    if given["file"] is None:
-        if not given["interfaces"]:
-            raise click.UsageError(
-                "say where: -i lo captures on an interface (-D lists them), FILE follows a file that another tool "
-                "writes, - standard input"
-            )
-        return CapturedByUs(_settings(given))
+def take_capture_filter(given: dict[str, Any]) -> None:
+    """With -i, move the arguments of a command to its capture filter, as tcpdump and tshark read them. Raises
+    `click.UsageError`."""
+    words: Sequence[str] = given["files"]
+    if not given["interfaces"] or not words:
+        return
+    if len(words) == 1 and names_a_file(words[0]):
+        raise click.UsageError(f"-i captures, and {words[0]} is a file to follow: give one of them")
+    if given["filter_"]:
+        raise click.UsageError(f"give one capture filter: -f {given['filter_']!r}, or {' '.join(words)!r} without -f")
+    given["filter_"], given["files"] = " ".join(words), ()
+
+
+def open_followed(given: dict[str, Any], paths: Sequence[str]) -> Followed:
+    """Open the capture on interfaces that the options of a command ask for, or else the one file of `paths`. Raises
+    `click.ClickException`."""
     if given["interfaces"]:
-        raise click.UsageError(f"-i captures, and {given['file']} is a file to follow: give one of them")
-    check_no_capture_options(given, "is written by another tool")
-    path: str = given["file"]
+        if paths:
+            raise click.UsageError(f"-i captures, and {paths[0]} is a file to follow: give one of them")
+        return CapturedByUs(_settings(given))
+    if not paths:
+        raise click.UsageError(
+            "say where: -i lo captures on an interface (-D lists them), FILE follows a file that another tool "
+            "writes, - standard input"
+        )
+    if len(paths) > 1:
+        raise click.UsageError(f"{' '.join(paths)!r}: follow one file, or capture with -i IFACE and this filter")
+    path = paths[0]
+    check_no_capture_options(given, path, "is written by another tool")
     if os.path.isdir(path):
         raise NoCapture(f"{path}: is a directory; name the file in it that is written")
     return WrittenByOthers(path, given["packets"])
@@ -253,11 +284,11 @@ def seconds_behind(followed: Followed, latest: int) -> float:
     return max(0.0, time.time() - latest / SECOND) if followed.unread and latest else 0.0
 
 
-def check_no_capture_options(given: dict[str, Any], why: str) -> None:
-    """Refuse options that only a capture has: what is read is a file."""
+def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None:
+    """Refuse options that only a capture has, since `path` is a file. Raises `click.UsageError`."""
     for parameter, option in CAPTURE_ONLY.items():
         if given[parameter]:
-            raise click.UsageError(f"{option} is for a capture with -i; {given['file']} {why}")
+            raise click.UsageError(f"{option} is for a capture with -i; {path} {why}")
 
 
 def list_interfaces(*, netns: str | None, as_json: bool) -> int:
@@ -282,6 +313,10 @@ def _settings(given: dict[str, Any]) -> CaptureSettings:
 
     if given["ring"] and given["write_to"] is None:
         raise click.UsageError("-b is a ring of files to keep: name them with -w")
+    if given["ring"].keys() == {"files"}:
+        raise click.UsageError(
+            "-b files:N needs a size or time after which a new file begins: add -b filesize:KB, duration:S or packets:N"
+        )
     if given["write_to"] == "-":
         raise click.UsageError("standard output has the records: write the packets to a file")
     stop_after = dict(given["stop_after"])

@@ -17,6 +17,7 @@ from zmtpscope.cli.following import (
     open_followed,
     seconds_behind,
     stopped_by_interrupt,
+    take_capture_filter,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
@@ -70,14 +71,16 @@ if TYPE_CHECKING:
 @VERBOSE
 @ALL
 def live(**given: Any) -> int:
-    """Capture on network interfaces (-i), or follow a capture FILE that another tool writes (- is standard input), and
-    say what happens on every ZMTP connection, a line each, as `zmtpscope read` says it of the file.
+    """Capture on network interfaces (-i) the packets that match FILTER, or follow a capture FILE that another tool
+    writes (- is standard input), and print every event of every ZMTP connection, one per line, as `zmtpscope read`
+    does for a file.
 
     Ctrl-C stops: what was captured until then is shown to its end. A second one ends at once."""
     if given["list_interfaces"]:
         return list_interfaces(netns=given["netns"], as_json=given["as_json"])
+    take_capture_filter(given)
     check_output(given)
-    followed = open_followed(given)
+    followed = open_followed(given, given["files"])
     try:
         with stopped_by_interrupt(followed.stop):
             followed.say_begin()
@@ -93,7 +96,7 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
     from zmtpscope.dissect import Analyser
     from zmtpscope.live.analysis import end, steps
 
-    keys = given_keys({**given, "files": [given["file"]], "more_files": []})
+    keys = given_keys({**given, "more_files": ()})
     said = say_problems(keys)
     options = analyser_options(
         given,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -89,6 +90,14 @@ def parse_select(
                 raise click.BadParameter(f"{name} has the column {column!r} twice")
         selected[name] = tuple(columns)
     return selected
+
+
+CAPTURE_ENDINGS = (".pcap", ".pcapng", ".cap", ".gz", ".zst")
+
+
+def names_a_file(word: str) -> bool:
+    """Whether an argument is a file or standard input, by its existence or its ending."""
+    return word == "-" or word.endswith(CAPTURE_ENDINGS) or os.path.exists(word)
 
 
 A_FILE = click.Path(readable=False)

@@ -27,6 +27,7 @@ from zmtpscope.cli.following import (
     open_followed,
     seconds_behind,
     stopped_by_interrupt,
+    take_capture_filter,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen, say
@@ -107,6 +108,7 @@ def top(**given: Any) -> int:
     Ctrl-C stops a capture: what came until then is counted. A second one ends at once."""
     if given["list_interfaces"]:
         return list_interfaces(netns=given["netns"], as_json=given["as_json"])
+    take_capture_filter(given)
     paths = [*given["files"], *given["more_files"]]
     is_live = bool(given["follow"] or given["interfaces"])
     if not paths and not given["interfaces"]:
@@ -117,15 +119,14 @@ def top(**given: Any) -> int:
         raise click.UsageError("--interval 0 is for captures that end: leave out -i and --follow")
     view = _view(given)
     if not is_live:
-        check_no_capture_options({**given, "file": paths[0]}, "is there already")
+        check_no_capture_options(given, paths[0], "is there already")
         captures = _opened(paths, given["packets"])
         return _run(captures, ", ".join(map(_name, paths)), view, given)
-    followed = open_followed({**given, "file": paths[0] if paths else None})
+    followed = open_followed(given, paths)
     try:
         with stopped_by_interrupt(followed.stop):
             followed.say_begin()
-            title = ", ".join(given["interfaces"] or map(_name, paths))
-            code = _run(followed.captures, title, view, given, followed)
+            code = _run(followed.captures, _name(followed.title), view, given, followed)
             ended = followed.say_end()
             return code or ended
     finally:

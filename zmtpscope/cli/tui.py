@@ -10,7 +10,13 @@ import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, named_captures
 from zmtpscope.cli.filters import FILTER
-from zmtpscope.cli.following import CAPTURE_ONLY, Followed, capture_options, list_interfaces, open_followed
+from zmtpscope.cli.following import (
+    capture_options,
+    check_no_capture_options,
+    list_interfaces,
+    open_followed,
+    take_capture_filter,
+)
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import BODY, FILES, FORCED, KEYS, MORE_FILES, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
@@ -48,6 +54,7 @@ def tui(**given: Any) -> int:
     interfaces (-i) meanwhile: messages, their fields and octets, connections, topics, findings. Press ? there."""
     if given["list_interfaces"]:
         return list_interfaces(netns=given["netns"], as_json=False)
+    take_capture_filter(given)
     if not given["interfaces"]:
         _check_files(given)
     if given["serve"] is not None:
@@ -78,9 +85,7 @@ def _what(given: dict[str, Any]) -> str:
 
 def _check_files(given: dict[str, Any]) -> None:
     paths = named_captures(given)
-    for parameter, option in CAPTURE_ONLY.items():
-        if given[parameter]:
-            raise click.UsageError(f"{option} is for a capture with -i; {paths[0]} is read")
+    check_no_capture_options(given, paths[0], "is read")
     if (given["follow"] or "-" in paths) and len(paths) > 1:
         raise click.UsageError("only one file can be followed at a time")
 
@@ -96,7 +101,7 @@ def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
         options = analyser_options(given, keys=keys, index=True)
         paths = [] if given["interfaces"] else named_captures(given)
         if given["interfaces"] or given["follow"] or paths == ["-"]:
-            followed = _followed(given, paths)
+            followed = open_followed(given, paths)
             return Opened(tuple(paths), lambda: followed.captures, followed), options
         open_captures(paths)
         return Opened(tuple(paths), lambda: open_captures(paths, packet_limit=given["packets"])), options
@@ -106,10 +111,6 @@ def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
         raise _exit(error) from None
     except click.exceptions.Exit as error:
         raise SystemExit(error.exit_code) from None
-
-
-def _followed(given: dict[str, Any], paths: list[str]) -> Followed:
-    return open_followed({**given, "file": paths[0] if paths else None})
 
 
 def _exit(error: click.ClickException) -> SystemExit:

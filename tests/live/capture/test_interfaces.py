@@ -91,6 +91,7 @@ def test_an_interface_is_named_by_its_name_or_its_number_in_the_list() -> None:
     ("name", "sentence"),
     [
         ("eth7", "there is no interface eth7; did you mean eth0? There are eth0, any, lo, wg0, eth\x1b1"),
+        ("LO", "there is no interface LO; did you mean lo? There are eth0, any, lo, wg0, eth\x1b1"),
         ("7", "there is no interface 7; there are eth0, any, lo, wg0, eth\x1b1"),
         ("0", "there is no interface 0; there are eth0, any, lo, wg0, eth\x1b1"),
         ("9" * 5000, None),

@@ -50,13 +50,21 @@ def test_a_namespace_is_entered_by_a_process_in_it() -> None:
     assert entered("$process", setup=[*in_lab, wait]) == ["['lo', 'va', 'vb']"]
 
 
+@pytest.mark.parametrize("path", ["/run/netns/lab", "/var/run/netns/lab", "/proc/$process/ns/net"])
+def test_a_namespace_is_entered_by_its_file(path: str) -> None:
+    in_lab = [*NAMED, "ip netns exec lab sleep 60 & process=$!", "trap 'kill $process' EXIT"]
+    wait = 'while [ "$(readlink /proc/$process/ns/net)" = "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done'
+    assert entered(path, setup=[*in_lab, wait]) == ["['lo', 'va', 'vb']"]
+
+
 def test_a_name_goes_before_a_process() -> None:
     assert entered("$$", setup=[*NAMED, "ip netns add $$"]) == ["['lo']"]
 
 
 def test_what_cannot_be_entered_is_said_in_a_sentence() -> None:
     setup = [*NAMED, "echo nothing > /run/netns/file"]
-    lines = entered("lap", "zzz", "4194999", "file", "../../proc/1/ns/net", "''", setup=setup)
+    paths = ("/proc/4194999/ns/net", "/run/netns/file")
+    lines = entered("lap", "zzz", "4194999", "file", "../../proc/1/ns/net", "''", *paths, setup=setup)
     there = "there are file, lab (ip netns); that of a container is named by the id of a process in it"
     assert lines == [
         f"there is no network namespace lap: did you mean lab? {there}",
@@ -65,6 +73,8 @@ def test_what_cannot_be_entered_is_said_in_a_sentence() -> None:
         "/run/netns/file is no network namespace",
         f"there is no network namespace ../../proc/1/ns/net: {there}",
         f"there is no network namespace : {there}",
+        "there is no network namespace /proc/4194999/ns/net",
+        "/run/netns/file is no network namespace",
     ]
 
 

@@ -25,8 +25,9 @@ MISSING = """
 import sys
 from zmtpscope.live.capture.privileges import missing_rights
 namespace = sys.argv[1] if sys.argv[1:] else None
+command = sys.argv[2] if sys.argv[2:] else "live"
 missing = missing_rights(
-    ["/opt/bin/zmtpscope", "live", "-i", "eth0"], "eth0", namespace=namespace, filter_text="port 80"
+    ["/opt/bin/zmtpscope", command, "-i", "eth0"], "eth0", namespace=namespace, filter_text="port 80"
 )
 print(missing and missing.sentence)
 for command, meaning in missing.ways if missing else ():
@@ -98,12 +99,25 @@ def test_who_may_not_capture_gets_the_commands_to_type() -> None:
 @as_root
 def test_another_network_namespace_needs_more() -> None:
     readable_by_nobody()
-    for namespace, enters in (("lab", "ip netns exec lab"), ("4711", "nsenter -n -t 4711")):
+    for namespace, enters in (
+        ("lab", "ip netns exec lab"),
+        ("4711", "nsenter -n -t 4711"),
+        ("/run/netns/lab", "nsenter --net=/run/netns/lab"),
+    ):
         sentence, sudo, tcpdump = run(MISSING, *as_nobody, *with_net_raw, arguments=(namespace,))
         assert sentence == "capture needs CAP_SYS_ADMIN, which this user does not have"
         assert sudo.startswith("sudo /opt/bin/zmtpscope live -i eth0 | ")
         assert tcpdump.startswith(f"sudo {enters} tcpdump -U -w - -i eth0 'port 80' | /opt/bin/zmtpscope live - | ")
         assert run(MISSING, arguments=(namespace,)) == ["None"]
+
+
+@as_root
+@pytest.mark.parametrize("command", ["top", "tui"])
+def test_the_commands_to_type_are_those_of_the_command(command: str) -> None:
+    readable_by_nobody()
+    _, sudo, tcpdump = run(MISSING, *as_nobody, *with_net_raw, arguments=("lab", command))
+    assert sudo.startswith(f"sudo /opt/bin/zmtpscope {command} -i eth0 | ")
+    assert f" 'port 80' | /opt/bin/zmtpscope {command} --follow - | " in tcpdump
 
 
 @as_root

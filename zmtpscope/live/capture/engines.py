@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
-from zmtpscope.live.capture.interfaces import UnknownInterface
+from zmtpscope.live.capture.interfaces import find_interface, interfaces
 from zmtpscope.live.capture.namespaces import NamespaceError, enter
 from zmtpscope.live.capture.packet_socket import CannotCapture, PacketSource
 from zmtpscope.live.capture.privileges import missing_rights
@@ -43,15 +44,21 @@ def enter_namespace(settings: CaptureSettings) -> None:
         raise _without_rights(settings, str(error)) or CannotCapture(str(error)) from None
 
 
+def with_interface_names(settings: CaptureSettings) -> CaptureSettings:
+    """Return the settings with the names of interfaces in place of their numbers in our list. Raises
+    `UnknownInterface`."""
+    known = interfaces()
+    return replace(settings, interfaces=tuple(find_interface(name, known).name for name in settings.interfaces))
+
+
 def open_source(settings: CaptureSettings) -> OpenSource:
-    """Start the engine that is asked for, or the first that works. Raises `CannotCapture`."""
+    """Start the engine that is asked for, or the first that works. Raises `CannotCapture`, or `UnknownInterface`
+    if an interface has just been removed."""
     engines = (*SOCKETS, *TOOLS) if settings.engine is None else (settings.engine,)
     passed_over: list[str] = []
     for name in engines:
         try:
             return OpenSource(name, _open(name, settings), passed_over)
-        except UnknownInterface as error:
-            raise CannotCapture(str(error)) from None
         except Refused as refusal:
             passed_over.append(f"{name}: {refusal}")
     why = "; ".join(passed_over)

@@ -92,8 +92,9 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
     if name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(known):
         return known[int(name) - 1]
     names = [each.name for each in known]
-    nearest = difflib.get_close_matches(name, names, 1)
-    there = f"did you mean {nearest[0]}? There are" if nearest else "there are"
+    folded = {each.casefold(): each for each in names}
+    nearest = difflib.get_close_matches(name.casefold(), folded, 1)
+    there = f"did you mean {folded[nearest[0]]}? There are" if nearest else "there are"
     raise UnknownInterface(f"there is no interface {name}; {there} {', '.join(names)}")
 
 

@@ -18,7 +18,8 @@ class NamespaceError(Exception):
 
 
 def enter(namespace: str) -> None:
-    """Move this thread into the network namespace of that name, or of the process of that id.
+    """Move this thread into the network namespace of that name, of the process of that id, or of the file of that
+    absolute path (/run/netns/NAME, /proc/PID/ns/net).
 
     A name goes before an id. Needs CAP_SYS_ADMIN, and for processes of others the rights to look at them. Raises
     `NamespaceError`.
@@ -37,6 +38,8 @@ def enter(namespace: str) -> None:
 
 
 def _path(namespace: str) -> str:
+    if os.path.isabs(namespace):
+        return namespace
     try:
         names = sorted(os.listdir(NAMED))
     except OSError:  # nobody has made one yet
@@ -65,8 +68,8 @@ def _set_namespace(descriptor: int) -> None:
 
 
 def _why(namespace: str, path: str, error: OSError) -> str:
-    if error.errno == errno.ENOENT and path.startswith("/proc"):
-        return f"there is no process {namespace}"
+    if error.errno == errno.ENOENT:
+        return f"there is no network namespace {path}" if path == namespace else f"there is no process {namespace}"
     if error.errno in (errno.EPERM, errno.EACCES):
         return f"the network namespace {namespace} cannot be entered: this takes root (CAP_SYS_ADMIN)"
     if error.errno == errno.EINVAL:

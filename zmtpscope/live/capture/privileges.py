@@ -18,6 +18,8 @@ from typing import NamedTuple
 CAP_NET_RAW, CAP_SYS_ADMIN = 13, 21
 NAMES = {CAP_NET_RAW: "CAP_NET_RAW", CAP_SYS_ADMIN: "CAP_SYS_ADMIN"}
 
+FOLLOWING = {"top": "top --follow", "tui": "tui --follow"}
+"""How commands read a capture that another program writes; the others take its file alone."""
 CAPABILITY_VERSION_3 = 0x20080522  # <linux/capability.h>
 
 
@@ -59,6 +61,8 @@ def missing_rights(
     if not missing and (namespace is not None or _may_open_a_packet_socket()):
         return None
     what = " and ".join(missing)
+    program, *arguments = command
+    subcommand = arguments[0] if arguments else "live"
     if not missing:
         return MissingRights(
             "the kernel refuses packet sockets, though this process has CAP_NET_RAW: its network belongs to another "
@@ -72,12 +76,11 @@ def missing_rights(
             (
                 (f"docker run {options} ...", "starts the container with it"),
                 (
-                    "sudo zmtpscope live --netns PID",
+                    f"sudo zmtpscope {subcommand} --netns PID",
                     "on the host, with PID a process of the container, needs no change",
                 ),
             ),
         )
-    program, *arguments = command
     path, name = os.path.abspath(shutil.which(program) or program), os.path.basename(program)
     # sudo has a PATH of its own, so it gets the full path of the program
     ways = [(shlex.join(["sudo", path, *arguments]), "root opens the sockets, then it goes on as you")]
@@ -89,7 +92,8 @@ def missing_rights(
     tcpdump = [*_in_namespace(namespace), "tcpdump", "-U", "-w", "-", "-i", interface]
     reader = shlex.quote(name if shutil.which(name) == path else path)
     filter_words = [filter_text] if filter_text else []
-    ways.append((f"{shlex.join(['sudo', *tcpdump, *filter_words])} | {reader} live -", "only tcpdump is root"))
+    follow = FOLLOWING.get(subcommand, subcommand)
+    ways.append((f"{shlex.join(['sudo', *tcpdump, *filter_words])} | {reader} {follow} -", "only tcpdump is root"))
     return MissingRights(f"capture needs {what}, which this user does not have", tuple(ways))
 
 
@@ -97,6 +101,8 @@ def _in_namespace(namespace: str | None) -> list[str]:
     """The words that run a command in it."""
     if namespace is None:
         return []
+    if os.path.isabs(namespace):
+        return ["nsenter", f"--net={namespace}"]
     return ["nsenter", "-n", "-t", namespace] if namespace.isdecimal() else ["ip", "netns", "exec", namespace]
 
 

@@ -21,7 +21,8 @@ from typing import Any
 
 from zmtpscope.export.pcapng import InterfaceStatistics, interface_description, interface_statistics, section_header
 from zmtpscope.live.capture.controls import Controls
-from zmtpscope.live.capture.engines import enter_namespace, open_source
+from zmtpscope.live.capture.engines import enter_namespace, open_source, with_interface_names
+from zmtpscope.live.capture.interfaces import UnknownInterface
 from zmtpscope.live.capture.output_files import OutputFiles, fitting
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSource
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
@@ -289,14 +290,16 @@ def main() -> None:
     try:
         user = invoking_user(settings.user, os.environ)
         enter_namespace(settings)
+        settings = with_interface_names(settings)
         engine, source, passed_over = open_source(settings)
         become(user)
         files = OutputFiles(settings)
         files.open_next(section_header())
-    except (CannotCapture, RightsKept, UnknownUser) as refusal:
+    except (CannotCapture, UnknownInterface, RightsKept, UnknownUser) as refusal:
         controls.send_last({"refused": str(refusal), "hint": getattr(refusal, "hint", None)})
         return
-    controls.send({"engine": engine, "passed_over": passed_over, "directory": files.directory})
+    names = settings.interfaces
+    controls.send({"engine": engine, "passed_over": passed_over, "names": names, "directory": files.directory})
     Capture(settings, source, files, controls).run()
     source.close()
     if controls.is_gone:  # nobody will read it, and nobody else removes it

@@ -42,16 +42,17 @@ class CaptureFile(NamedTuple):
 class CaptureStatus:
     """What the capture process has done, as far as it has said.
 
-    `engine` takes the packets, and `passed_over` says why those before it do not. `interfaces` are the names of those
-    in the file. `packets` were written, with so many captured `octets`. `kernel_drops` did not fit into the kernel's
-    buffer, which was full `freezes` times; `unread_drops` had no place in the files since those were not read yet, or
-    were left in the buffer at the end. All packets up to `known_until`, nanoseconds since the epoch, are in what the
-    files are said to hold, or lost; it goes on where nothing comes. `failure`, a sentence, is why the capture ended
-    early.
+    `engine` takes the packets, and `passed_over` says why those before it do not. `names` are the interfaces that were
+    asked for, `interfaces` the names of those in the file. `packets` were written, with so many captured `octets`.
+    `kernel_drops` did not fit into the kernel's buffer, which was full `freezes` times; `unread_drops` had no place in
+    the files since those were not read yet, or were left in the buffer at the end. All packets up to `known_until`,
+    nanoseconds since the epoch, are in what the files are said to hold, or lost; it goes on where nothing comes.
+    `failure`, a sentence, is why the capture ended early.
     """
 
     engine: str = ""
     passed_over: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     interfaces: list[str] = field(default_factory=list)
     packets: int = 0
     octets: int = 0
@@ -98,7 +99,7 @@ class CaptureSession:
             self.close()
             raise CaptureRefused(failure, answer.get("hint"))
         self.status.engine, self._directory = answer["engine"], answer["directory"]
-        self.status.passed_over = answer["passed_over"]
+        self.status.passed_over, self.status.names = answer["passed_over"], answer["names"]
         if self._directory is not None:
             self._held = hold(self._directory)
         self._update()

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
-from zmtpscope.live.capture.interfaces import ANY, find_interface, interfaces
+from zmtpscope.live.capture.interfaces import ANY
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, CapturedInterface
 from zmtpscope.live.capture.packet_stream import PacketStream
 from zmtpscope.live.capture.privileges import invoking_user
@@ -50,7 +50,7 @@ def dumpcap(settings: CaptureSettings) -> Tool:
         options.append("-p")
     if settings.filter:
         options += ["-f", settings.filter]
-    words = [word for name in _names(settings) for word in ("-i", name, *options)]
+    words = [word for name in settings.interfaces for word in ("-i", name, *options)]
     return Tool("dumpcap", [_program("dumpcap"), "-q", "-n", "-w", "-", *words], settings, delay=0.5)
 
 
@@ -75,14 +75,8 @@ def scapy(settings: CaptureSettings) -> Tool:
     return Tool("scapy", command, settings, delay=0.2)
 
 
-def _names(settings: CaptureSettings) -> list[str]:
-    """Of the interfaces; a number in our list is not the same in theirs. Raises `UnknownInterface`."""
-    known = interfaces()
-    return [find_interface(name, known).name for name in settings.interfaces]
-
-
 def _only_name(settings: CaptureSettings) -> str:
-    first, *others = _names(settings)
+    first, *others = settings.interfaces
     if others:
         raise ToolRefused(f"it captures from one interface, or from {ANY}")
     return first
