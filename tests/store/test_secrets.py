@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.export.test_secrets_of_payloads import OPTIONS, SENT, WORD, octets_of, registry
 from tests.readings import CAPTURES
 from tests.store.stores import opened
+from tests.suites import some
 from tests.traffic import Capture
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.filter import Filter
@@ -31,8 +33,7 @@ def shown(what: str, size: int, **given: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [1, 1 << 30], ids=["packet by packet", "one block"])
-@pytest.mark.parametrize("how", OPTIONS)
-@pytest.mark.parametrize("what", SENT)
+@pytest.mark.parametrize(("what", "how"), some(product(SENT, OPTIONS), 3))
 def test_passwords_are_hidden_when_octets_are_read_again(what: str, how: str, size: int) -> None:
     hexadecimal = " ".join(f"{octet:02x}" for octet in WORD[:3]).encode()
     for octets in shown(what, size, **OPTIONS[how]):

@@ -21,6 +21,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse
 
 from tests.cli.running import COMMAND, ROOT
 from tests.readings import CAPTURES
+from tests.suites import some
 from tests.tui.terminal import MARK, processes_marked
 from tests.waiting import PATIENCE
 from zmtpscope.cli.serving import split
@@ -158,7 +159,7 @@ def test_a_page_shows_the_capture_and_its_processes_end_with_it(served: Served) 
     served.wait_for(1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", some([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 3))
 def test_pages_end_with_the_server(served: Served, number: signal.Signals) -> None:
     async def look() -> None:
         async with ClientSession() as session, session.ws_connect(served.address + "ws?width=140&height=40") as page:

@@ -4,12 +4,14 @@ committing."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
 
+from tests.suites import some
 from tests.tui.widgets.screens import screen_looks
 from zmtpscope.tui.requests import (
     Completion,
@@ -161,8 +163,7 @@ def look_of(scene: str, size: tuple[int, int]) -> str:
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize(("scene", "size"), some(itertools.product(SCENES, SIZES), 5))
 def test_a_screen_is_as_it_was(scene: str, size: str, request: pytest.FixtureRequest) -> None:
     compare(f"{scene}-{size}.txt", look_of(scene, SIZES[size]), request)
 
