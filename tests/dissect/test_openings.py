@@ -56,6 +56,11 @@ def subscribe(topic: bytes) -> bytes:
     return build_frame(Framing.V2, b"\x09SUBSCRIBE" + topic, command=True)
 
 
+def cancel(topic: bytes) -> bytes:
+    """The command."""
+    return build_frame(Framing.V2, b"\x06CANCEL" + topic, command=True)
+
+
 EVERYTHING = subscribe(b"")
 
 
@@ -308,6 +313,20 @@ def test_an_error_in_an_opening_may_be_why_the_other_side_closes(size: int) -> N
     found = read(packets, size, Options(), keep)
     assert found == without_lane(packets, size, Options())
     assert [record.get("id") for record in found[0]].count("ZMTP-CONN-08") == 9
+
+
+NOT_TO_BE_LEARNED = {
+    "an error that explains the end": lambda: (greets("PUSH"), build_greeting_3("NULL") + said("NULL", "ERROR")),
+    "the same finding more often than it is told": lambda: (greets("SUB") + cancel(b"x") * 9, greets("PUB")),
+}
+
+
+@pytest.mark.parametrize("opening", NOT_TO_BE_LEARNED)
+def test_p19_what_refers_to_one_connection_is_said_of_no_other(opening: str) -> None:
+    packets = many(12, lambda _: NOT_TO_BE_LEARNED[opening]())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretches, "FEWEST", 1)
+        assert read(packets, 1, Options(), keep) == without_lane(packets, 1, Options())
 
 
 def subscribing(
