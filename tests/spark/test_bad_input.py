@@ -14,7 +14,6 @@ from pyspark.errors import AnalysisException, PythonException
 from tests.readings import CAPTURES
 from tests.spark.local import local_rows, scanned_rows
 from zmtpscope.capture import CaptureError
-from zmtpscope.spark import session
 from zmtpscope.spark.paths import find_paths, given_paths
 from zmtpscope.spark.settings import ReadSettings
 
@@ -152,7 +151,3 @@ def test_keys_that_vanish_meanwhile_are_a_sentence(tmp_path: pathlib.Path) -> No
     os.remove(keys)
     with pytest.raises(ValueError, match=r"^option keys: .*some.keys: "):
         scanned_rows([PUBSUB], settings)
-
-
-def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
-    assert session() is spark

@@ -142,21 +142,6 @@ def test_captures_are_a_view_in_sql(spark: SparkSession) -> None:
     assert [tuple(row) for row in counts] == [("a.topic", sum(row["topic"] == "a.topic" for row in rows))]
 
 
-def test_filters_are_decided_before_rows_reach_spark(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    def query() -> DataFrame:
-        return spark.read.format("zmtp").load(str(PUBSUB)).where("src_port = 5630 and topic in ('a.topic', 'x')")
-
-    query().explain()
-    assert "Filter (" not in capsys.readouterr().out
-    wanted = [row for row in local_rows([PUBSUB], ReadSettings()) if row["topic"] == "a.topic"]
-    assert spark_rows(query()) == wanted
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-    try:
-        assert spark_rows(query()) == wanted  # a session that was made elsewhere
-    finally:
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-
-
 @pytest.mark.parametrize(("record", "compares"), [("messages", False), ("connections", False), ("findings", True)])
 def test_connections_are_compared_where_the_record_asked_for_needs_it(
     record: str, compares: bool, monkeypatch: pytest.MonkeyPatch

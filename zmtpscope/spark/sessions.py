@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from zmtpscope.spark.java import provide_java
+from zmtpscope.spark.source import ZmtpDataSource
 
 BATCH_OCTETS = 8 << 20
 
@@ -21,7 +22,6 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
     "spark.log.level": "ERROR",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_OCTETS),
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     "spark.ui.enabled": "false",
@@ -69,6 +69,15 @@ def _leave_errors_to_python(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Make a session that was made elsewhere ready for captures: filters go down to the source. Spark itself finds
-    `format("zmtp")` (module `pyspark_zmtp`)."""
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    """Let a session that was made elsewhere read captures.
+
+    Spark itself finds `format("zmtp")` (module `pyspark_zmtp`) if its workers run a Python with zmtpscope. Unless
+    PYSPARK_PYTHON names it, they run the first python3 on PATH, which is not that of `.venv/bin/python script.py`. So
+    on one machine they run this Python from now on.
+    """
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none: its workers are set up by the server
+    if context is None or not context.master.startswith("local") or "PYSPARK_PYTHON" in os.environ:
+        return
+    if context.pythonExec != sys.executable:
+        context.pythonExec = sys.executable
+        spark.dataSource.register(ZmtpDataSource)

@@ -31,6 +31,7 @@ from zmtpscope.spark.flows import Endpoints, FlowFilter, asked_for
 from zmtpscope.spark.paths import find_paths
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.schemas import column_names, schema
+from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.splitting import Splitter, chunk_size, split
 from zmtpscope.spark.storage import find_stored, is_uri, open_again
@@ -80,6 +81,7 @@ class Run:
     @staticmethod
     def of(spark: SparkSession, paths: Paths, settings: ReadSettings) -> Run:
         """The run over these captures. Raises `CaptureError`."""
+        register(spark)
         files = _find_files([paths] if isinstance(paths, str | Path) else paths)
         sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)

@@ -7,12 +7,11 @@ whose key hashes to it. A connection that spans files is one connection, and row
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from zmtpscope.capture import CaptureError, reopen_captures
@@ -20,7 +19,6 @@ from zmtpscope.dissect import Analyser, Batch
 from zmtpscope.meaning.deriving import with_derived
 from zmtpscope.records import DERIVED
 from zmtpscope.spark.errors import one_sentence
-from zmtpscope.spark.filters import can_decide, endpoints_of, filtered
 from zmtpscope.spark.flows import FlowFilter, asked_for
 from zmtpscope.spark.paths import find_paths, given_paths
 from zmtpscope.spark.rows import RowBatches
@@ -83,28 +81,6 @@ class CaptureReader(DataSourceReader):
         self.files = list(files)
         self.settings = settings
         self.columns = list(columns)
-        self.filters: list[Filter] = []
-        self.endpoints = [*asked_for(settings.ports, settings.hosts)]
-
-    @property
-    def pushFilters(self) -> Callable[[list[Filter]], Iterator[Filter]]:
-        """What takes the filters of a query. Spark refuses a source with a method for it where the session keeps
-        filters for itself, which is the default, instead of reading without: so this looks like the one that every
-        source has."""
-        take = partial(self._take_filters)
-        vars(take)["__func__"] = DataSourceReader.pushFilters
-        return take
-
-    def _take_filters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Take the filters that rows are left out by here; what is returned Spark decides."""
-        for filter_ in filters:
-            if not can_decide(self.settings.record, filter_):
-                yield filter_
-                continue
-            self.filters.append(filter_)
-            endpoints = endpoints_of(self.settings.record, filter_)
-            if endpoints is not None:
-                self.endpoints.append(endpoints)
 
     def partitions(self) -> Sequence[InputPartition]:
         count = 1 if self.settings.needs_one_reader else self.settings.partitions or self._usual_number()
@@ -117,7 +93,8 @@ class CaptureReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FlowPartition)
         with one_sentence():
-            yield from self._rows(FlowFilter(partition.number, partition.count, tuple(self.endpoints)))
+            endpoints = asked_for(self.settings.ports, self.settings.hosts)
+            yield from self._rows(FlowFilter(partition.number, partition.count, endpoints))
 
     def _rows(self, flows: FlowFilter) -> Iterator[pa.RecordBatch]:
         if not any(map(os.path.exists, self.files)):
@@ -128,10 +105,8 @@ class CaptureReader(DataSourceReader):
         analyser = Analyser(options, comparing=self.settings.compares)
         analysed = self._analysed(analyser, flows)
         for batch in with_derived(analysed) if self.settings.record in DERIVED else analysed:
-            for rows in batches.add(batch):
-                yield filtered(rows, self.filters)
-        for rows in batches.finish():
-            yield filtered(rows, self.filters)
+            yield from batches.add(batch)
+        yield from batches.finish()
 
     def _analysed(self, analyser: Analyser, flows: FlowFilter) -> Iterator[Batch]:
         captures = reopen_captures(self.files, self.settings.span, block_size=BLOCK_SIZE)

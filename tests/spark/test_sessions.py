@@ -1,0 +1,48 @@
+"""Sessions: ours, and those that were made without us."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.readings import CAPTURES
+from zmtpscope.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
+
+PLAIN = """
+from pyspark.sql import SparkSession
+from zmtpscope.spark import read, session
+
+plain = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+assert session() is plain and session() is plain
+print(plain.read.format("zmtp").load({path!r}).count(), read(plain, {path!r}).count())
+assert plain.conf.get("spark.sql.python.filterPushdown.enabled") == "false"
+"""
+
+
+def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
+    assert session() is spark
+
+
+def test_filters_of_queries_are_left_to_spark(spark: SparkSession) -> None:
+    """Spark would keep what one query pushes down for the next one."""
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "false"
+
+
+@pytest.mark.slow
+def test_workers_of_a_plain_session_run_the_python_of_the_script(spark: SparkSession) -> None:
+    """The first python3 on PATH is another one, which has neither Spark nor zmtpscope."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
+    environment |= {"PATH": os.defpath, "PYTHONPATH": str(CAPTURES.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    script = PLAIN.format(path=str(PUBSUB))
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["19", "19"]
