@@ -100,7 +100,7 @@ def test_what_is_stuck_is_told_while_it_is(captures: Path) -> None:
     for block in source:
         for batch in analyser.feed(block):
             watch.feed(batch)
-        told += watch.news(analyser.running_stalls())
+        told += watch.news(analyser.ongoing())
     assert [(each.rule, each.severity) for each in told if each.rule != "clear-text"] == [
         ("slow-receiver", "note"),
         ("push-blocked", "warn"),

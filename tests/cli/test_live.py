@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+import zmq
 
 from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
 from tests.cli.running import COMMAND, Run
@@ -57,6 +58,30 @@ def test_what_waits_on_a_silent_connection_is_told_by_the_clock(tmp_path: pathli
     assert [json.loads(line)["record"] for line in lines if '"finding"' not in line] == ["greeting", "command"]
     told = [*lines, *rest.splitlines(keepends=True)]
     assert sorted(read("--json", path)[1].splitlines(keepends=True)) == sorted(told)
+
+
+@pytest.mark.slow
+@in_namespace(LOOPBACK)
+def test_a_server_that_hangs_is_reported_although_nothing_passes_any_more(tmp_path: pathlib.Path) -> None:
+    path, context = tmp_path / "a.pcapng", zmq.Context()
+    server, client = context.socket(zmq.REP), context.socket(zmq.REQ)
+    port = server.bind_to_random_port("tcp://127.0.0.1")
+    with context, server, client, Live("-i", "lo", "-q", "-w", path, "-f", f"tcp port {port}") as live:
+        client.linger = server.linger = 0
+        live.begun()
+        client.connect(f"tcp://127.0.0.1:{port}")
+        for _ in range(3):
+            client.send(b"question")
+            server.send(server.recv())
+            client.recv()
+        client.send(b"one more")
+        (line,) = live.lines_until(lambda line: "request-unanswered" in line)
+        assert "REP 127.0.0.1:" in line
+        assert " waits for 1" in line
+        live.interrupt()
+        assert live.end()[0] == 0
+    said = subprocess.run([*COMMAND, "check", str(path)], stdout=subprocess.PIPE, check=True).stdout
+    assert b"does not reply to REQ 127.0.0.1" in said
 
 
 @in_namespace(LOOPBACK)

@@ -96,7 +96,7 @@ def test_what_goes_on_is_told_at_any_time_as_if_the_capture_ended_there() -> Non
     analyser.begin(["test.pcap"])
     for number, block in enumerate(Capture(packets, 1), 1):
         list(analyser.feed(block))
-        running = [record.values for record in analyser.running_stalls()]
+        running = [record.values for record in analyser.ongoing().stalls]
         at_the_end = [stall for stall in told(packets[:number]) if stall["until"] == "running"]
         assert running == at_the_end
         found += running

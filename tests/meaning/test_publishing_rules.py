@@ -328,7 +328,7 @@ def test_a_receiver_that_takes_nothing_is_told_while_it_does_and_again_when_that
     for block in Capture(slow.packets, 1):
         for batch in analyser.feed(block):
             watch.feed(batch)
-        told += [(each.rule, each.severity) for each in watch.news(analyser.running_stalls())]
+        told += [(each.rule, each.severity) for each in watch.news(analyser.ongoing())]
     assert [each for each in told if each[0] == SLOW] == [(SLOW, "note"), (SLOW, "warn")]
 
 

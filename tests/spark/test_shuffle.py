@@ -83,6 +83,17 @@ def test_rows_of_all_captures_are_those_of_one_run(record: str, partitions: int)
     assert in_any_order(shuffled_rows(FILES, settings)) == local
 
 
+@pytest.mark.parametrize("record", ["connections", "findings"])
+def test_the_capture_ends_for_all_partitions_when_its_tool_stopped(record: str) -> None:
+    """Nothing follows the last request for 12 s, as the interface statistics tell."""
+    path = CAPTURES / "problems/reported/rep-hangs-quiet.pcapng"
+    settings = ReadSettings.parse({"record": record, "partitions": 3})
+    rows = shuffled_rows([path, PUBSUB], settings)
+    assert in_any_order(rows) == in_any_order(local_rows([str(path), str(PUBSUB)], settings))
+    alone = ReadSettings.parse({"record": record, "partitions": 2})
+    assert in_any_order(shuffled_rows([path], alone)) == in_any_order(local_rows([str(path)], alone))
+
+
 @pytest.mark.parametrize(("record", "filter"), FILTERED)
 def test_workers_leave_out_what_a_filter_does_not_hold_of(record: str, filter: str) -> None:
     settings = ReadSettings.parse({"record": record, "filter": filter, "partitions": 3})

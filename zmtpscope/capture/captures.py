@@ -90,6 +90,7 @@ class Captures:
                 packets = packets[size:]
             yield self._segmenter.feed(packets)
             if left == 0:
+                self.statistics.is_cut = True
                 break
         self._segmenter.finish()
 

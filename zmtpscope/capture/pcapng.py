@@ -43,7 +43,8 @@ DROP_COUNT_SIZE, OPTION = 8, 4
 MOST_OPTIONS = 8
 """So many options of a packet are looked at; tools write one or two."""
 STATISTICS_HEADER = 12
-START_TIME = 2
+START_TIME, END_TIME = 2, 3
+MICROSECOND = 1000
 COUNTS = {4: "received", 5: "dropped_by_interface", 7: "dropped_by_system", 8: "delivered"}
 """Options of statistics, by the counts of `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop, isb_usrdeliv."""
 
@@ -61,6 +62,12 @@ class Interface(NamedTuple):
     def time(self, ticks: int) -> int:
         """Nanoseconds since the epoch."""
         return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
+
+    def end_time(self, ticks: int, last: int) -> int | None:
+        """The time of an isb_endtime behind a packet of the time `last`; None where it is none. dumpcap counts
+        microseconds there, whatever the clock of the interface counts."""
+        times = self.time(ticks), ticks * MICROSECOND + self.offset
+        return next((time for time in times if last <= time < LATEST), None)
 
 
 def times_of(interfaces: list[Interface], which: NDArray[np.intp], ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -117,9 +124,9 @@ class Section:
             yield code, body[position : position + length]
             position += length + (-length & 3)
 
-    def statistics(self, body: bytes, file: FileStatistics) -> None:
+    def statistics(self, body: bytes, file: FileStatistics, last: int) -> None:
         """Read the body of an Interface Statistics Block (section 4.6), which begins with the number of the interface
-        and a time. One about an interface that is not described says nothing."""
+        and a time. One about an interface that is not described says nothing. `last`: the time of the packet before."""
         if len(body) < STATISTICS_HEADER:
             return
         number = Struct(self.order + "I").unpack_from(body)[0]
@@ -131,6 +138,9 @@ class Section:
             if code == START_TIME and len(value) == 8:
                 high, low = Struct(self.order + "II").unpack(value)
                 found.start = high << 32 | low
+            elif code == END_TIME and len(value) == 8:
+                high, low = Struct(self.order + "II").unpack(value)
+                found.end = self.interfaces[number].end_time(high << 32 | low, last)
             elif code in COUNTS and len(value) == 8:
                 setattr(found, COUNTS[code], Struct(self.order + "Q").unpack(value)[0])
         file.interface(self.number, number, name).update(found)
@@ -299,8 +309,10 @@ class Reader:
 
     def add(self, starts: NDArray[np.int64], captured: NDArray[np.int64], fields: NDArray[np.void]) -> None:
         """Add packets with these fields of their blocks."""
-        numbers, which = np.unique(fields["interface"], return_inverse=True)
+        numbers, which, counts = np.unique(fields["interface"], return_inverse=True, return_counts=True)
         interfaces = [self.section.interfaces[number] for number in numbers.tolist()]
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            self.count_packets(number, count)
         links = np.array([interface.link for interface in interfaces])[which]
         ticks = fields["high"].astype(np.uint64) << np.uint64(32) | fields["low"]
         times = times_of(interfaces, which, ticks)
@@ -309,6 +321,11 @@ class Reader:
         self.parts.append((links, starts, starts + captured, missing, times, fields["interface"].astype(np.int64)))
         self.count += len(starts)
         self.time = int(times[-1])
+
+    def count_packets(self, number: int, count: int) -> None:
+        """So many packets more of an interface were read."""
+        section = self.section
+        self.statistics.interface(section.number, number, section.interfaces[number].name).packets += count
 
     def other_block(self) -> bool:
         """Any one block at `position`; False where its end must be waited for. Raises `Damage` where lengths lie."""
@@ -346,7 +363,9 @@ class Reader:
                 raise self.damage(f"a section has more than {MOST_INTERFACES} interfaces")
             self.section.interfaces.append(self.section.interface(data[position + 8 : position + length - 4]))
         elif kind == STATISTICS:
-            self.section.statistics(data[position + 8 : position + length - 4][:LARGEST_STATISTICS], self.statistics)
+            self.section.statistics(
+                data[position + 8 : position + length - 4][:LARGEST_STATISTICS], self.statistics, self.time
+            )
         elif kind in SMALLEST and kind != SECTION:
             self.packet(kind, length)
         self.position = position + length
@@ -380,6 +399,7 @@ class Reader:
             self.time = interface.time(time)
         self.lone.append((interface.link, start, start + captured, max(original - captured, 0), self.time, number))
         self.count += 1
+        self.count_packets(number, 1)
         behind, end = start + captured + (-captured & 3), position + length - 4
         if kind == PACKET and end - behind >= OPTION + DROP_COUNT_SIZE:
             self.add_drop_counts(np.array([number]), np.array([behind]), np.array([end]))

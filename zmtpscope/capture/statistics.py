@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zmtpscope.capture.errors import CaptureProblem
@@ -27,6 +28,19 @@ class InterfaceStatistics:
     dropped_by_system: int | None = None
     dropped_between: int = 0
     """The sum of what its packets say was lost in front of them."""
+    packets: int = 0
+    """Packets of it that were read."""
+    end: int | None = None
+    """When its capture ended, in nanoseconds since the epoch, as far as its last statistics say."""
+
+    @property
+    def known_until(self) -> int | None:
+        """The time up to which all its packets were read. None where the tool wrote no end, or counts more packets than
+        were read: then the file was cut or filtered, and the end is that of the whole."""
+        counted = self.delivered
+        if counted is None and self.received is not None:
+            counted = self.received - (self.dropped_by_interface or 0) - (self.dropped_by_system or 0)
+        return self.end if counted is not None and counted <= self.packets else None
 
     @property
     def dropped(self) -> int:
@@ -36,10 +50,11 @@ class InterfaceStatistics:
     def update(self, other: InterfaceStatistics) -> None:
         """Take over other counts of the same interface: counts since one start only grow."""
         self.start = other.start if self.start is None else self.start
-        for name in ("received", "delivered", "dropped_by_interface", "dropped_by_system"):
+        for name in ("received", "delivered", "dropped_by_interface", "dropped_by_system", "end"):
             one, two = getattr(self, name), getattr(other, name)
             setattr(self, name, one if two is None else two if one is None else max(one, two))
         self.dropped_between += other.dropped_between
+        self.packets += other.packets
 
 
 @dataclass
@@ -76,6 +91,8 @@ class CaptureStatistics:
     first_time: int | None = None
     last_time: int | None = None
     """Times of the first and the last packet in capture order, nanoseconds since the epoch."""
+    is_cut: bool = False
+    """Only the first packets were wanted."""
     files: list[FileStatistics] = field(default_factory=list)
     """What files say of their interfaces, as far as they have been read."""
 
@@ -101,6 +118,15 @@ class CaptureStatistics:
                 key = (index, *place) if interface.start is None else (interface.name, interface.start)
                 found.setdefault(key, InterfaceStatistics(interface.name, interface.file)).update(interface)
         return list(found.values())
+
+    def end_time(self) -> int:
+        """When the capture ended, in nanoseconds since the epoch: the first end of the interfaces that were captured
+        until the last packet. 0 where an interface, or a file, does not tell, or where packets were left out."""
+        known = [(each.known_until, each.packets) for each in self.interfaces()]
+        is_whole = sum(packets for end, packets in known if end is not None) == self.packets and not self.is_cut
+        if self.last_time is None or not is_whole:
+            return 0
+        return min((end for end, _ in known if end is not None and end >= self.last_time), default=0)
 
     def dropped(self) -> dict[str, int]:
         """How many packets were lost while they were captured, by the name of the interface, where any were."""
@@ -130,3 +156,11 @@ class FileReports:
 
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)
+    packets: int = 0
+    """Packets of a file that somebody else counts together with others (`run_statistics`)."""
+
+
+def run_statistics(last_time: int, reports: Sequence[FileReports]) -> CaptureStatistics:
+    """The counts of a run whose files were read one by one; `last_time` is that of the last packet."""
+    files = [each for report in reports for each in report.statistics]
+    return CaptureStatistics(sum(report.packets for report in reports), last_time=last_time, files=files)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from zmtpscope.dissect import Batch, Record
+from zmtpscope.dissect import Batch
+from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.report import one_line
 from zmtpscope.meaning.watch import Watch
@@ -38,10 +39,10 @@ class Diagnoses:
         """Whether it is time for another look."""
         return time.monotonic() >= self._due
 
-    def news(self, running_stalls: Iterable[Record] = ()) -> list[str]:
-        """What is new since the last look; `running_stalls` are those of the analyser, while packets still come."""
+    def news(self, ongoing: Ongoing = ENDED) -> list[str]:
+        """What is new since the last look; `ongoing` is that of the analyser, while packets still come."""
         began = time.monotonic()
-        found = [one_line(diagnosis, self._clock, self._paint) for diagnosis in self._watch.news(running_stalls)]
+        found = [one_line(diagnosis, self._clock, self._paint) for diagnosis in self._watch.news(ongoing)]
         now = time.monotonic()
         self._due = now + max(INTERVAL, SHARE * (now - began))
         self.last.extend(found)

@@ -117,9 +117,11 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
                     writer.write(batch)
                     if diagnoses is not None:
                         diagnoses.feed(batch)
-                if diagnoses is not None and diagnoses.is_due and (lines := diagnoses.news(analyser.running_stalls())):
-                    status.clear()
-                    click.echo("\n".join(lines))
+                if diagnoses is not None and diagnoses.is_due:
+                    lines = diagnoses.news(analyser.ongoing())
+                    if lines:
+                        status.clear()
+                        click.echo("\n".join(lines))
                 if status.is_due:
                     status.show(_state(analyser, followed))
         for batch in end(analyser, captures):

@@ -237,7 +237,7 @@ def _intervals(
             if diagnoses is not None:
                 diagnoses.feed(batch)
         if diagnoses is not None and diagnoses.is_due:
-            diagnoses.news(analyser.running_stalls())
+            diagnoses.news(analyser.ongoing())
         if followed is not None and analyser.latest:
             yield from rates.tick(clock.now(analyser.latest))
         yield None

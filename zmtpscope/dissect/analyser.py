@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,18 @@ from zmtpscope.dissect.tcp.flows import Flows
 NO_DIRECTIONS = np.empty(0, np.bool_)
 
 
+class Ongoing(NamedTuple):
+    """What goes on in a capture that has not ended: up to `now` (ns, 0 if nobody knows) all packets were taken, and
+    `stalls` are stretches in which a side cannot send, with what they have lasted so far."""
+
+    now: int = 0
+    stalls: Sequence[Record] = ()
+
+
+ENDED = Ongoing()
+"""Nothing goes on any more."""
+
+
 class Analyser:
     """One run over captures. `summary` is whole when `run` has ended.
 
@@ -46,6 +59,8 @@ class Analyser:
         """Those whose version is settled when enough time has gone by."""
         self.latest = 0
         """The largest time of all packets."""
+        self.now = 0
+        """Up to which time all packets have been taken: that of the newest, or what `tick` said since."""
 
     @property
     def summary(self) -> Summary:
@@ -62,7 +77,8 @@ class Analyser:
         self.begin(captures.files)
         for block in captures:
             yield from self.feed(block)
-        yield from self.finish(captures.statistics.dropped(), captures.problems)
+        statistics = captures.statistics
+        yield from self.finish(statistics.dropped(), captures.problems, last=statistics.end_time())
 
     def begin(self, files: list[str | None]) -> None:
         """Blocks will come whose packet references index these files."""
@@ -74,6 +90,7 @@ class Analyser:
     def feed(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
         self.latest = max(self.latest, block.latest)
+        self.now = max(self.now, self.latest)
         self.summary.datagrams += len(block.datagrams)
         if block.datagrams:
             self.datagrams.feed(block)
@@ -115,6 +132,7 @@ class Analyser:
         """What time alone decides: all packets up to `now` (nanoseconds since the epoch) have been taken, and on some
         connections none came for long enough. What is decided, and what is written of it, is what the next packet, or
         the end of the capture, would decide; it only comes earlier. Reading files needs no ticks."""
+        self.now = max(self.now, now)
         self.lane.release_late(now)
         self._take_over()
         if self.flows.reassembler.waiting.sides:
@@ -136,11 +154,11 @@ class Analyser:
                 messages += sum(stream.messages.message_count for stream in connection.streams)
         return messages, connections
 
-    def running_stalls(self) -> list[Record]:
-        """Stretches that go on in which a side cannot send, with what they have lasted so far: they are no part of
-        batches before they, or the capture, end."""
-        now, ordinal = self.latest, self.next_ordinal
-        return [record for each in self.connections.values() for record in each.running_stalls(now, ordinal)]
+    def ongoing(self) -> Ongoing:
+        """What is no part of batches yet, since it goes on."""
+        now, ordinal = self.now, self.next_ordinal
+        stalls = [record for each in self.connections.values() for record in each.running_stalls(now, ordinal)]
+        return Ongoing(now, stalls)
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
         """Files that could not be read to their end, where the run goes on with others."""
@@ -157,9 +175,9 @@ class Analyser:
         last: int = 0,
     ) -> Iterator[Batch]:
         """What is left when no more blocks will come. `drops`: packets lost while they were captured, by interface.
-        `problems`: files that could not be read to their end. `last`: the largest time of all packets of the run, where
-        some of the last were not for this analyser."""
-        self.latest = max(self.latest, last)
+        `problems`: files that could not be read to their end. `last`: when the capture ended, as far as files tell, or
+        the largest time of all packets, where some of the last were not for this analyser."""
+        self.latest = max(self.now, last)
         self.release_all()
         self._advance(self.flows.end_of_capture(self.latest))
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)

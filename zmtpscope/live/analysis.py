@@ -98,4 +98,5 @@ def _step(analyser: Analyser, block: SegmentBlock, following: Following | None) 
 
 def end(analyser: Analyser, captures: Captures) -> Iterator[Batch]:
     """What is left when there are no more steps, or none are wanted."""
-    return analyser.finish(captures.statistics.dropped(), captures.problems)
+    statistics = captures.statistics
+    return analyser.finish(statistics.dropped(), captures.problems, last=statistics.end_time())

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from zmtpscope.dissect import Batch, Record
+from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.across.knowledge import Knowledge, RunFinding
@@ -96,12 +97,14 @@ class Derivation:
         left_out = self.left_out + self.room.left_out
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
-    def note_running_stalls(self, stalls: Iterable[Record]) -> None:
-        """Learn which stalls go on now, and how long they have lasted so far: these and no others."""
+    def note_ongoing(self, ongoing: Ongoing) -> None:
+        """Learn up to which time nothing more came, and which stalls go on: these and no others."""
+        if self.open and ongoing.now:
+            self._see(ongoing.now)
         for connection in self.open.values():
             for side in connection.observed.sides:
                 side.running_stall = None
-        for record in stalls:
+        for record in ongoing.stalls:
             values = record.values
             open_one = self.open.get(values["conn_id"])
             if open_one is not None:
@@ -113,9 +116,10 @@ class Derivation:
         self.findings = [*self.findings, *knowledge.findings][:MOST_FINDINGS]
         self.forgotten += knowledge.forgotten
         self.left_out += knowledge.left_out
+        if knowledge.first_ns is not None:
+            self._see(knowledge.first_ns)
+            self._see(knowledge.last_ns)
         for connection in knowledge.connections:
-            self._see(connection.start.ns)
-            self._see(connection.last_ns)
             self._keep(connection)
 
     # -- connections -------------------------------------------------------------------------------------------------

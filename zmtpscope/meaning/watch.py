@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from zmtpscope.dissect import Batch, Record
+from zmtpscope.dissect import Batch
+from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.meaning.diagnose import diagnose
@@ -26,10 +25,11 @@ class Watch:
         """Learn from a batch."""
         self._derivation.feed(batch)
 
-    def news(self, running_stalls: Iterable[Record] = ()) -> list[Diagnosis]:
+    def news(self, ongoing: Ongoing = ENDED) -> list[Diagnosis]:
         """Causes that were not told before, or have become worse, in the order of time. Looking takes time for each
-        connection that is known. `running_stalls` are those of `Analyser`: what is stuck is told while it is."""
-        self._derivation.note_running_stalls(running_stalls)
+        connection that is known. `ongoing` is that of `Analyser`, while packets still come: a request that waits, or a
+        sender that is stuck, is reported while it is."""
+        self._derivation.note_ongoing(ongoing)
         news = []
         for explained in diagnose(self._derivation.knowledge()):
             key = explained.diagnosis.rule, explained.diagnosis.subject

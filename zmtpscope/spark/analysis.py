@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from zmtpscope.capture.segments import FILE_SHIFT
+from zmtpscope.capture.statistics import FileReports, run_statistics
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.meaning.derivation import Derivation, derived_records
 from zmtpscope.spark.chunks import Chunk, Kind
@@ -60,10 +60,18 @@ class PartitionAnalysis:
             yield batch, facts.add(batch.facts, block)
         if self._derivation is not None:
             yield Batch(self._files), [*observed_chunks(self._derivation)]
-        reports = {end.packet >> FILE_SHIFT: pickle.loads(end.octets) for end in self._ends if end.octets}
-        if reports:
-            latest = max(end.taken for end in self._ends)
-            yield Batch(self._files), [end_chunk(latest, [reports[index] for index in sorted(reports)])]
+        if not self.number:
+            yield Batch(self._files), [end_chunk(self._latest, self._reports)]
+
+    @property
+    def _latest(self) -> int:
+        """The largest time of all packets of the run."""
+        return max((end.taken for end in self._ends), default=0)
+
+    @property
+    def _reports(self) -> list[FileReports]:
+        """Those of all files, in their order."""
+        return [pickle.loads(end.octets) for end in sorted(self._ends, key=_packet_of)]
 
     def _analyse(self) -> Iterator[Analysed]:
         self._analyser.begin(self._files)
@@ -74,9 +82,14 @@ class PartitionAnalysis:
                 self._ends.append(chunk)
         for block in self._merger.finish():
             yield from self._take(block)
-        for batch in self._analyser.finish(last=max((end.taken for end in self._ends), default=0)):
+        latest = self._latest
+        for batch in self._analyser.finish(last=max(latest, run_statistics(latest, self._reports).end_time())):
             yield Analysed(batch, None)
 
     def _take(self, block: TakenBlock) -> Iterator[Analysed]:
         for batch in self._analyser.feed(block.segments):
             yield Analysed(batch, block)
+
+
+def _packet_of(end: Chunk) -> int:
+    return end.packet

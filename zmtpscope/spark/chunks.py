@@ -44,7 +44,7 @@ class Kind(IntEnum):
     PACKETS = 1
     """Packets as they were captured: fragments that nobody has put together yet."""
     END = 2
-    """Nothing: the file has no more. `taken` is the largest time of all its packets, `octets` a report on it."""
+    """Nothing: the file has no more. `taken` is the largest time of all its packets, `octets` what it reports."""
     FACT = 3
     """What an analyser reports for the comparison of all connections."""
     ROWS = 4

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from zmtpscope.capture.packets import LATEST
 from zmtpscope.capture.segments import ORDINALS
-from zmtpscope.capture.statistics import CaptureStatistics, FileReports
+from zmtpscope.capture.statistics import FileReports, run_statistics
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.findings.comparison import Comparison
@@ -93,9 +93,10 @@ def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iter
             yield Batch(names, records=comparison.evaluate(waiting))
             waiting = []
     records = comparison.evaluate(waiting)
-    drops = CaptureStatistics(files=[each for report in reports for each in report.statistics]).dropped()
+    statistics = run_statistics(latest, reports)
     problems = [problem for report in reports for problem in report.problems]
-    records += comparison.finish(Arrival(ordinal + ORDINALS, 0, latest), drops, problems)
+    end = Arrival(ordinal + ORDINALS, 0, max(latest, statistics.end_time()))
+    records += comparison.finish(end, statistics.dropped(), problems)
     yield Batch(names, records=records)
 
 

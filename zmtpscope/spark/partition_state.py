@@ -72,7 +72,7 @@ class PartitionState:
         statistics.files += reports.statistics
         if batch.is_last:
             self.segmenter.finish()
-            yield from self.analyser.finish(statistics.dropped(), reports.problems)
+            yield from self.analyser.finish(statistics.dropped(), reports.problems, last=statistics.end_time())
         else:
             yield from self.analyser.tick(self.analyser.latest)
             yield from self.analyser.report(reports.problems)

@@ -118,4 +118,5 @@ class CaptureReader(DataSourceReader):
         if self.settings.fails and captures.problems:
             problem = captures.problems[0]
             raise CaptureError(problem.file, problem.text, offset=problem.offset or None)
-        yield from analyser.finish(captures.statistics.dropped(), captures.problems)
+        statistics = captures.statistics
+        yield from analyser.finish(statistics.dropped(), captures.problems, last=statistics.end_time())

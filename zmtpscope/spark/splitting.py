@@ -36,8 +36,8 @@ def chunk_size(files: int) -> int:
 
 
 def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: FileReports) -> Iterator[Chunk]:
-    """All of the file with this index, and at its end a chunk for each partition that says so; the first one gets
-    `reports`. None: a file that cannot be read, as the reports say."""
+    """All of the file with this index, and at its end a chunk for each partition that says so, with `reports`. None: a
+    file that cannot be read, as the reports say."""
     segmenter = Segmenter(put_together=False)
     latest, last = 0, index << FILE_SHIFT
     for packets in file.blocks(BLOCK_SIZE, reports) if file is not None else ():
@@ -47,8 +47,9 @@ def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: Fil
         if segmenter.fragments_apart:
             yield from splitter.add_fragments(segmenter.fragments_apart, packets, taken)
     yield from splitter.flush()
+    reports.packets = segmenter.statistics.packets
+    report = pickle.dumps(reports)
     for partition in range(splitter.partitions):
-        report = b"" if partition else pickle.dumps(reports)
         yield Chunk(partition, latest, last, Kind.END, 0, b"", b"", report)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, TableOf, ViewTitle
@@ -90,11 +91,15 @@ class CountedView:
 
 class CountedViews:
     """All views that were looked at; the last of them is kept up. What is derived of all records is kept up beside
-    them, where there is time for it. `is_complete` tells whether no more records come."""
+    them, where there is time for it. `is_complete` tells whether no more records come, `ongoing` is that of the
+    analyser."""
 
-    def __init__(self, store: Store, is_complete: Callable[[], bool]) -> None:
+    def __init__(
+        self, store: Store, is_complete: Callable[[], bool], ongoing: Callable[[], Ongoing] = lambda: ENDED
+    ) -> None:
         self._store = store
         self._is_complete = is_complete
+        self._ongoing = ongoing
         self._views: dict[tuple[str, str], CountedView] = {}
         self._looked_at: Counting[Any] | None = None
         self._derived: Counting[Derived] | None = None
@@ -138,7 +143,7 @@ class CountedViews:
     def derived(self) -> Counting[Derived]:
         """What is derived of all records."""
         if self._derived is None:
-            self._derived = self._counting(new_derived(self._store), "")
+            self._derived = self._counting(new_derived(self._store, self._ongoing), "")
         return self._derived
 
     @property
@@ -156,11 +161,11 @@ class CountedViews:
         if not filter.strip():
             return self.derived
         shared = (each.counting for (name, of), each in self._views.items() if of == filter and VIEWS[name].is_derived)
-        return next(shared, None) or self._counting(new_derived(self._store), filter)
+        return next(shared, None) or self._counting(new_derived(self._store, self._ongoing), filter)
 
 
-def new_derived(store: Store) -> Derived:
+def new_derived(store: Store, ongoing: Callable[[], Ongoing]) -> Derived:
     """Nothing of it yet."""
     from zmtpscope.tui.worker.views.derived import Derived  # takes a while, before there are rows
 
-    return Derived(store)
+    return Derived(store, ongoing)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.capture import CaptureError, Captures
 from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.live.analysis import FollowedCapture, end, steps
 from zmtpscope.records import SECOND
@@ -58,6 +59,11 @@ class Loading:
             return sum(map(os.path.getsize, filter(None, self.captures.files)))
         except OSError:
             return None
+
+    @property
+    def ongoing(self) -> Ongoing:
+        """What goes on, while packets still come."""
+        return ENDED if self.is_done else self.analyser.ongoing()
 
     @property
     def _lag(self) -> float:

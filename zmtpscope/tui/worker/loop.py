@@ -188,7 +188,7 @@ class Worker:
 
     def _new_views(self) -> CountedViews:
         loading = self._loading
-        return CountedViews(loading.store, lambda: loading.is_done)
+        return CountedViews(loading.store, lambda: loading.is_done, lambda: loading.ongoing)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.readings import CAPTURES
 from tests.store.stores import opened
+from zmtpscope.dissect.analyser import ENDED
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
@@ -36,7 +37,7 @@ def view_of(name: str, store: Store, step: int = 8192, filter: str = "") -> View
 
 def derived_of(store: Store, rows: Int64 | range, step: int = 8192) -> Derived:
     """What is derived of these records, and what went wrong."""
-    derived = Derived(store)
+    derived = Derived(store, lambda: ENDED)
     for low in range(0, len(rows), step):
         derived.feed(Step(store, rows[low : low + step]))
     while derived.has_work(is_last=True):

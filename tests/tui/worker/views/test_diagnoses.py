@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of, view_of_capture
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.analyser import Ongoing
+from zmtpscope.records import SECOND
+from zmtpscope.store import Spool, Store
+from zmtpscope.tui.worker.views.derived import Derived
+from zmtpscope.tui.worker.views.view import Step
 
 
 def test_a_cause_leads_to_the_record_that_shows_it() -> None:
@@ -19,3 +26,26 @@ def test_a_cause_leads_to_the_record_that_shows_it() -> None:
 def test_where_nothing_is_wrong_the_view_says_so() -> None:
     table = view_of_capture("diagnoses", "problems/right-server-key.pcap").table()
     assert (table.rows, table.text) == ((), ("nothing wrong was found",))
+
+
+def test_what_waits_is_shown_while_packets_may_still_come() -> None:
+    """Nothing comes after the request: only the time tells that its reply is missing."""
+    captures = open_captures([str(CAPTURES / "problems/reported/rep-hangs-quiet.pcapng")])
+    analyser, store = Analyser(Options(bodies="none")), Store(Options(bodies="none"), spool=Spool(in_memory=True))
+    analyser.begin(captures.files)
+    for batch in (batch for block in captures for batch in analyser.feed(block)):
+        store.append(batch)
+    derived = Derived(store, lambda: Ongoing(analyser.latest + waited))
+    waited = 0
+    assert _causes(derived, range(len(store))) == []
+    waited = 5 * SECOND
+    assert _causes(derived, range(0)) == ["request-unanswered"]
+
+
+def _causes(derived: Derived, rows: range) -> list[str]:
+    if rows:
+        derived.feed(Step(derived.store, rows))
+    derived.due = 0
+    while derived.has_work(is_last=False):
+        derived.work()
+    return [each.diagnosis.rule for each in derived.diagnoses or () if each.diagnosis.severity != "note"]

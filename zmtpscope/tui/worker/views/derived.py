@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Counts
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.export.words import severities_in_words
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.meaning.across.knowledge import Knowledge
@@ -30,8 +31,9 @@ class Derived(Counter):
 
     step_rows = 2048  # records are made again for it, which takes some microseconds each
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, ongoing: Callable[[], Ongoing]) -> None:
         self.store = store
+        self._ongoing = ongoing
         self.requests = KeptRequests()
         self.diagnoses: list[Explained] | None = None
         """As they were found last; None where nobody has looked for them yet."""
@@ -75,12 +77,14 @@ class Derived(Counter):
         """Whether it is time to look for causes, or to go on with that."""
         if self._looking is not None:
             return True
-        return not self._is_looked_through and (is_last or time.monotonic() >= self.due)
+        return not self._is_looked_through if is_last else time.monotonic() >= self.due
 
     def work(self) -> None:
         """Look for the causes of one more rule."""
         began = time.monotonic()
         if self._looking is None:
+            self._derivation.note_ongoing(self._ongoing())
+            self._knowledge = None
             self._looking, self._is_looked_through, self._seconds = diagnosing(self.knowledge), True, 0.0
         found = next(self._looking)
         now = time.monotonic()
