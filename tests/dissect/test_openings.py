@@ -244,6 +244,12 @@ def test_connections_that_open_alike_are_read_in_the_lane_alone(monkeypatch: pyt
     assert otherwise_read(many(40, pushing), monkeypatch, size) == 0
 
 
+def test_an_opening_is_learned_when_it_comes_the_fourth_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most captures have fewer connections, and learning costs twice what reading does."""
+    monkeypatch.setattr(openings, "FEWEST_ALIKE", 4)
+    assert otherwise_read(many(40, pushing), monkeypatch) == 3
+
+
 def test_connections_whose_messages_are_compared_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     assert otherwise_read(many(40, lambda _: (greets("DEALER"), greets("REP"))), monkeypatch) == 40
 
