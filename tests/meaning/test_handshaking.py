@@ -76,6 +76,6 @@ def test_a_mechanism_that_was_not_said_is_not_made_up(captures: Path) -> None:
 def test_a_name_that_is_no_mechanism_is_the_whole_cause(captures: Path) -> None:
     found = told(captures / "faults/mechanism-lower-case.pcap")
     assert list(found) == ["protocol-violation"]
+    assert "(ZMTP3X-GREETING-" in found["protocol-violation"].text
     (evidence, *_) = found["protocol-violation"].evidence
-    assert evidence.text.startswith("ZMTP3X-GREETING-")
     assert evidence.text.count(" ") > 3, "a sentence, not a code"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.meaning.reading import diagnoses
-from zmtpscope.export.diagnosis.words import FAILING
+from zmtpscope.meaning.diagnosis import FAILING
 from zmtpscope.meaning.rules.catalogue import RULES
 
 PROBLEMS = Path(__file__).parents[2] / "captures/problems"

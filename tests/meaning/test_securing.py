@@ -19,8 +19,8 @@ def _clear(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("patterns/reconnect-after-restart", "Messages to and from ROUTER 10.77.0.1:5561 cross the network"),
-        ("security/plain-accepted", "Passwords of 1 client for ROUTER 10.77.0.1:5570 cross the network"),
+        ("patterns/reconnect-after-restart", "Messages of ROUTER 10.77.0.1:5561 cross the network unencrypted"),
+        ("security/plain-accepted", "1 client sent a password to ROUTER 10.77.0.1:5570 unencrypted"),
     ],
 )
 def test_who_could_be_listened_to(captures: Path, name: str, words: str) -> None:

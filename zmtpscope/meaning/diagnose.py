@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.meaning.across.knowledge import Knowledge
-from zmtpscope.meaning.diagnosis import Diagnosis, Explained, Rule
+from zmtpscope.meaning.diagnosis import FAILING, Diagnosis, Explained, Rule
 from zmtpscope.meaning.rules.catalogue import RULES
 from zmtpscope.meaning.rules.unexplained import unexplained
 
@@ -27,6 +27,8 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
         found += rule.find(knowledge)
         yield None
     found += unexplained(knowledge, found, rules)
+    if any(each.severity in FAILING for each in found):
+        found = [each for each in found if not RULES[each.rule].is_aside]
     yield _explained(sorted(found, key=_worst_first))
 
 

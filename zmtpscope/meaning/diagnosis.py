@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 PROVEN: Literal["proven"] = "proven"
 LIKELY: Literal["likely"] = "likely"
 
+FAILING = ("error", "warn")
+"""Severities of trouble; a note is only worth knowing."""
+
 
 class Evidence(NamedTuple):
     """Something that was captured: `text` says what, in a few words; `ref` names the record."""
@@ -54,7 +57,8 @@ class Rule(NamedTuple):
     """One rule. `title` names the trouble. `explanation` is the text of `check --explain`: when the rule holds, what it
     concludes that from, and what a capture cannot show. `refuted_by` names the evidence that excludes the trouble, in
     one sentence: `find` looks for that first. `find` returns the diagnoses of a run. Diagnoses of the rules in
-    `consequences` are printed beneath those of this rule if both are about the same connection."""
+    `consequences` are printed beneath those of this rule if both are about the same connection. An aside is reported
+    only if there is no trouble, in one closing line."""
 
     id: str
     severity: Severity
@@ -63,6 +67,7 @@ class Rule(NamedTuple):
     refuted_by: str
     find: Callable[[Knowledge], Iterable[Diagnosis]]
     consequences: tuple[str, ...] = ()
+    is_aside: bool = False
 
 
 class Explained(NamedTuple):

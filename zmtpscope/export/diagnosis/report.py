@@ -1,4 +1,4 @@
-"""Diagnoses for people: the cause first, what it stands on beneath it, and what to do."""
+"""Diagnoses for people: the cause, what to do, and the evidence."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.diagnosis.words import when
+from zmtpscope.export.diagnosis.words import folded, when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.words import counted
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Explained
+from zmtpscope.meaning.diagnosis import Diagnosis, Explained
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.rules.catalogue import RULES
 
 INDENT = "      "
 
@@ -20,16 +22,20 @@ INDENT = "      "
 def report_lines(
     found: Sequence[Explained], clock: Clock, paint: Paint = plain, *, width: int = 120, many_files: bool = False
 ) -> Iterator[str]:
-    """One paragraph for each cause, the worst first, and how many of each severity there are."""
-    for explained in found:
+    """Yield a paragraph for each cause, the worst first, then how many of each severity there are, then asides."""
+    causes = [each for each in found if not RULES[each.diagnosis.rule].is_aside]
+    for explained in causes:
         yield from _paragraph(explained.diagnosis, clock, paint, width, many_files)
         for consequence in explained.consequences:
             line = f"because of this: {safe_text(consequence.text)} [{consequence.rule}]"
             yield from textwrap.wrap(line, width, initial_indent=INDENT, subsequent_indent=INDENT + "  ")
         yield ""
-    counts = Counter(each.diagnosis.severity for each in found)
+    counts = Counter(each.diagnosis.severity for each in causes)
     sums = ", ".join(f"{counts[severity]} {severity}" for severity in SEVERITIES if counts[severity])
-    yield f"{counted(len(found), 'diagnosis', 'diagnoses')}: {sums}" if found else "nothing wrong was found"
+    yield f"{counted(len(causes), 'diagnosis', 'diagnoses')}: {sums}" if causes else "nothing wrong was found"
+    for aside in (each.diagnosis for each in found if RULES[each.diagnosis.rule].is_aside):
+        line = f"{safe_text(aside.statement)}: {safe_text(aside.hint)} [{aside.rule}]"
+        yield from textwrap.wrap(line, width, break_on_hyphens=False)
 
 
 def one_line(diagnosis: Diagnosis, clock: Clock, paint: Paint = plain) -> str:
@@ -46,16 +52,17 @@ def _paragraph(diagnosis: Diagnosis, clock: Clock, paint: Paint, width: int, man
     yield f"{paint(diagnosis.severity, word)} {first}"
     for line in rest:
         yield INDENT + line
-    for evidence in diagnosis.evidence:
-        line = _evidence(evidence, clock, many_files)
-        for part in textwrap.wrap(line, width - len(INDENT), subsequent_indent="  ", break_on_hyphens=False):
-            yield INDENT + paint("dim", part)
     yield from textwrap.wrap(
         f"-> {safe_text(diagnosis.hint)}", width, initial_indent=INDENT, subsequent_indent=INDENT + "   "
     )
+    for moments, text in folded(diagnosis):
+        line = ", ".join(_place(moment, clock, many_files) for moment in moments) + (
+            f": {safe_text(text)}" * bool(text)
+        )
+        for part in textwrap.wrap(line, width - len(INDENT), subsequent_indent="  ", break_on_hyphens=False):
+            yield INDENT + paint("dim", part)
 
 
-def _evidence(evidence: Evidence, clock: Clock, many_files: bool) -> str:
-    moment = evidence.moment
+def _place(moment: Moment, clock: Clock, many_files: bool) -> str:
     file = f" of {safe_text(moment.file)}" if many_files and moment.file is not None else ""
-    return f"{when(moment, clock)}{file}: {safe_text(evidence.text)}"
+    return f"{when(moment, clock)}{file}"

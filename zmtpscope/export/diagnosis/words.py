@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.meaning.diagnosis import Diagnosis, Explained
 from zmtpscope.meaning.moments import Moment
-
-FAILING = ("error", "warn")
-"""Severities of what is wrong; the others are worth knowing."""
 
 
 def flat(found: Sequence[Explained]) -> list[Diagnosis]:
@@ -28,7 +25,19 @@ def when(moment: Moment, clock: Clock) -> str:
     return f"{clock(moment.ns).strip()} {packet(moment)}".rstrip()
 
 
+def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
+    """Yield the moments of each text of the evidence. The text is empty if the sentence contains it."""
+    found: dict[str, list[Moment]] = {}
+    for each in diagnosis.evidence:
+        found.setdefault("" if each.text in diagnosis.text else each.text, []).append(each.moment)
+    for text, moments in found.items():
+        yield moments, text
+
+
 def sentence(diagnosis: Diagnosis) -> str:
-    """Cause, evidence and what to do, a line each."""
-    evidence = [": ".join(filter(None, (packet(each.moment), each.text))) for each in diagnosis.evidence]
-    return "\n".join(map(safe_text, (diagnosis.statement, *evidence, f"-> {diagnosis.hint}")))
+    """Return cause, what to do, and evidence, a line each."""
+    evidence = (
+        ": ".join(filter(None, (", ".join(filter(None, map(packet, moments))), text)))
+        for moments, text in folded(diagnosis)
+    )
+    return "\n".join(map(safe_text, (diagnosis.statement, f"-> {diagnosis.hint}", *filter(None, evidence))))

@@ -1,1 +1,1 @@
-"""Heartbeats and retries, folded in lines for people."""
+"""Heartbeats, retries and gaps of the snap length, folded in lines for people."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from zmtpscope.export.repeats.cuts import CutFold
 from zmtpscope.export.repeats.heartbeats import HeartbeatFold
 from zmtpscope.export.repeats.retries import RetryFold
 from zmtpscope.export.repeats.stretches import Fold, Stretch
@@ -17,7 +18,7 @@ class Folding:
     def __init__(self, *, folds: bool, waits: bool) -> None:
         self._folds: list[Fold] = []
         if folds:
-            self._folds += HeartbeatFold(waits=waits), RetryFold(waits=waits)
+            self._folds += HeartbeatFold(waits=waits), RetryFold(waits=waits), CutFold()
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
         """What is to be written now."""

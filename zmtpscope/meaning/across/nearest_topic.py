@@ -204,6 +204,6 @@ def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
         if compared < MOST_COMPARED and matcher.real_quick_ratio() >= LIKE and matcher.quick_ratio() >= LIKE:
             compared += 1
             if matcher.ratio() >= LIKE:
-                how = f"is spelt nearly like it, and differs from octet {_same(one, other) + 1} on"
+                how = f"is nearly equal, and differs from octet {_same(one, other) + 1} on"
                 return Near(name, how, is_telling=False)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -27,7 +28,7 @@ def address(endpoint: Endpoint) -> str:
 def client_name(connection: ObservedConnection) -> str:
     """`DEALER "worker-1" 10.0.0.2`: who connected."""
     side = connection.sides[1 - connection.listener]
-    words = [side.socket_type, f'"{side.identity}"' if side.identity else None, side.ip]
+    words = [side.socket_type, f'"{shown(side.identity)}"' if side.identity else None, side.ip]
     return " ".join(word for word in words if word)
 
 
@@ -81,18 +82,34 @@ def how_often(times: Sequence[int], count: int | None = None) -> str:
     return f"{count} times in {duration(span)}{every}" if span else f"{count} times"
 
 
-LONGEST_TOPIC_NAME = 60
-"""Characters of a topic that a sentence shows."""
+LONGEST_NAME = 40
+"""Characters of a topic or identity that a sentence shows."""
+
+MOST_ESCAPED = 4
+"""Octets of a binary topic or identity that a sentence shows escaped: the rest says nothing to people."""
+
+CHARACTERS = re.compile(r"\\x[0-9a-f]{2}|\\\\|.", re.DOTALL)
+"""A character of `to_text`, or the escape of an octet."""
 
 MOST_TOPICS_NAMED = 10
 
 
+def shown(text: str) -> str:
+    """Return a topic or identity as a sentence shows it: `…` stands for the rest of a long or binary one."""
+    found, escaped = "", 0
+    for match in CHARACTERS.finditer(text):
+        escaped += len(match[0]) == 4 or not match[0].isprintable()
+        if escaped > MOST_ESCAPED or len(found) >= LONGEST_NAME:
+            return found + "…"
+        found += match[0]
+    return found
+
+
 def topic_name(topic: bytes | None) -> str:
-    """`"prices"`, `"" (everything)`; what is not shown of a long one is `…`."""
+    """`"prices"`, `"" (everything)`."""
     if not topic:
         return '"" (everything)' if topic is not None else "an unknown topic"
-    text = to_text(topic)
-    return f'"{text if len(text) <= LONGEST_TOPIC_NAME else text[:LONGEST_TOPIC_NAME] + "…"}"'
+    return f'"{shown(to_text(topic))}"'
 
 
 def of_topics(topics: Sequence[bytes]) -> str:

@@ -156,8 +156,8 @@ def _unanswered(connection: ObservedConnection, asker: int, closed: int | None, 
         return None
     who = name_of(connection, asker)
     answered, median = heartbeats.counts["answered"], heartbeats.rtt.median
-    before = f", {answered} before had theirs after {duration(median)}" if answered and median is not None else ""
-    gave_up = "closed the connection" if closed else "gave up"
+    before = f", {answered} before answered in {duration(median)}" if answered and median is not None else ""
+    gave_up = "closed" if closed else "gave up"
     evidence = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
     if len(open_) > 1 and open_[0].moment == open_[-1].moment:
         return TimeOut(
@@ -176,8 +176,8 @@ def _unanswered(connection: ObservedConnection, asker: int, closed: int | None, 
         connection,
         1 - asker,
         end,
-        f"does not answer the heartbeats of {who}: the PING in packet {first.moment.packet} has no PONG, nothing else "
-        f"came either, and {who} {gave_up} {duration(waited)} behind it{every}",
+        f"does not answer the heartbeats of {who}: nothing came after the PING in packet {first.moment.packet}, and "
+        f"{who} {gave_up} {duration(waited)} later{every}",
         tuple(reversed(evidence.values())),
         PROVEN if interval is None or waited >= interval * A_WHOLE_INTERVAL else LIKELY,
     )

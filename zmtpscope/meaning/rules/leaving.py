@@ -216,7 +216,7 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     gone = departures[-1].is_missed and departures[-1].back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
     if gone:
-        text += "; who was left tried again in vain until the capture ended"
+        text += "; they tried again in vain until the capture ended"
     elif back:
         text += f"; they were connected again {_durations(back)} later"
     is_long = now - times[-1] >= LEAST_OUTAGE or any(each.is_long_missed for each in departures)
@@ -243,7 +243,7 @@ def _durations(values: Sequence[int]) -> str:
     return duration(usual) if usual is not None else f"{duration(min(values))} to {duration(max(values))}"
 
 
-MOST_OTHERS = 3
+MOST_OTHERS = 2
 
 
 def _others(departures: Sequence[Disconnect]) -> str:

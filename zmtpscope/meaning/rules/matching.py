@@ -12,7 +12,7 @@ from zmtpscope.meaning.across.deliveries import MOST_SIBLINGS
 from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
 from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.meaning.across.words import counted, duration, name_of, topic_name
+from zmtpscope.meaning.across.words import counted, name_of, topic_name
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
 from zmtpscope.meaning.observers.subscriptions import ref_of_subscription
@@ -120,12 +120,11 @@ def _without_messages_diagnosis(
         return None
     who = name_of(subscriber.connection, subscriber.side)
     more = f" (and {len(unanswered) - 1} more)" if len(unanswered) > 1 else ""
-    length = duration(lasted)
     does, does_not = ("is for", "is not for") if subscriber.is_of_groups else ("begins with", "does not begin with")
-    at_least = "at least" if are_some or others > EXACT else "the"
-    what = f"none of {at_least} {others} messages that were sent to subscribers in {length} {does} it"
+    at_least = "at least " if are_some or others > EXACT else ""
+    what = f"none of {at_least}{others} messages {does} it"
     if others == 1 and not are_some:
-        what = f"the only message that was sent to subscribers in {length} {does_not} it"
+        what = f"the only message {does_not} it"
     evidence = [
         Evidence(
             subscription.moment,
@@ -134,7 +133,7 @@ def _without_messages_diagnosis(
         )
     ]
     if near is not None:
-        asked = "group that it joined" if subscriber.is_of_groups else "subscription"
+        asked = "joined group" if subscriber.is_of_groups else "subscription"
         what += f"; {topic_name(near.name)} is published, the {asked} {near.how}"
         evidence.append(Evidence(published[near.name].first, f"the first message of {topic_name(near.name)}"))
     is_telling = near is not None and near.is_telling

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import shorten
 from typing import Literal, NamedTuple
 
 from zmtpscope.findings.kinds import Severity
@@ -15,6 +16,8 @@ from zmtpscope.meaning.diagnosis import PROVEN, Diagnosis, Evidence
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 
 MOST_EVIDENCE = 3
+LONGEST_DETAIL = 110
+"""Characters of a detail in a sentence; the evidence has all of it."""
 MISSPELT = "; the name ERROR is misspelt"
 """How the remark begins that some releases of libzmq misspell a command, which is no fault of who asks."""
 
@@ -85,7 +88,7 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
         f"{client} at {address(endpoint)}" if user is None else f"{user} of {client} at {address(endpoint)}",
         sentence,
         kind.hint or first.hint or "",
-        tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+        tuple(Evidence(each.moment, _evident(kind, each), each.ref) for _, each in met[:MOST_EVIDENCE]),
         count,
         max(each.finding.last_ns for each in met),
         kind.certainty,
@@ -96,8 +99,18 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
 
 def _sentence(kind: OfFindings, met: Sequence[Met]) -> str:
     connection, finding = met[0]
-    detail = (finding.text.partition(": ")[2] or finding.text).partition(MISSPELT)[0]
+    detail = shorten(_detail(finding), LONGEST_DETAIL, placeholder=" …")
     return kind.what.format(client=client_name(connection), server=server_name(connection), detail=detail)
+
+
+def _detail(finding: ObservedFinding) -> str:
+    """The text of a finding without the sentence that all of its kind share."""
+    return (finding.text.partition(": ")[2] or finding.text).partition(MISSPELT)[0]
+
+
+def _evident(kind: OfFindings, finding: ObservedFinding) -> str:
+    """What a finding adds to the sentence of its kind."""
+    return _detail(finding) if "{detail}" in kind.what else finding.text
 
 
 def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:

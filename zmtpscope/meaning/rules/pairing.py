@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.across.words import address, how_often, name_of, server_name
+from zmtpscope.meaning.across.words import address, how_often, name_of, server_name, shown
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
@@ -118,7 +118,8 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "identity-collision",
             "error" if ignored else "warn",
             f"{identity} at {address(endpoint)}",
-            f'Two clients are "{identity}" at {server_name(connection)} at the same time, from {" and ".join(hosts)}: '
+            f'Two clients are "{shown(identity)}" at {server_name(connection)} at the same time, '
+            f"from {' and '.join(hosts)}: "
             + _who_gets_what(same, ignored)
             + (f", {_how_often(met)}" if len(met) > 1 else ""),
             "give each client a routing id of its own, or none; ZMQ_ROUTER_HANDOVER lets the newer one take over",

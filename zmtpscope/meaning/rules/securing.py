@@ -92,45 +92,45 @@ def _is_network(connection: ObservedConnection) -> bool:
     return one != other and not ip_address(one).is_loopback
 
 
-def _passwords(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint."""
-    for endpoint, connections in knowledge.by_endpoint.items():
-        seen = [Met(each, found) for each in connections if (found := each.finding(PASSWORD)) and _is_network(each)]
-        if not seen:
-            continue
-        clients = {each.connection.sides[1 - each.connection.listener].ip for each in seen}
-        yield Diagnosis(
-            "clear-text",
-            "note",
-            address(endpoint),
-            f"Passwords of {counted(len(clients), 'client')} for {server_name(seen[-1].connection)} cross the network "
-            "in clear",
-            "PLAIN is for networks that you trust; use CURVE elsewhere",
-            (Evidence(seen[0].finding.moment, seen[0].finding.text, seen[0].finding.ref),),
-            len(seen),
-            seen[-1].finding.last_ns,
-            conn_ids=frozenset(each.connection.conn_id for each in seen),
-        )
+def _passwords(knowledge: Knowledge) -> Diagnosis | None:
+    """One for all endpoints."""
+    seen = [
+        Met(each, found) for each in knowledge.connections if (found := each.finding(PASSWORD)) and _is_network(each)
+    ]
+    if not seen:
+        return None
+    clients = {each.connection.sides[1 - each.connection.listener].ip for each in seen}
+    servers = dict.fromkeys(each.connection.endpoint for each in seen)
+    more = f" and {len(servers) - 1} more" if len(servers) > 1 else ""
+    return Diagnosis(
+        "clear-text",
+        "note",
+        "all endpoints",
+        f"{counted(len(clients), 'client')} sent a password to {server_name(seen[0].connection)}{more} unencrypted",
+        "use CURVE if you do not trust the network",
+        (Evidence(seen[0].finding.moment, "the first password", seen[0].finding.ref),),
+        len(seen),
+        seen[-1].finding.last_ns,
+        conn_ids=frozenset(each.connection.conn_id for each in seen),
+    )
 
 
-def _unencrypted(knowledge: Knowledge) -> Iterator[Diagnosis]:
+def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
     """One for all endpoints: most systems have no security at all."""
     seen: dict[tuple[str, int], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection) and _is_network(connection) and _is_clear(connection):
             seen.setdefault(connection.endpoint, []).append(connection)
     if not seen:
-        return
+        return None
     connections = [connection for each in seen.values() for connection in each]
-    names = [server_name(each[0]) for each in seen.values()]
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    yield Diagnosis(
+    first, more = server_name(connections[0]), len(seen) - 1
+    return Diagnosis(
         "clear-text",
         "note",
         "all endpoints",
-        f"Messages to and from {', '.join(names[:MOST_NAMED])}{more} cross the network without encryption, and whoever "
-        "reaches the port may take part",
-        "use CURVE where you do not trust the network; nothing to do where a VPN or the like is beneath",
+        f"Messages of {first}{f' and {more} more' if more else ''} cross the network unencrypted",
+        "use CURVE if you do not trust it",
         (Evidence(connections[0].start, "the first connection without encryption", connections[0].ref),),
         len(connections),
         connections[-1].last_ns,
@@ -148,8 +148,9 @@ def _is_clear(connection: ObservedConnection) -> bool:
 
 
 def _clear_text(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    yield from _passwords(knowledge)
-    yield from _unencrypted(knowledge)
+    found = _passwords(knowledge) or _unencrypted(knowledge)
+    if found is not None:
+        yield found
 
 
 TABLE = (
@@ -167,10 +168,11 @@ TABLE = (
         "clear-text",
         "note",
         "Passwords or messages cross a network in clear",
-        "Told once for each endpoint that gets passwords of PLAIN, and once for all that use no security at all, "
-        "unless both sides are one host. Whether something beneath encrypts (WireGuard, IPsec) cannot be seen where it "
-        "was captured.",
+        "Told once for all endpoints that get passwords of PLAIN, or else for all that use no security at all, "
+        "unless both sides are one host, and only if nothing else is wrong. Whether something beneath encrypts "
+        "(WireGuard, IPsec) cannot be seen where it was captured.",
         "Both sides are on one host, or an error or warning is reported.",
         _clear_text,
+        is_aside=True,
     ),
 )

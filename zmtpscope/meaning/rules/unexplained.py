@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from zmtpscope.findings import FINDINGS
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.across.words import address, how_often, name_of
-from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.meaning.diagnosis import FAILING, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 
-TOLD = ("error", "warn")
 MOST_EVIDENCE = 3
 VIOLATION = "protocol-violation"
 
@@ -23,7 +22,7 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
     met: dict[tuple[str, str, Endpoint], list[tuple[ObservedConnection, ObservedFinding]]] = {}
     for connection in knowledge.connections:
         for finding in connection.findings.values():
-            if finding.severity in TOLD and (connection.conn_id, finding.id) not in explained:
+            if finding.severity in FAILING and (connection.conn_id, finding.id) not in explained:
                 met.setdefault((finding.severity, finding.id, connection.endpoint), []).append((connection, finding))
     for (severity, id_, endpoint), each in met.items():
         connection, first = each[0]
@@ -31,24 +30,18 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
         times = sorted(finding.moment.ns for _, finding in each)
         who = ""
         if first.side is not None:
-            who = f", of {name_of(connection, first.side)} to {name_of(connection, 1 - first.side)}"
+            who = f", from {name_of(connection, first.side)} to {name_of(connection, 1 - first.side)}"
         yield Diagnosis(
             VIOLATION,
             "error" if severity == "error" else "warn",
             f"{id_} at {address(endpoint)}",
-            f"{first.text}{who}" + (f", {how_often(times, count)}" if count > 1 else ""),
+            f"{first.text}{who}{f', {how_often(times, count)}' if count > 1 else ''} ({id_})",
             first.hint or f"see {FINDINGS[id_].section}",
-            tuple(
-                Evidence(finding.moment, f"{id_}: {finding.text}", finding.ref) for _, finding in each[:MOST_EVIDENCE]
-            ),
+            tuple(Evidence(finding.moment, finding.text, finding.ref) for _, finding in each[:MOST_EVIDENCE]),
             count,
             max(finding.last_ns for _, finding in each),
             conn_ids=frozenset(of.conn_id for of, _ in each),
         )
-
-
-def _evidence(finding: ObservedFinding) -> Evidence:
-    return Evidence(finding.moment, f"{finding.id}: {finding.text}", finding.ref)
 
 
 TABLE = (

@@ -1,0 +1,89 @@
+"""Gaps of packets that the snap length cut, folded: "41 gaps more of 1547 octets, cut off by the snap length".
+
+A capture with a small snap length cuts every large packet. The first gap of a connection is written. Later ones are
+counted if reading goes on after them, and written together when the connection ends, and at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.tcp.reassembly import SNAP_LENGTH
+from zmtpscope.export.front import Files
+from zmtpscope.export.repeats.stretches import ITSELF, Repeats, Stretch
+from zmtpscope.export.words import counted
+
+LOSS = "ZMTP-CONN-05"
+"""The finding of every gap."""
+
+MOST_CONNECTIONS = 4096
+"""Connections whose gaps are counted; those of the oldest are written when there are more."""
+
+
+class Cuts:
+    """The gaps of one connection, of which the first is written."""
+
+    def __init__(self) -> None:
+        self.count, self.octets = 0, 0
+        self.last: tuple[Record, Files] | None = None
+        """The last gap that is counted and not written."""
+
+    def add(self, gap: Record, files: Files) -> None:
+        """Count one more."""
+        self.count += 1
+        self.octets += gap.values["bytes"]
+        self.last = gap, files
+
+    def is_of(self, values: dict[str, Any]) -> bool:
+        """Whether a finding is that of the last gap that was counted."""
+        gap = self.last
+        return gap is not None and all(values[name] == gap[0].values[name] for name in ("side", "source", "offset"))
+
+    def write(self) -> Iterator[Stretch]:
+        """What was counted."""
+        if self.last is not None:
+            gap, files = self.last
+            text = f"{counted(self.count, 'gap')} more of {counted(self.octets, 'octet')}, cut off by the snap length"
+            yield (Repeats(gap, text), files), ITSELF
+
+
+class CutFold:
+    """Folds the gaps of all connections."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[int, Cuts] = {}
+        """By connection."""
+
+    def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+        """See `Fold`."""
+        for stretch in stretches:
+            said, files = stretch[0]
+            conn = said.values["conn"] if isinstance(said, Record) else None
+            if not isinstance(said, Record) or conn is None:
+                yield stretch
+                continue
+            cuts, values = self._cuts.get(conn), said.values
+            if said.type == "gap" and values["reason"] == SNAP_LENGTH and values["resumed_at"] is not None:
+                if cuts is not None:
+                    cuts.add(said, files)
+                    continue
+                if len(self._cuts) == MOST_CONNECTIONS:
+                    yield from self._release(next(iter(self._cuts)))
+                self._cuts[conn] = Cuts()
+            elif cuts is not None and said.type == "finding" and values["id"] == LOSS and cuts.is_of(values):
+                continue
+            elif said.type == "connection":
+                yield from self._release(conn)
+            yield stretch
+
+    def rest(self) -> Iterator[Stretch]:
+        """See `Fold`."""
+        for conn in list(self._cuts):
+            yield from self._release(conn)
+
+    def _release(self, conn: int) -> Iterator[Stretch]:
+        cuts = self._cuts.pop(conn, None)
+        if cuts is not None:
+            yield from cuts.write()
