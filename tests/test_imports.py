@@ -95,6 +95,17 @@ def test_the_command_line_starts_without_what_single_commands_need() -> None:
     assert loaded_by(code) == {"click"}
 
 
+def test_spark_plans_a_query_without_the_analyser() -> None:
+    """The first query of a session loads the data source in four processes, one after the other."""
+    analyser = ("zmtpscope.dissect", "zmtpscope.filter", "zmtpscope.meaning", "pyarrow.compute")
+    code = (
+        "import pyspark_zmtp\nfrom zmtpscope.spark.source import ReadSettings, find_paths\n"
+        f"find_paths([{str(CAPTURE)!r}]); ReadSettings.parse({{'columns': 'topic', 'port': '5555'}})\n"
+        f"assert not set({analyser}) & set(sys.modules)"
+    )
+    loaded_by(code)
+
+
 @pytest.mark.parametrize("arguments", [["--json"], [], ["-V", "-x"], ["-q"]])
 def test_reading_a_capture_loads_no_heavy_library(arguments: list[str]) -> None:
     # rich is for terminals only, and standard output is a pipe here

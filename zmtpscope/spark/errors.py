@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zmtpscope.capture import CaptureError
-from zmtpscope.dissect.state import StateError
 
 
 class SettingsError(ValueError):
@@ -15,14 +14,15 @@ class SettingsError(ValueError):
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
-    """In a process of Spark's: what is wrong with options, captures or states is shown as the sentence that it is.
+def one_sentence(*more: type[Exception]) -> Iterator[None]:
+    """In a process of Spark's: what is wrong with options or captures, and `more`, is shown as the sentence that it is.
 
     Spark shows what a worker raised with its traceback, unless this variable is set when it does; the worker that
     raised ends then, so it says nothing about what others raise.
     """
+    sentences: tuple[type[Exception], ...] = (CaptureError, SettingsError, *more)
     try:
         yield
-    except (CaptureError, SettingsError, StateError):
+    except sentences:
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise

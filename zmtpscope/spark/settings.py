@@ -1,5 +1,8 @@
 """What a read of captures is asked for: the options of `format("zmtp")`, of `read` and of `ingest`, checked on the
-driver and sent to workers."""
+driver and sent to workers.
+
+Spark imports this module in each process that plans a query, so functions for workers import what they need.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,20 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
 from zmtpscope.capture import ALWAYS, TimeSpan
-from zmtpscope.curve_keys import KeyFileError, Keys
-from zmtpscope.dissect import DecodeAs, Options
-from zmtpscope.filter import Filter
-from zmtpscope.filter.fields import CAPTURE_START
 from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body, parse_decode_as, parse_payload
-from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import ACROSS, SECOND
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.paths import PATH_OPTIONS
 from zmtpscope.spark.schemas import check_schema, column_names, record_name
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect import Options
+    from zmtpscope.filter import Filter
 
 LARGEST_BODY = 1 << 30
 """Octets; Spark holds no value of twice as many."""
@@ -101,6 +103,8 @@ class ReadSettings:
 
     def parsed_filter(self) -> Filter | None:
         """The filter, as workers need it."""
+        from zmtpscope.filter import Filter
+
         return None if self.filter is None else Filter(self.filter)
 
     @property
@@ -144,6 +148,10 @@ class ReadSettings:
         return self._options(keeps_bodies=True, looks_inside=True, frames=False)
 
     def _options(self, *, keeps_bodies: bool, looks_inside: bool, frames: bool) -> Options:
+        from zmtpscope.curve_keys import KeyFileError, Keys
+        from zmtpscope.dissect import DecodeAs, Options
+        from zmtpscope.payloads.registry import Registry
+
         asked = looks_inside and self.payload != "off"
         try:
             keys = Keys([Path(path) for path in self.keys]) if self.keys else None
@@ -165,6 +173,8 @@ def _texts(value: Any, separator: str) -> list[str]:
 
 
 def _filter(value: Any) -> str:
+    from zmtpscope.filter.fields import CAPTURE_START
+
     reads = _reads(str(value))
     if reads & NUMBERS_OF_CONNECTIONS:
         raise ValueError("connections have no numbers here; their key is conn_id")
@@ -175,7 +185,11 @@ def _filter(value: Any) -> str:
 
 def _reads(filter: str | None) -> frozenset[str]:
     """The fields that a filter is about."""
-    return frozenset() if filter is None else Filter(filter).condition.reads
+    if filter is None:
+        return frozenset()
+    from zmtpscope.filter import Filter
+
+    return Filter(filter).condition.reads
 
 
 def _columns(value: Any) -> tuple[str, ...]:

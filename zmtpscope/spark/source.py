@@ -1,7 +1,7 @@
 """`format("zmtp")`: captures as a data source of Spark.
 
-A source cannot shuffle, so many files are read as a shared scan: each partition reads all files, and analyses the flows
-whose key hashes to it. A connection that spans files is one connection, and rows are those of one local run.
+A source cannot shuffle, so captures are read as a shared scan (`scan.py`). Spark plans each query in processes of its
+own that import this module, so the module must not import the analyser.
 """
 
 from __future__ import annotations
@@ -9,26 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from zmtpscope.capture import CaptureError, reopen_captures
-from zmtpscope.dissect import Analyser, Batch
-from zmtpscope.meaning.deriving import with_derived
-from zmtpscope.records import DERIVED
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.flows import FlowFilter, asked_for
 from zmtpscope.spark.paths import find_paths, given_paths
-from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.schemas import schema
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.stream_settings import STREAM_OPTIONS, StreamSettings, are_of_a_stream
-from zmtpscope.spark.streaming import StreamReader
 
-BLOCK_SIZE = 1 << 20
-"""Octets of a capture at a time."""
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 OCTETS_OF_A_PARTITION = 32 << 20
 """Of captures that are smaller than that one partition is quicker than two."""
@@ -63,6 +57,8 @@ class ZmtpDataSource(DataSource):
             return CaptureReader(find_paths(self.paths), settings, schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from zmtpscope.spark.streaming import StreamReader  # it loads the analyser
+
         return StreamReader(self.options, schema)
 
 
@@ -91,32 +87,10 @@ class CaptureReader(DataSourceReader):
         return max(1, min(octets // OCTETS_OF_A_PARTITION, os.cpu_count() or 1, MOST_PARTITIONS))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from zmtpscope.spark.scan import scan  # the analyser takes a while to load, and only workers need it
+
         assert isinstance(partition, FlowPartition)
         with one_sentence():
             endpoints = asked_for(self.settings.ports, self.settings.hosts)
-            yield from self._rows(FlowFilter(partition.number, partition.count, endpoints))
-
-    def _rows(self, flows: FlowFilter) -> Iterator[pa.RecordBatch]:
-        if not any(map(os.path.exists, self.files)):
-            hint = "captures must lie where every worker can read them"
-            raise CaptureError(self.files[0], "there is no such file on this worker", hint=hint)
-        options = self.settings.dissect_options(self.columns)
-        batches = RowBatches(self.settings, self.columns, options)
-        analyser = Analyser(options, comparing=self.settings.compares)
-        analysed = self._analysed(analyser, flows)
-        for batch in with_derived(analysed) if self.settings.record in DERIVED else analysed:
-            yield from batches.add(batch)
-        yield from batches.finish()
-
-    def _analysed(self, analyser: Analyser, flows: FlowFilter) -> Iterator[Batch]:
-        captures = reopen_captures(self.files, self.settings.span, block_size=BLOCK_SIZE)
-        analyser.begin(captures.files)
-        for block in captures:
-            yield from analyser.feed(flows.select(block))
-            if self.settings.fails and captures.problems:
-                break
-        if self.settings.fails and captures.problems:
-            problem = captures.problems[0]
-            raise CaptureError(problem.file, problem.text, offset=problem.offset or None)
-        statistics = captures.statistics
-        yield from analyser.finish(statistics.dropped(), captures.problems, last=statistics.end_time())
+            flows = FlowFilter(partition.number, partition.count, endpoints)
+            yield from scan(self.files, self.settings, self.columns, flows)

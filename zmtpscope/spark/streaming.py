@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.dissect.state import StateError
 from zmtpscope.records import DERIVED, PLURALS
 from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, next_micro_batch, path_now
 from zmtpscope.spark.errors import SettingsError, one_sentence
@@ -132,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StreamPartition)
-        with one_sentence():
+        with one_sentence(StateError):
             settings = self.settings.read
             columns = self._schema.fieldNames()
             options = settings.dissect_options(columns)
