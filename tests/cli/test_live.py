@@ -292,7 +292,6 @@ def test_a_file_that_was_removed_ends_with_a_sentence(tmp_path: pathlib.Path) ->
         (["-i", "lo", "-f", "udp", "tcp"], "give one capture filter: -f 'udp', or 'tcp' without -f"),
         (["-i", "lo", "-w", "y", "-b", "files:2"], "add -b filesize:KB, duration:S or packets:N"),
         (["-i", "lo", "-b", "files:2"], "name them with -w"),
-        (["-i", "lo", "-w", "-"], "write the packets to a file"),
         (["-i", "lo", "-a", "files:2"], "is none of duration:N, filesize:N, packets:N"),
         (["-i", "lo", "-a", "duration:0"], "give more than 0"),
         (["-i", "lo", "-a", "packets:1", "-a", "packets:2"], "packets is given twice"),

@@ -23,6 +23,7 @@ from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
+    from zmtpscope.live.capture.packet_copy import PacketCopy
     from zmtpscope.live.capture.session import CaptureFile
     from zmtpscope.live.capture.settings import CaptureSettings, Program
 
@@ -36,6 +37,8 @@ SAME_INTERRUPT = 0.2
 """Seconds in which signals are one: timeout(1) sends its own to the program, and then to the program's group."""
 
 KILOBYTE, MEBIBYTE = 1000, 1 << 20
+STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""What -w calls it."""
 CAPTURE_ONLY = {
     "filter_": "-f",
     "no_promiscuous": "-p",
@@ -128,7 +131,13 @@ _OPTIONS = (
         metavar="duration:S|filesize:KB|packets:N|files:N",
         help="With -w: begin a new file after so much; of more than N files the oldest goes, once it was shown.",
     ),
-    click.option("-w", "write_to", metavar="FILE", help="Also keep the packets, as pcapng."),
+    click.option(
+        "-w",
+        "write_to",
+        metavar="FILE",
+        help="Also write the packets to FILE, as pcapng. FILE can be a FIFO; - is standard output, and then everything "
+        "else goes to standard error.",
+    ),
     click.option(
         "--netns",
         metavar="NAME|PID|PATH",
@@ -188,13 +197,13 @@ class WrittenByOthers:
 class CapturedByUs:
     """The same of a capture of our own. Raises `click.ClickException` where it does not begin."""
 
-    def __init__(self, settings: CaptureSettings) -> None:
+    def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
         from zmtpscope.live.analysis import OwnCapture
         from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
         from zmtpscope.live.capture.session import CaptureRefused
 
         try:
-            self._capture = OwnCapture(settings)
+            self._capture = OwnCapture(settings, copy)
         except CaptureRefused as error:
             raise refused(error.sentence, *(f"  {way}" for way in (error.hint or "").splitlines())) from None
         try:
@@ -204,11 +213,14 @@ class CapturedByUs:
             raise NoCapture(str(error)) from None
         self.captures = self._capture.captures
         self.title = ", ".join(self._capture.status.names)
+        self._copy = copy
 
     def say_begin(self) -> None:
         engine, others = self._capture.status.engine, self._capture.status.passed_over
         how = f" with {engine} ({'; '.join(others)})" if others else ""
         say(f"zmtpscope: capturing on {self.title}{how}; Ctrl-C stops")
+        if self._copy is not None and self._copy.awaits_reader:
+            say(f"zmtpscope: packets are kept until a program reads {self._copy.name}")
 
     def stop(self) -> None:
         self._capture.stop()
@@ -232,6 +244,10 @@ class CapturedByUs:
         status, packets = self._capture.status, self.captures.statistics.packets
         freezes = f"; the kernel's buffer was full {counted(status.freezes, 'time')}" if status.freezes else ""
         say(f"zmtpscope: {counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{freezes}")
+        if self._copy is not None and self._copy.is_closed:
+            say(f"zmtpscope: the program that read {self._copy.name} has closed it: the capture was stopped")
+        elif self._copy is not None and self._copy.awaits_reader:
+            say(f"zmtpscope: no program read {self._copy.name}")
         if status.failure is not None:
             say(f"zmtpscope: {status.failure}")
             return 1
@@ -264,7 +280,8 @@ def open_followed(given: dict[str, Any], paths: Sequence[str]) -> Followed:
     if given["interfaces"]:
         if paths:
             raise click.UsageError(f"-i captures, and {paths[0]} is a file to follow: give one of them")
-        return CapturedByUs(_settings(given))
+        copy = _packet_copy(given)
+        return CapturedByUs(_settings(given if copy is None else {**given, "write_to": None}), copy)
     if not paths:
         raise click.UsageError(
             "say where: -i lo captures on an interface (-D lists them), FILE follows a file that another tool "
@@ -308,6 +325,28 @@ def list_interfaces(*, netns: str | None, as_json: bool) -> int:
     return 0
 
 
+def _packet_copy(given: dict[str, Any]) -> PacketCopy | None:
+    """Return what copies the packets to the FIFO, the device or the standard output that -w names; None: it names a
+    file, or nothing. If they go to standard output, everything else goes to standard error from now on. Raises
+    `click.UsageError`."""
+    from zmtpscope.live.capture.packet_copy import PacketCopy, is_pipe
+
+    path: str | None = given["write_to"]
+    if path is None or not (path in STANDARD_OUTPUT or is_pipe(path)):
+        return None
+    if given["ring"]:
+        raise click.UsageError(f"-b is a ring of files, and -w {path} is one stream: leave out one of them")
+    if path not in STANDARD_OUTPUT:
+        return PacketCopy(path)
+    sys.stdout.flush()
+    output = sys.stdout.fileno()
+    if os.isatty(output):
+        raise click.UsageError("-w - writes binary packets, and standard output is a terminal: add | wireshark -k -i -")
+    copy = PacketCopy(os.dup(output))
+    os.dup2(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno(), output)
+    return copy
+
+
 def _settings(given: dict[str, Any]) -> CaptureSettings:
     from zmtpscope.live.capture.settings import BUFFER_OCTETS, SNAP_LENGTH, CaptureSettings, Limits, RingLimits
 
@@ -317,8 +356,6 @@ def _settings(given: dict[str, Any]) -> CaptureSettings:
         raise click.UsageError(
             "-b files:N needs a size or time after which a new file begins: add -b filesize:KB, duration:S or packets:N"
         )
-    if given["write_to"] == "-":
-        raise click.UsageError("standard output has the records: write the packets to a file")
     stop_after = dict(given["stop_after"])
     if given["packets"] is not None:
         stop_after["packets"] = min(given["packets"], stop_after.get("packets", given["packets"]))

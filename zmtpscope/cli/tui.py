@@ -11,6 +11,7 @@ import click
 from zmtpscope.cli.captures import NoCapture, analyser_options, named_captures
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.following import (
+    STANDARD_OUTPUT,
     capture_options,
     check_no_capture_options,
     list_interfaces,
@@ -57,6 +58,8 @@ def tui(**given: Any) -> int:
     take_capture_filter(given)
     if not given["interfaces"]:
         _check_files(given)
+    if given["write_to"] in STANDARD_OUTPUT:
+        raise click.UsageError("-w -: the screen is on standard output; write the packets to a file or a FIFO")
     if given["serve"] is not None:
         return serve(given, _what(given))
     if not (sys.stdout.isatty() or is_page()):

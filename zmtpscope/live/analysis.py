@@ -8,6 +8,7 @@ from typing import Protocol
 from zmtpscope.capture import Captures, SegmentBlock, follow_captures
 from zmtpscope.dissect import Analyser, Batch
 from zmtpscope.live.capture.following import SessionFollow
+from zmtpscope.live.capture.packet_copy import PacketCopy
 from zmtpscope.live.capture.session import CaptureFile, CaptureSession
 from zmtpscope.live.capture.settings import CaptureSettings
 
@@ -45,12 +46,14 @@ class FollowedCapture(Following, Protocol):
 
 
 class OwnCapture:
-    """A capture of our own: `captures` are to be iterated; `close` in any case. Raises `CaptureRefused` when made."""
+    """A capture of our own: `captures` are to be iterated; `close` in any case. `copy` gets the packets as they are
+    written. Raises `CaptureRefused` when made."""
 
-    def __init__(self, settings: CaptureSettings) -> None:
+    def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
+        self._copy = copy
         self._session = CaptureSession(settings)
         self._session.start()
-        self._follow = SessionFollow(self._session, settings)
+        self._follow = SessionFollow(self._session, settings, copy)
         self.status = self._session.status
         self.captures = follow_captures(self._follow)
 
@@ -80,6 +83,8 @@ class OwnCapture:
     def close(self) -> None:
         """End the capture, and remove what it wrote where nobody asked for it."""
         self._session.close()
+        if self._copy is not None:
+            self._copy.close()
 
 
 def steps(analyser: Analyser, captures: Captures, following: Following | None) -> Iterator[Iterator[Batch]]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from zmtpscope.capture import FollowedFile
+from zmtpscope.live.capture.packet_copy import PATIENCE, PacketCopy
 from zmtpscope.live.capture.session import CaptureSession
 from zmtpscope.live.capture.settings import CaptureSettings
 
 
 class SessionFollow:
     """The files of `session`. Records name them as the user did in `settings`; those of a private capture have no name,
-    and their packets are counted through all of them."""
+    and their packets are counted through all of them. `copy`, if given, gets all that is written, and stops the session
+    when nobody reads it any more."""
 
-    def __init__(self, session: CaptureSession, settings: CaptureSettings) -> None:
+    def __init__(self, session: CaptureSession, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
         self._session = session
         self._settings = settings
+        self._copy = copy
         self._consumed = 0
         """Octets of all files."""
         self._consumed_of: dict[int, int] = {}
@@ -23,11 +26,28 @@ class SessionFollow:
     def wait(self, seconds: float) -> bool:
         goes_on = self._session.wait(seconds)
         self._update()
+        if self._copy is not None:
+            self._copy_on(self._copy, is_last=not goes_on)
         return goes_on
 
     def consumed(self, file: int, octets: int) -> None:
         self._consumed += octets - self._consumed_of.get(file, 0)
         self._consumed_of[file] = octets
+        self._release(file)
+
+    def _copy_on(self, copy: PacketCopy, *, is_last: bool) -> None:
+        before = copy.file
+        copy.copy(self._session.status.files, None if is_last else PATIENCE)
+        for file in range(before, min(copy.file + 1, len(self.files))):
+            self._release(file)
+        if copy.is_closed:
+            self._session.stop()
+
+    def _release(self, file: int) -> None:
+        """Tell the session what nobody needs any more: it was read, and copied if it is copied."""
+        octets = self._consumed_of.get(file, 0)
+        if self._copy is not None and not self._copy.is_closed:
+            octets = min(octets, self._copy.copied(file))
         self._session.consumed(file, octets)
 
     @property
