@@ -55,6 +55,23 @@ def test_mistakes_are_a_sentence_of_load(
     assert what_is_seen(error.value).startswith(sentence)
 
 
+def test_a_table_of_the_catalog_is_refused_with_what_works(spark: SparkSession) -> None:
+    """Spark tells a source in Python nothing of such a table: neither its path nor its options."""
+    works = r"use CREATE TEMPORARY VIEW name USING zmtp OPTIONS \(path '...'\), or write Parquet with .*ingest$"
+    for table in (f"using zmtp options (path '{PUBSUB}')", f"using zmtp location '{PUBSUB}'"):
+        with pytest.raises(AnalysisException) as error:
+            spark.sql(f"create table captured {table}")
+        assert re.match(f"CREATE TABLE: .*{works}", what_is_seen(error.value))
+    spark.sql(f"create table captured (topic string) using zmtp options (path '{PUBSUB}')")  # Spark asks nobody
+    try:
+        with pytest.raises(AnalysisException) as error:
+            spark.table("captured").count()
+        assert re.match(f"load: it was given no path; .* a table of the catalog: .*{works}", what_is_seen(error.value))
+    finally:
+        spark.sql("drop table captured")
+    assert PUBSUB.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("declared", "sentence"),

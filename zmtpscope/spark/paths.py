@@ -16,13 +16,20 @@ from zmtpscope.capture.files import NotACapture, find_files
 PATH_OPTIONS = ("path", "paths")
 """The options in which Spark hands on what `load` is given: one path, or a JSON list."""
 
+NO_TABLES = (
+    "Spark keeps no options of a table for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
+    "(path '...'), or write Parquet with zmtpscope.spark.ingest"
+)
+"""Spark 4.3 makes the source of a catalog table without any option, and so without a path."""
+
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
     """The paths, globs and directories that `load` was given. Raises `CaptureError` where there are none."""
     one, many = options.get("path"), options.get("paths")
     paths = ([] if one is None else [one]) + ([] if many is None else [str(each) for each in json.loads(many)])
     if not paths:
-        raise CaptureError("load", "it was given no path", hint='name captures, load("captures/*.pcap")')
+        hint = f'name captures, load("captures/*.pcap"); or, if this is a table of the catalog: {NO_TABLES}'
+        raise CaptureError("load", "it was given no path", hint=hint)
     return paths
 
 

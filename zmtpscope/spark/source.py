@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from zmtpscope.spark.errors import one_sentence
+from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.flows import FlowFilter, asked_for
-from zmtpscope.spark.paths import find_paths, given_paths
+from zmtpscope.spark.paths import NO_TABLES, find_paths, given_paths
 from zmtpscope.spark.schemas import schema
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.stream_settings import STREAM_OPTIONS, StreamSettings, are_of_a_stream
@@ -36,6 +36,8 @@ class ZmtpDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         with one_sentence():
+            if "provider" in options:
+                raise SettingsError(f"CREATE TABLE: {NO_TABLES}")
             self.settings = ReadSettings.parse(options, also=STREAM_OPTIONS)
             self.paths = given_paths(options)
             if are_of_a_stream(options):
