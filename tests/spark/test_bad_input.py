@@ -137,6 +137,7 @@ def test_paths_are_files_globs_directories_and_uris(tmp_path: pathlib.Path) -> N
     assert find_paths([folder]) == find_paths([f"{folder}/*"]) == find_paths([f"{tmp_path}/*"]) == both
     assert find_paths([f"{folder}/2.pcap", folder]) == both[::-1]
     assert find_paths([(folder / "1.pcap").as_uri(), f"file:{folder}/2.pcap"]) == both
+    assert find_paths([f"file://localhost{folder}/1.pcap".replace(" ", "%20"), f"FILE:{folder}/2.pcap"]) == both
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,20 @@ def test_paths_are_files_globs_directories_and_uris(tmp_path: pathlib.Path) -> N
         ("{}", "{}: is a directory without captures; no file is in it, and directories inside it are not searched"),
         ("{}/*.pcap", "{}/*.pcap: nothing matches"),
         (f"{CAPTURES}/*.md", f"{CAPTURES}/*.md: none of the 1 that match is a capture"),
-        ("s3://bucket/a.pcap", "s3://bucket/a.pcap: s3: is not read here; load reads files that all workers can open"),
+        (
+            "s3a://bucket/a.pcap",
+            's3a://bucket/a.pcap: s3a: is not read here; zmtpscope.spark.read(spark, "s3a://bucket/a.pcap") reads URIs '
+            "of s3, s3a, s3n, gs, gcs, abfs, abfss, hdfs, viewfs",
+        ),
+        (
+            "dbfs:/a.pcap",
+            "dbfs:/a.pcap: dbfs: is no file system that is known here; name the path where it is mounted, /dbfs/x for "
+            "dbfs:/x, or a URI of file, s3, s3a, s3n, gs, gcs, abfs, abfss, hdfs, viewfs",
+        ),
+        (
+            "file://elsewhere/a.pcap",
+            "file://elsewhere/a.pcap: is no file of this host; name a path, or a URI such as file:///captures",
+        ),
         ("-", "standard input: workers cannot read it; write the capture to a file first"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 
 from tests.readings import CAPTURES
 from tests.spark.local import FILES, KEYS, in_any_order, local_rows, rows_of_all_captures
+from zmtpscope.capture import CaptureError
 from zmtpscope.cli import run
 from zmtpscope.spark import ingest, schema, tables
 from zmtpscope.spark.errors import SettingsError
@@ -54,6 +55,24 @@ def test_tables_are_not_overwritten_unless_asked(spark: SparkSession, tmp_path: 
     written = ingest(spark, PUBSUB.with_name("reqrep.pcap"), tmp_path, mode="overwrite", body="none")
     assert tables(spark, tmp_path)["messages"].count() == written["messages"].rows
     assert not set(before) & {path for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_tables_go_where_a_uri_says(spark: SparkSession, tmp_path: Path) -> None:
+    for uri in (f"file:{tmp_path}/one", f"file://{tmp_path}/a%20b"):
+        ingest(spark, PUBSUB, uri)
+        assert tables(spark, uri)["messages"].count() == 19
+    assert sorted(os.listdir(tmp_path)) == ["a b", "one"]
+
+
+@pytest.mark.parametrize("uri", ["dbfs:/x", "wasbs://container@account/x", "xy:/y", "xy:y", "file:x", "file://host/x"])
+def test_tables_that_would_go_elsewhere_are_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
+    """Not written into a folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CaptureError, match=r"no file system that is known here|no file of this host"):
+        ingest(spark, PUBSUB, uri)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("format_", ["parquet", "jsonl"])

@@ -8,6 +8,7 @@ wrote. At the end the driver removes what other attempts have left, and moves th
 from __future__ import annotations
 
 import pickle
+import re
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,9 +18,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyarrow.fs import FileSelector, FileSystem, FileType
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+from zmtpscope.capture import CaptureError
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.parquet import ParquetRows
@@ -121,14 +124,25 @@ def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
                 with filesystem.open_input_file(info.path) as file:
                     columns = pq.read_schema(file).names
             reader = spark.read.schema(schema(record, columns))
-            place = f"{str(out).rstrip('/')}/{name}"
-            found[PLURALS[record]] = reader.parquet(place) if suffix == "parquet" else reader.json(place)
+            # a default file system may be another one, and Hadoop calls s3 s3a
+            place = f"file:{root}" if filesystem.type_name == "local" else re.sub("(?i)^s3n?:", "s3a:", str(out))
+            found[PLURALS[record]] = _opened(reader, f"{place.rstrip('/')}/{name}")
             break
     if not found:
         raise FileNotFoundError(
             f"{out}: no tables are in it; zmtpscope.spark.ingest writes them, and zmtpscope export --format parquet"
         )
     return found
+
+
+def _opened(reader: DataFrameReader, place: str) -> DataFrame:
+    try:
+        return reader.parquet(place) if place.endswith(".parquet") else reader.json(place)
+    except Py4JJavaError as error:
+        if "ClassNotFoundException" not in str(error):
+            raise
+        hint = "start it with one, --packages org.apache.hadoop:hadoop-aws:VERSION for s3a"
+        raise CaptureError(place, "Spark has no connector for this file system", hint=hint) from None
 
 
 @dataclass(frozen=True)

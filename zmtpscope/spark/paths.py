@@ -16,6 +16,9 @@ from zmtpscope.capture.files import NotACapture, find_files
 PATH_OPTIONS = ("path", "paths")
 """The options in which Spark hands on what `load` is given: one path, or a JSON list."""
 
+STORES = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+"""Schemes of URIs that `read` and `ingest` take, besides `file`."""
+
 NO_TABLES = (
     "Spark keeps no options of a table for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
     "(path '...'), or write Parquet with zmtpscope.spark.ingest"
@@ -38,18 +41,34 @@ def find_paths(given: Iterable[str | Path]) -> list[str]:
     captures, by name. Raises `CaptureError` where one names no capture, or what workers cannot read."""
     found: dict[str, None] = {}
     for path in map(str, given):
-        found.update(dict.fromkeys(_expand(local_path(path))))
+        read_here = f'zmtpscope.spark.read(spark, "{path}") reads URIs of {", ".join(STORES)}'
+        found.update(dict.fromkeys(_expand(local_path(path, instead=read_here))))
     return list(found)
 
 
-def local_path(path: str) -> str:
-    """A path of the file system that a path or `file:` URI names."""
+def scheme_of(path: str) -> str | None:
+    """The scheme of a URI, in lower case. None for a path of the file system, and for one with a colon that exists."""
     scheme = re.match("([A-Za-z][A-Za-z0-9+.-]+):", path)
-    if scheme is None or os.path.exists(path):
+    return None if scheme is None or os.path.exists(path) else scheme[1].lower()
+
+
+def local_path(path: str, *, instead: str = "") -> str:
+    """The path that a path or `file:` URI names, as RFC 8089 has it: `file:/a%20b`, `file:///a%20b`.
+
+    Raises `CaptureError` for another URI. For that of a store its hint says what to do `instead`.
+    """
+    scheme = scheme_of(path)
+    if scheme is None:
         return path
-    if scheme[1] != "file":
-        raise CaptureError(path, f"{scheme[1]}: is not read here", hint="load reads files that all workers can open")
-    return unquote(re.sub("^//[^/]*", "", path.removeprefix("file:")))
+    if scheme in STORES:
+        raise CaptureError(path, f"{scheme}: is not read here", hint=instead)
+    if scheme != "file":
+        known = f"name the path where it is mounted, /dbfs/x for dbfs:/x, or a URI of file, {', '.join(STORES)}"
+        raise CaptureError(path, f"{scheme}: is no file system that is known here", hint=known)
+    name = re.fullmatch("file:(?://(?:localhost)?)?(/(?!/).*)", path, re.IGNORECASE | re.DOTALL)
+    if name is None:
+        raise CaptureError(path, "is no file of this host", hint="name a path, or a URI such as file:///captures")
+    return unquote(name[1])
 
 
 def _expand(path: str) -> list[str]:

@@ -16,9 +16,8 @@ from zmtpscope.capture import ALWAYS, CaptureError, CaptureProblem, TimeSpan
 from zmtpscope.capture.files import CaptureFile, NotACapture, find_again
 from zmtpscope.capture.source import Source, StreamSource, ready
 from zmtpscope.capture.statistics import FileReports
+from zmtpscope.spark.paths import STORES, local_path, scheme_of
 
-URI = re.compile("(?!file:)([A-Za-z][A-Za-z0-9+.-]+)://")
-"""How a path begins that is none of the file system."""
 MAGIC = re.compile("[*?[]")
 FILES_AT_A_TIME = 16
 """So many are looked at side by side, to see whether they are captures: the answer of a store takes its time."""
@@ -27,18 +26,18 @@ AHEAD = 1 << 20
 
 
 def is_uri(path: str) -> bool:
-    """Whether this is no path of the file system."""
-    return URI.match(path) is not None and not os.path.exists(path)
+    """Whether this is the URI of a store, neither a path nor a `file:` URI."""
+    return scheme_of(path) not in (None, "file")
 
 
 def locate(path: str | Path) -> tuple[FileSystem, str]:
     """The file system of a path or URI, and the path there. Raises `CaptureError` where that cannot be reached."""
     text = str(path)
-    if not is_uri(text):
-        return LocalFileSystem(), os.path.abspath(text.removeprefix("file://"))
+    if scheme_of(text) not in STORES:
+        return LocalFileSystem(), os.path.abspath(local_path(text))
     try:
         # what Spark and Hadoop call s3a is s3
-        filesystem, found = FileSystem.from_uri(re.sub("^s3[an]://", "s3://", text))
+        filesystem, found = FileSystem.from_uri(re.sub("(?i)^s3[an]?:", "s3:", text))
     except (OSError, ValueError) as error:
         raise CaptureError(text, f"cannot be reached: {_first_line(error)}") from None
     return filesystem, found

@@ -13,6 +13,7 @@ from zmtpscope.spark.paths import given_paths, local_path
 from zmtpscope.spark.settings import ReadSettings
 
 FILES_A_BATCH = 100
+MOUNTED = "a stream needs folders that the driver and all workers mount, and takes their paths"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class StreamSettings:
             )
         return StreamSettings(
             read,
-            local_path(paths[0]),
-            os.path.abspath(given["statelocation"]),
+            local_path(paths[0], instead=MOUNTED),
+            os.path.abspath(local_path(given["statelocation"], instead=MOUNTED)),
             _number(given, "maxFilesPerTrigger", FILES_A_BATCH, least=1),
             _number(given, "growing", 1, least=0),
             _truth(given, "finish"),
