@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from tests.meaning.reading import derive
 from tests.meaning.requesting_traffic import HANDSHAKE, Asker, diagnosed, records_from
 from tests.scripted import message
+from tests.traffic import Capture
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK, FIN, PSH
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.meaning.rules.heartbeating import TRANSFER_HINT
+from zmtpscope.meaning.watch import Watch
 
 RULE = "heartbeat-timeout"
 
@@ -21,8 +25,8 @@ RULE = "heartbeat-timeout"
 class Heart(Asker):
     """A DEALER that asks a ROUTER for signs of life."""
 
-    def __init__(self, host: int = 2, at: int = 0) -> None:
-        super().__init__(("DEALER", "ROUTER"), host, at)
+    def __init__(self, host: int = 2, at: int = 0, port: int = 5555) -> None:
+        super().__init__(("DEALER", "ROUTER"), host, at, port)
 
     def ping(self, context: bytes = b"", ttl: int = 0) -> None:
         self.send(0, command("NULL", "PING", ttl=ttl, context=context))
@@ -241,3 +245,114 @@ def test_octets_that_were_not_captured_blame_nobody(captures: Path) -> None:
     heart.pause(300)
     heart.close()
     assert diagnosed(heart, rule=RULE) == []
+
+
+# -- nobody closed yet -------------------------------------------------------------------------------------------------
+
+
+def waiting(pings: int, every: int = 400, answered: int = 3) -> Heart:
+    """PINGs that remain unanswered where the capture ends."""
+    heart = Heart()
+    heart.beat(answered, every)
+    for _ in range(pings):
+        heart.ping()
+        heart.pause(every - 1)
+    heart.add(0, ACK)
+    return heart
+
+
+def test_a_peer_that_used_to_answer_is_named_at_once() -> None:
+    (diagnosis,) = diagnosed(waiting(pings=3), rule=RULE)
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: nothing came after the PING in packet "
+        "14, for 1.2 s and 3 PINGs (a PING every 400 ms, 3 before answered in 1 ms)"
+    )
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "proven")
+
+
+@pytest.mark.parametrize(
+    "heart",
+    [waiting(pings=1), waiting(pings=3, every=200), waiting(pings=3, answered=0)],
+    ids=["one PING", "a pause of the process", "a peer that never answers"],
+)
+def test_what_may_still_be_answered_is_not_reported(heart: Heart) -> None:
+    assert diagnosed(heart, rule=RULE) == []
+
+
+def silent_client(port: int) -> Heart:
+    """A server that asks a client for signs of life, in vain."""
+    heart = Heart(at=port, port=port)
+    for _ in range(3):
+        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
+        heart.send(0, command("NULL", "PONG", context=b""))
+        heart.pause(398)
+    for _ in range(3):
+        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
+        heart.pause(399)
+    heart.add(1, ACK)
+    return heart
+
+
+def test_a_client_that_is_silent_to_two_servers_is_one_diagnosis() -> None:
+    (diagnosis,) = diagnosed(silent_client(5555), silent_client(5556), rule=RULE)
+    assert diagnosis.text.startswith("DEALER 10.0.0.2 does not answer the heartbeats of ROUTER 10.0.0.1:5555: ")
+    assert diagnosis.text.endswith("; it is silent to 2 servers at once: 10.0.0.1:5555, 10.0.0.1:5556")
+
+
+def test_a_peer_whose_own_heartbeats_cease_has_fallen_silent() -> None:
+    heart = Heart()
+    heart.beat(5)
+    for _ in range(3):
+        heart.pause(1000)
+        heart.answer(b"work")
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert diagnosis.text.startswith("DEALER 10.0.0.2 has fallen silent: a PING came every 200 ms until packet 16, and")
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+
+
+def test_whose_heartbeats_cease_and_messages_go_on_has_not_fallen_silent() -> None:
+    heart = Heart()
+    heart.beat(5)
+    for _ in range(3):
+        heart.pause(1000)
+        heart.ask(b"work")
+    assert diagnosed(heart, rule=RULE) == []
+
+
+# -- large messages ----------------------------------------------------------------------------------------------------
+
+
+def in_transfer(*, is_closed: bool) -> Heart:
+    """A PING is sent while a message of the peer arrives."""
+    heart = Heart()
+    heart.beat(3)
+    octets = message(bytes(100_000))
+    heart.send(1, octets[:1000])
+    for _ in range(3):
+        heart.ping()
+        heart.pause(600)
+        heart.send(1, bytes(1000))
+    if is_closed:
+        heart.reset(0)
+    return heart
+
+
+def test_a_message_that_still_arrives_is_no_silence() -> None:
+    (diagnosis,) = diagnosed(in_transfer(is_closed=True), rule=RULE)
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 was still sending a message when DEALER 10.0.0.2 closed, 1.81 s after its PING in "
+        "packet 15: the PONG can only follow the message"
+    )
+    assert (diagnosis.certainty, diagnosis.hint) == ("likely", TRANSFER_HINT)
+    assert diagnosed(in_transfer(is_closed=True), rule="protocol-violation") == []
+
+
+def test_while_a_message_arrives_nobody_is_silent() -> None:
+    assert diagnosed(in_transfer(is_closed=False), rule=RULE) == []
+    heart, watch, analyser, found = in_transfer(is_closed=False), Watch(), Analyser(Options(bodies="none")), []
+    analyser.begin([None])
+    for block in Capture(heart.packets, 1):
+        for batch in analyser.feed(block):
+            watch.feed(batch)
+        found += watch.news(analyser.ongoing())
+    assert [each.rule for each in found if each.rule != "clear-text"] == []

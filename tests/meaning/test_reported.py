@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.meaning.reading import diagnoses
-from zmtpscope.export.diagnosis.words import FAILING
+from zmtpscope.meaning.diagnosis import FAILING
 
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
+    "hb-large-message": (
+        "warn likely: PUB 10.9.0.1:5556 was still sending a message when SUB 10.9.0.2 closed, 712 ms after its PING in "
+        "packet 72: the PONG can only follow the message",
+    ),
     "quiet-hang-meshcat": (
         "error REP 127.0.0.1:6000 does not reply to REQ 127.0.0.1: the request in packet 75 waits for 15.1 s; "
         "17 before were answered, median 0.451 ms",
@@ -19,6 +23,15 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "rep-hangs-quiet": (
         "error REP 127.0.0.1:5503 does not reply to REQ 127.0.0.1: the request in packet 23 waits for 12.4 s; "
         "3 before were answered, median 0.235 ms",
+    ),
+    "salt-minion-stopped": (
+        "warn SUB 127.0.0.1 does not answer the heartbeats of PUB 127.0.0.1:4505: nothing came after the PING in "
+        "packet 219, for 28.9 s and 3 PINGs (a PING every 10 s, 2 before answered in 0.128 ms); it is silent to 2 "
+        "servers at once: 127.0.0.1:4505, 127.0.0.1:4506",
+    ),
+    "unplugged-heartbeats-untold": (
+        "warn likely: SUB 10.77.0.2 and PUB 10.77.0.1:5104 have fallen silent: a PING came every 503 ms until packet "
+        "86, and nothing at all for 6.77 s",
     ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""

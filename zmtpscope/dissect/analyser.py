@@ -28,11 +28,13 @@ NO_DIRECTIONS = np.empty(0, np.bool_)
 
 
 class Ongoing(NamedTuple):
-    """What goes on in a capture that has not ended: up to `now` (ns, 0 if nobody knows) all packets were taken, and
-    `stalls` are stretches in which a side cannot send, with what they have lasted so far."""
+    """What goes on in a capture that has not ended: up to `now` (ns, 0 if nobody knows) all packets were taken,
+    `stalls` are stretches in which a side cannot send, with what they have lasted so far, and the sides `sending`
+    (conn_id and number) have sent a part of a message."""
 
     now: int = 0
     stalls: Sequence[Record] = ()
+    sending: Sequence[tuple[str, int]] = ()
 
 
 ENDED = Ongoing()
@@ -158,7 +160,8 @@ class Analyser:
         """What is no part of batches yet, since it goes on."""
         now, ordinal = self.now, self.next_ordinal
         stalls = [record for each in self.connections.values() for record in each.running_stalls(now, ordinal)]
-        return Ongoing(now, stalls)
+        sending = [side for each in self.connections.values() for side in each.sending()]
+        return Ongoing(now, stalls, sending)
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
         """Files that could not be read to their end, where the run goes on with others."""

@@ -207,14 +207,14 @@ KINDS = (
         "warn",
         "37/ZMTP 3.1, Framing",
         "The stream ends inside a frame: it was never sent whole",
-        "the sender closed or died while it was sending; see ZMQ_LINGER",
+        "see which side closed first: a sender that ends loses what it has not sent (ZMQ_LINGER), a receiver gave up",
     ),
     FindingKind(
         "ZMTP3X-FRAME-06",
         "warn",
         "37/ZMTP 3.1, Messages",
         "The stream ends inside a message: its last part was never sent",
-        "the sender closed or died while it was sending; see ZMQ_LINGER",
+        "see which side closed first: a sender that ends loses what it has not sent (ZMQ_LINGER), a receiver gave up",
     ),
     FindingKind(
         "ZMTP3X-FRAME-07",

@@ -98,18 +98,21 @@ class Derivation:
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
     def note_ongoing(self, ongoing: Ongoing) -> None:
-        """Learn up to which time nothing more came, and which stalls go on: these and no others."""
+        """Learn up to which time nothing more came, and which stalls and messages go on: these and no others."""
         if self.open and ongoing.now:
             self._see(ongoing.now)
         for connection in self.open.values():
             for side in connection.observed.sides:
-                side.running_stall = None
+                side.running_stall, side.is_sending = None, False
         for record in ongoing.stalls:
             values = record.values
             open_one = self.open.get(values["conn_id"])
             if open_one is not None:
                 self._see(values["until_ns"])
                 open_one.observed.sides[values["side"]].running_stall = ObservedStall.of(values)
+        for conn_id, number in ongoing.sending:
+            if conn_id in self.open:
+                self.open[conn_id].observed.sides[number].is_sending = True
 
     def adopt(self, knowledge: Knowledge) -> None:
         """Take what somebody else knows of other connections, who has seen all of them."""

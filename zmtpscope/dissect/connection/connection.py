@@ -280,6 +280,12 @@ class ZmtpConnection:
             if stall is not None:
                 yield self.writer.stall_record(side.number, stall, ordinal)
 
+    def sending(self) -> Iterator[tuple[str, int]]:
+        """The conn_id and number of each side that has sent a part of a message, and not its end yet."""
+        for stream in self.streams if self.view.is_zmtp else ():
+            if stream.end > stream.unit_octets + stream.outputs.gaps + stream.outputs.undissected:
+                yield self.tcp.ends()[stream.side].conn_id, stream.side
+
     def _write_other_stalls(self, ordinal: int) -> None:
         """At the end: one record for all of a side that have none of their own."""
         for side in self.tcp.tcp:

@@ -75,14 +75,22 @@ class HeartbeatTable(DerivedTable):
 
 @dataclass(slots=True, eq=False)
 class Undecided:
-    """A PING that is not decided yet. `heard_ns` is when its peer said something behind it, first."""
+    """A PING that is not decided yet. `heard_ns` and `is_within` are those of `ObservedPing`."""
 
     ping: Record
     heard_ns: int | None = None
+    is_within: bool = False
 
     def observed(self) -> ObservedPing:
         """What others see of it."""
-        return ObservedPing(Moment.of(self.ping.values), ref_of(self.ping.values), self.heard_ns)
+        return ObservedPing(Moment.of(self.ping.values), ref_of(self.ping.values), self.heard_ns, self.is_within)
+
+
+class Spoken(NamedTuple):
+    """When some commands or messages of a side began, and when they were there."""
+
+    begins: Int64
+    ends: Int64
 
 
 class Asker:
@@ -104,19 +112,20 @@ class HeartbeatObserver(Observer):
         self.askers = Asker(), Asker()
         self.taken: list[Record] = []
         """PINGs, PONGs and gaps of a batch."""
-        self.spoken: tuple[list[Int64], list[Int64]] = [], []
-        """When each side said something in a batch."""
+        self.spoken: tuple[list[Spoken], list[Spoken]] = [], []
+        """What each side said in a batch."""
         self.decided: list[Heartbeat] = []
 
     def record(self, record: Record) -> None:
         if record.type == "command":
-            self.spoken[record.values["side"]].append(np.array([record.values["ts_ns"]]))
+            time = np.array([record.values["ts_ns"]])
+            self.spoken[record.values["side"]].append(Spoken(time, time))
         if record.type == "gap" or (record.type == "command" and record.values["name"] in ("PING", "PONG")):
             self.taken.append(record)
 
     def rows(self, rows: Rows) -> None:
         for spoken, runs in zip(self.spoken, rows.sides, strict=True):
-            spoken += [run.time_ends for run in runs]
+            spoken += [Spoken(run.times, run.time_ends) for run in runs]
 
     @property
     def _is_idle(self) -> bool:
@@ -268,16 +277,18 @@ def _rtt(ping: Record, pong: Record) -> int:
     return rtt
 
 
-def _hear(waiting: Sequence[Undecided], spoken: Sequence[Int64]) -> None:
-    """What a side said at these times came behind some of the PINGs that wait for it."""
+def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
+    """What a side said came behind some of the PINGs that wait for it."""
     if not waiting or not spoken:
         return
-    times = np.concatenate(spoken)
+    begins, ends = (np.concatenate(times) for times in zip(*spoken, strict=True))
     for each in waiting:
-        later = times[times > each.ping.values["ts_ns"]]
-        if len(later):
-            heard = int(later.min())
+        asked = each.ping.values["ts_ns"]
+        later = ends > asked
+        if later.any():
+            heard = int(ends[later].min())
             each.heard_ns = heard if each.heard_ns is None else min(heard, each.heard_ns)
+            each.is_within = each.is_within or bool((begins[later] <= asked).any())
 
 
 def _asked(each: Undecided) -> int:

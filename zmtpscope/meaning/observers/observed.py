@@ -95,6 +95,8 @@ class ObservedSide:
     """Stretches in which it could not send, ..."""
     running_stall: ObservedStall | None = None
     """... and the one that goes on, where somebody looks while packets still come."""
+    is_sending: bool = False
+    """It has sent a part of a message, and packets still come."""
     subscriptions: ObservedSubscriptions | None = None
     """What it subscribed to, if it did."""
     published: PublishedTopics | None = None

@@ -11,11 +11,13 @@ from zmtpscope.meaning.observers.distribution import Distribution
 
 @dataclass(slots=True, eq=False)
 class ObservedPing:
-    """A PING without PONG. `heard_ns` is when its peer said something behind it, first."""
+    """A PING without PONG. `heard_ns` is when its peer said something behind it, first; `is_within`: it was sent while
+    a message of its peer arrived, which went on after it."""
 
     moment: Moment
     ref: str
     heard_ns: int | None = None
+    is_within: bool = False
 
 
 @dataclass(slots=True, eq=False)

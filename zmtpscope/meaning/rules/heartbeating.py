@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.across.disconnects import CUT_OFF
 from zmtpscope.meaning.across.endings import ending_of
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.across.words import MILLISECOND, address, counted, duration, how_often, name_of
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedSide
+from zmtpscope.meaning.observers.observed_heartbeats import ObservedHeartbeats, ObservedPing
 from zmtpscope.meaning.observers.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
+from zmtpscope.records import SECOND
 
 HEARTBEAT_TIMEOUT = "heartbeat-timeout"
+
+TOLD = (*CUT_OFF, "ZMTP31-PING-04", "ZMTP31-PING-09")
+"""Findings of what a side had open when it gave up."""
 
 MOST_NAMED = 3
 """Clients to which a server is silent at once."""
@@ -20,20 +27,35 @@ MOST_NAMED = 3
 STOPPED = 2.5
 """Who sends no PING for so many intervals has given up, though no FIN of it came through."""
 
+LEAST_MISSED = 2
+"""So many PINGs have no PONG where nobody closed yet, ..."""
+LEAST_SILENCE = SECOND
+"""... for so long at least: a peer that collects garbage, or compiles, is back sooner."""
+LEAST_PINGS, LEAST_CEASED = 3, 4
+"""A side that sent PINGs at so many intervals has fallen silent when nothing comes for so many times the longest."""
+
 A_WHOLE_INTERVAL = 0.9
 """Who gives up sooner than this part of its usual interval may have closed for another reason."""
 
 LEAST_AT_ONCE = 2
 """So many PINGs in one segment were not sent when that came."""
 
-HINT = (
-    "look at that peer, not at who closed: its process is stopped, blocked in a call or a debugger, or its host or the "
-    "way to it is gone; where it is only slow, raise ZMQ_HEARTBEAT_TIMEOUT"
+STOPPED_PROCESS = (
+    "its process is stopped, blocked in a call or a debugger, or its host or the way to it is gone; where it is only "
+    "slow, raise ZMQ_HEARTBEAT_TIMEOUT"
+)
+HINT = f"look at that peer, not at who closed: {STOPPED_PROCESS}"
+OPEN_HINT = f"look at that peer: {STOPPED_PROCESS}"
+PEER_HINTS = HINT, OPEN_HINT
+
+TRANSFER_HINT = (
+    "raise ZMQ_HEARTBEAT_TIMEOUT of who closed above the time that a large message takes on this way, or send smaller "
+    "messages"
 )
 
 WAY_HINT = (
-    "look at the way between the two, not at who closed: a link that was down, a route, a firewall, or a host that was "
-    "suspended"
+    "look at the way between the two, not at one of them: a link that was down, a route, a firewall, or a host that "
+    "was suspended"
 )
 
 
@@ -47,6 +69,8 @@ class TimeOut(NamedTuple):
     evidence: tuple[Evidence, ...]
     certainty: Literal["proven", "likely"] = PROVEN
     hint: str = HINT
+    severity: Severity = "error"
+    """That of one that is proven; others are warnings."""
 
 
 def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -63,15 +87,16 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_at_once(found: Mapping[tuple[str, Endpoint, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
-    """Those of several clients together that a server was silent to at the same time; all others by themselves."""
-    servers: dict[Endpoint, list[Sequence[TimeOut]]] = {}
-    for (_, endpoint, is_server), each in found.items():
+    """Those of several clients together that a server was silent to at the same time, and those of several servers that
+    a client was silent to; all others by themselves."""
+    peers: dict[str | Endpoint, list[Sequence[TimeOut]]] = {}
+    for (client, endpoint, is_server), each in found.items():
         first = _worst(each)
-        if is_server and first.hint == HINT and not _is_likely(first):
-            servers.setdefault(endpoint, []).append(each)
+        if first.hint in PEER_HINTS and not _is_likely(first):
+            peers.setdefault(endpoint if is_server else client, []).append(each)
         else:
             yield [each]
-    for groups in servers.values():
+    for groups in peers.values():
         together: list[Sequence[TimeOut]] = []
         until = 0
         for each in sorted(groups, key=_silent_since):
@@ -84,20 +109,22 @@ def _silent_at_once(found: Mapping[tuple[str, Endpoint, bool], Sequence[TimeOut]
 
 
 def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
-    """Of each client at an endpoint that was left without an answer at the same time, what it suffered."""
-    each = [time_out for client in same for time_out in client]
+    """Of each pair of a silent peer, at the same time, what the others suffered."""
+    each = [time_out for pair in same for time_out in pair]
     first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
-    name = name_of(first.connection, first.silent)
-    clients = [_client_of(client[0]) for client in same]
-    who, again = clients[0], f"; the same {how_often(times)}" if len(times) > 1 else ""
-    if len(clients) > 1:
-        who = counted(len(clients), "client")
-        names = ", ".join(clients[:MOST_NAMED]) + (", …" if len(clients) > MOST_NAMED else "")
-        again += f"; it is silent to {who} at once: {names}"
+    connection = first.connection
+    name = name_of(connection, first.silent)
+    others = [_other_of(pair[0]) for pair in same]
+    again = f"; the same {how_often(times)}" if len(times) > 1 else ""
+    whom = connection.sides[1 - connection.listener].ip
+    if len(others) > 1:
+        whom = counted(len(others), "client" if first.silent == connection.listener else "server")
+        names = ", ".join(others[:MOST_NAMED]) + (", …" if len(others) > MOST_NAMED else "")
+        again += f"; it is silent to {whom} at once: {names}"
     return Diagnosis(
         HEARTBEAT_TIMEOUT,
-        "warn" if _is_likely(first) else "error",
-        f"{name} with {who} at {address(first.connection.endpoint)}",
+        "warn" if _is_likely(first) else first.severity,
+        f"{name} with {whom} at {address(connection.endpoint)}",
         f"{name} {first.text}{again}",
         first.hint,
         first.evidence,
@@ -105,6 +132,7 @@ def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
         max(time_out.ns for time_out in each),
         first.certainty,
         conn_ids=frozenset(time_out.connection.conn_id for time_out in each),
+        explains=frozenset((time_out.connection.conn_id, id_) for time_out in each for id_ in TOLD),
     )
 
 
@@ -117,8 +145,11 @@ def _silent_since(each: Sequence[TimeOut]) -> int:
     return min(evidence.moment.ns for evidence in _worst(each).evidence)
 
 
-def _client_of(time_out: TimeOut) -> str:
-    return time_out.connection.sides[1 - time_out.connection.listener].ip
+def _other_of(time_out: TimeOut) -> str:
+    """The client or the server that waited for a sign of life."""
+    connection = time_out.connection
+    is_server = time_out.silent == connection.listener
+    return connection.sides[1 - connection.listener].ip if is_server else address(connection.endpoint)
 
 
 def _is_likely(time_out: TimeOut) -> bool:
@@ -127,60 +158,134 @@ def _is_likely(time_out: TimeOut) -> bool:
 
 def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
     ending = ending_of(connection)
+    if ending is None:
+        found = [_does_not_answer(connection, side, knowledge) for side in (0, 1)]
+        yield from [each for each in found if each is not None] or _ceased(connection, knowledge)
+        return
+    closed = ending.moment.ns
     for side in (0, 1):
-        if ending is None:
-            found = _unanswered(connection, side, None, knowledge)
-        elif ending.side == side:
-            closed = ending.moment.ns
-            found = _unanswered(connection, side, closed, knowledge) or _cut_off(connection, side, closed)
+        if ending.side == side:
+            time_out = _closed_for(connection, side, closed) or _cut_off(connection, side, closed)
         else:
-            found = _time_to_live_over(connection, side, ending.moment.ns)
-        if found is not None:
-            yield found
+            time_out = _time_to_live_over(connection, side, closed)
+        if time_out is not None:
+            yield time_out
 
 
-def _unanswered(connection: ObservedConnection, asker: int, closed: int | None, knowledge: Knowledge) -> TimeOut | None:
-    """The side `asker` has PINGs open, nothing came since, and it closed, or stopped sending any."""
-    heartbeats = connection.sides[asker].heartbeats
-    open_ = open_pings(connection, asker, knowledge.last_ns if closed is None else closed)
-    if heartbeats is None or heartbeats.last is None or not open_:
+def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
+    """The side `asker` has PINGs open, nothing came since, and it closed."""
+    heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, closed)
+    if heartbeats is None or not waits_in_vain(connection, asker, closed):
         return None
     first, interval = open_[0], heartbeats.interval.median
-    end = closed
-    if end is None:
-        if interval is None or knowledge.last_ns - heartbeats.last.ns < STOPPED * interval:
-            return None
-        end = heartbeats.last.ns + interval
-    waited = end - first.moment.ns
-    if not waits_in_vain(connection, asker, end):
-        return None
-    who = name_of(connection, asker)
-    answered, median = heartbeats.counts["answered"], heartbeats.rtt.median
-    before = f", {answered} before answered in {duration(median)}" if answered and median is not None else ""
-    gave_up = "closed" if closed else "gave up"
-    evidence = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
-    if len(open_) > 1 and open_[0].moment == open_[-1].moment:
+    waited, who = closed - first.moment.ns, name_of(connection, asker)
+    evidence = _pings(open_)
+    if first.is_within:
         return TimeOut(
             connection,
             1 - asker,
-            end,
+            closed,
+            f"was still sending a message when {who} closed, {duration(waited)} after its PING in packet "
+            f"{first.moment.packet}: the PONG can only follow the message",
+            evidence,
+            LIKELY,
+            TRANSFER_HINT,
+        )
+    if len(open_) > 1 and first.moment == open_[-1].moment:
+        return TimeOut(
+            connection,
+            1 - asker,
+            closed,
             f"and {who} could not reach each other for a while: {len(open_)} PINGs of {who} came at once, in packet "
-            f"{first.moment.packet}, as TCP sends again what did not get through, and it {gave_up} {duration(waited)} "
-            "behind them",
-            tuple(evidence.values()),
+            f"{first.moment.packet}, as TCP sends again what did not get through, and it closed the connection "
+            f"{duration(waited)} behind them",
+            evidence,
             LIKELY,
             WAY_HINT,
         )
-    every = f" (a PING every {duration(interval)}{before})" if interval is not None else ""
     return TimeOut(
         connection,
         1 - asker,
-        end,
+        closed,
         f"does not answer the heartbeats of {who}: nothing came after the PING in packet {first.moment.packet}, and "
-        f"{who} {gave_up} {duration(waited)} later{every}",
-        tuple(reversed(evidence.values())),
+        f"{who} closed {duration(waited)} later{_before(heartbeats)}",
+        evidence,
         PROVEN if interval is None or waited >= interval * A_WHOLE_INTERVAL else LIKELY,
     )
+
+
+def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Knowledge) -> TimeOut | None:
+    """The side `asker` has PINGs open, nothing came since, and nobody has closed: it has sent several to a peer that
+    used to answer, or none for long."""
+    now = knowledge.last_ns
+    heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, now)
+    if heartbeats is None or heartbeats.last is None or connection.sides[1 - asker].is_sending:
+        return None
+    interval = heartbeats.interval.median
+    if interval is None or not waits_in_vain(connection, asker, now):
+        return None
+    first, who = open_[0], name_of(connection, asker)
+    has_stopped = now - heartbeats.last.ns >= STOPPED * interval
+    is_missed = len(open_) >= LEAST_MISSED and heartbeats.counts["answered"] and now - first.moment.ns >= LEAST_SILENCE
+    if not (has_stopped or is_missed):
+        return None
+    gave_up = f", and {who} sends no PING any more" if has_stopped else ""
+    return TimeOut(
+        connection,
+        1 - asker,
+        now,
+        f"does not answer the heartbeats of {who}: nothing came after the PING in packet {first.moment.packet}, for "
+        f"{duration(now - first.moment.ns)} and {counted(len(open_), 'PING')}{gave_up}{_before(heartbeats)}",
+        _pings(open_),
+        hint=OPEN_HINT,
+        severity="error" if has_stopped else "warn",
+    )
+
+
+def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
+    """A side sent PINGs at intervals, and nothing at all since many of these; its peer may have done the same."""
+    now = knowledge.last_ns
+    silent = [side for side in (0, 1) if _has_ceased(connection.sides[side], now)]
+    since = max((connection.sides[side].last_ns or 0 for side in silent), default=0)
+    for side in silent[:1]:
+        heartbeats = connection.sides[side].heartbeats
+        assert heartbeats is not None
+        assert heartbeats.last is not None
+        interval = heartbeats.interval.median or 0
+        both = f"and {name_of(connection, 1 - side)} have" if len(silent) > 1 else "has"
+        yield TimeOut(
+            connection,
+            side,
+            now,
+            f"{both} fallen silent: a PING came every {duration(interval)} until packet {heartbeats.last.packet}, and "
+            f"nothing at all for {duration(now - since)}",
+            (Evidence(heartbeats.last, "the last PING"),),
+            LIKELY,
+            WAY_HINT if len(silent) > 1 else OPEN_HINT,
+        )
+
+
+def _has_ceased(side: ObservedSide, now: int) -> bool:
+    heartbeats = side.heartbeats
+    if heartbeats is None or heartbeats.last is None or heartbeats.interval.count < LEAST_PINGS or side.is_sending:
+        return False
+    longest = max(LEAST_CEASED * (heartbeats.interval.most or 0), LEAST_SILENCE)
+    return now - max(heartbeats.last.ns, side.last_ns or 0) >= longest
+
+
+def _pings(open_: Sequence[ObservedPing]) -> tuple[Evidence, ...]:
+    """The first of these, those of one packet once."""
+    moments = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
+    return tuple(reversed(moments.values()))
+
+
+def _before(heartbeats: ObservedHeartbeats) -> str:
+    """How often PINGs are sent, and how they were answered before."""
+    answered, median, interval = heartbeats.counts["answered"], heartbeats.rtt.median, heartbeats.interval.median
+    if interval is None:
+        return ""
+    before = f", {answered} before answered in {duration(median)}" if answered and median is not None else ""
+    return f" (a PING every {duration(interval)}{before})"
 
 
 def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
@@ -238,9 +343,12 @@ TABLE = (
         "announced, and its peer closed. The silent side is named: its process hangs, or the way to it is broken; a "
         "capture at one place cannot tell these two apart. It is likely only where the side closed sooner than it "
         "sends its next PING, or where its PINGs came in one segment: then the way between the two was broken. That is "
-        "proven where its FIN came with them and a PING of its peer had waited. A server that is silent to several "
-        "clients at the same time is told once. What comes behind its FIN or RST is no "
-        "answer, and neither is what its system answers with RST. It holds of connections only that were captured "
+        "proven where its FIN came with them and a PING of its peer had waited. A warning while the connection is "
+        "open: a peer that used to answer has left two PINGs, and a second, without any octet; or a side that sent "
+        "PINGs at intervals sends nothing for four of them. If the PING was sent while a message arrived, the PONG can "
+        "only follow that message: then the time-out is shorter than the transfer, and the peer is not to blame. A "
+        "peer that is silent to several others at the same time is one diagnosis. What comes behind its FIN or RST is "
+        "no answer, and neither is what its system answers with RST. It holds of connections only that were captured "
         "whole.",
         "Octets of the silent side arrive after the PING, or octets of the connection are missing from the capture.",
         _time_outs,
