@@ -9,6 +9,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.across.disconnects import CUT_OFF
 from zmtpscope.meaning.across.endings import ending_of
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.promises import broken_promises
 from zmtpscope.meaning.across.words import MILLISECOND, address, counted, duration, how_often, name_of
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedSide
@@ -77,7 +78,7 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each silent peer, however often it happened, and to however many at once."""
     found: dict[tuple[str, Endpoint, bool], list[TimeOut]] = {}
     for connection in knowledge.connections:
-        if connection.is_whole:
+        if connection.is_whole and connection.conn_id not in broken_promises(knowledge):
             for time_out in _of_connection(connection, knowledge):
                 silent = time_out.silent == connection.listener
                 client = connection.sides[1 - connection.listener].ip
@@ -327,8 +328,8 @@ def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) 
         connection,
         asker,
         closed,
-        f"fell silent: its last PING, in packet {heartbeats.last.packet}, promises a sign of life within "
-        f"{duration(ttl)} (its TTL), none came, and {who} closed the connection {duration(silence)} behind the last",
+        f"fell silent: its last PING, in packet {heartbeats.last.packet}, promises a sign of life within its TTL of "
+        f"{duration(ttl)}, and {who} closed {duration(silence)} after the last one",
         (Evidence(heartbeats.last, "its last PING"),),
     )
 

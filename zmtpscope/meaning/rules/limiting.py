@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from zmtpscope.meaning.across.disconnects import CUT_OFF, WITHOUT_A_WORD, disconnects
+from zmtpscope.meaning.across.disconnects import ATTEMPTS, CUT_OFF, WITHOUT_A_WORD, disconnects
 from zmtpscope.meaning.across.endings import Ending, ending_of
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.across.words import address, name_of
@@ -78,7 +78,10 @@ def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
         taken = max(each.largest_taken for each in same)
         least = max(taken + 1, LEAST_SIZE)
         ended = [each for each in same if each.is_followed_by_end and each.sizes.of_last >= least]
-        if taken and len(ended) >= LEAST_TIMES and _come_back(ended, back):
+        if taken and (
+            (len(ended) >= LEAST_TIMES and _come_back(ended, back))
+            or (ended and all(_is_reset_alone(each, knowledge, back) for each in ended))
+        ):
             yield _diagnosis(ended, taken)
 
 
@@ -91,19 +94,45 @@ def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
     return soon >= len(ended) - 1
 
 
+def _is_reset_alone(sent: Sent, knowledge: Knowledge, back: Mapping[str, int | None]) -> bool:
+    """Whether a program that listens reset the connection with octets unread, and went on: it was there for others at
+    that time, and refused nobody until the two were connected again."""
+    connection, ending, again = sent.connection, sent.ending, back.get(sent.connection.conn_id)
+    if ending is None or again is None or not ending.is_reset or ending.side != connection.listener:
+        return False
+    if again - ending.moment.ns > BACK_NS:
+        return False
+    others = (ending_of(each) for each in knowledge.by_endpoint[connection.endpoint] if each is not connection)
+    return not any(
+        other is not None and other.side == connection.listener and abs(other.moment.ns - ending.moment.ns) <= AT_ONCE
+        for other in others
+    ) and not any(
+        finding.id in ATTEMPTS
+        and finding.endpoint == connection.endpoint
+        and ending.moment.ns <= finding.moment.ns <= again
+        for finding in knowledge.findings
+    )
+
+
 def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
     connection, sender = ended[0].connection, ended[0].sender
     smallest = min(each.sizes.of_last for each in ended)
     more = " or more" if any(each.sizes.of_last != smallest for each in ended) else ""
     receiver = name_of(connection, 1 - sender)
     conn_ids = frozenset(each.connection.conn_id for each in ended)
+    often = len(ended) >= LEAST_TIMES
+    frame, who = f"a frame of {smallest} octets{more}", name_of(connection, sender)
+    how = (
+        f"closes the connection right after {frame} of {who}"
+        if often
+        else f"resets the connection while {who} sends {frame}, which is lost"
+    )
+    times = f", each of {len(ended)} times" if len(ended) > 1 else ""
     return Diagnosis(
         TOO_LARGE,
-        "error",
+        "error" if often else "warn",
         f"{receiver} at {address(connection.endpoint)}",
-        f"{receiver} closes the connection right after a frame of {smallest} octets{more} of "
-        f"{name_of(connection, sender)}, each of {len(ended)} times; the largest that it took has "
-        f"{taken} octets",
+        f"{receiver} {how}{times}; the largest that it took has {taken} octets",
         HINT,
         tuple(
             Evidence(each.sizes.last, f"a message with a frame of {each.sizes.of_last} octets", each.connection.ref)
@@ -122,13 +151,15 @@ TABLE = (
         TOO_LARGE,
         "error",
         "Connections are closed for the size of what is sent on them",
-        "Three times at least a side closed the connection within 100 ms behind a message, without a word, each time "
-        "that a frame of it was larger than any that it took, and the two were connected again within 2 s. Who closes "
+        "A program that listens reset the connection in a frame that was larger than any that it took, and refused "
+        "nobody until the two were connected again: it did not end. Or three times at least a side closed the "
+        "connection within 100 ms after a message, without a word, each time that a frame of it was larger than any "
+        "that it took, and the two were connected again within 2 s. Who closes "
         "behind the reply for which it had waited is not meant. libzmq does so where a frame is larger than "
         "ZMQ_MAXMSGSIZE, of which its peer learns nothing: it connects again, and what was sent is lost. That the size "
         "is the reason is concluded: a program that fails on large messages, and is started again at once, looks the "
         "same. What the limit is no capture shows, only between which sizes it is.",
-        "The receiver took a frame as large, answered after it, or the two did not connect again within 2 s.",
+        "The receiver took a frame as large, answered after it, ended, or the two did not connect again within 2 s.",
         _too_large,
         (
             *("request-lost", "request-unanswered", "late-reply"),

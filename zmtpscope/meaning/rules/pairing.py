@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from typing import NamedTuple
 
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.across.words import address, how_often, name_of, server_name, shown
@@ -42,7 +43,9 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "wrong-pairing",
             "error",
             f"{client} at {address(endpoint)}",
-            _sentence(connection, finding, types) + (f", {_how_often(met)}" if count > 1 else ""),
+            _sentence(connection, finding, types)
+            + (f", {_how_often(met)}" if count > 1 else "")
+            + _tenant_before(knowledge, connection, types),
             HINT,
             tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
             count,
@@ -59,19 +62,53 @@ def _fit(types: list[str | None]) -> bool:
 
 
 def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
-    """The socket type of who listens, or of the client, as these or other connections between the two say."""
-    if listens:
-        return _listening(knowledge)[met[0].connection.endpoint]
-    return _first_type(each.connection.sides[1 - each.connection.listener] for each in met)
+    """Return the socket type of the listener or of the client, as these or other connections between the two show. The
+    listener's is that of the time: another program may take a port."""
+    own = _first_type(each.connection.sides[each.connection.listener ^ (not listens)] for each in met)
+    if own is not None or not listens:
+        return own
+    known = _listening(knowledge)[met[0].connection.endpoint]
+    place = bisect_right(known, met[0].connection.start.ns, key=_since)
+    return known[max(place - 1, 0)].socket_type if known else None
+
+
+class Listening(NamedTuple):
+    """A connection that began at `since_ns` shows the socket type of the listener."""
+
+    since_ns: int
+    socket_type: str
 
 
 @once
-def _listening(knowledge: Knowledge) -> dict[Endpoint, str | None]:
-    """The socket type of who listens at each endpoint."""
+def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
+    """Return the socket types of the listener of each endpoint, in the order of time."""
     return {
-        endpoint: _first_type(each.sides[each.listener] for each in connections)
+        endpoint: [
+            Listening(each.start.ns, socket_type)
+            for each in connections
+            if (socket_type := each.sides[each.listener].socket_type)
+        ]
         for endpoint, connections in knowledge.by_endpoint.items()
     }
+
+
+def _since(listening: Listening) -> int:
+    return listening.since_ns
+
+
+def _tenant_before(knowledge: Knowledge, connection: ObservedConnection, types: list[str | None]) -> str:
+    """Return which socket that fits the client listened there before, as the end of a sentence."""
+    listening, client = types
+    before = next(
+        (
+            each.socket_type
+            for each in reversed(_listening(knowledge)[connection.endpoint])
+            if each.since_ns < connection.start.ns and each.socket_type != listening
+        ),
+        None,
+    )
+    fits = before is not None and client is not None and may_meet(before, client)
+    return f"; {before} listened there before, so another program took the port" if fits else ""
 
 
 def _first_type(sides: Iterable[ObservedSide]) -> str | None:

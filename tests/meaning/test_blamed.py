@@ -1,0 +1,49 @@
+"""Captures in which the nearest host is not to blame: the sentence that names the cause, and no other trouble."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.meaning.reading import diagnoses
+from zmtpscope.meaning.diagnosis import FAILING
+
+BLAMED = Path(__file__).parents[2] / "captures/problems/blamed"
+
+SENTENCES: dict[str, tuple[str, ...]] = {
+    "hb-ttl-below-interval": (
+        "error DEALER 10.9.7.1 sends a PING every 2 s with a TTL of only 600 ms: ROUTER 10.9.7.2:5572 closes the "
+        "connection 601 ms after the last sign of life, 4 times in 10.3 s",
+    ),
+    "hb-ttl-overflow": (
+        "error ROUTER 10.9.0.1:8080 sends PINGs with a TTL of 65.6 s, which libzmq up to 4.3.6 wraps to 64 ms: DEALER "
+        '"client" 10.9.0.2 closes the connection 65.6 ms after the last sign of life, 4 times in 4.71 s',
+    ),
+    "killed-by-message": (),
+    "new-tenant": (
+        "error REQ of 10.8.0.2 connects to PUB at 10.8.0.1:5555, and these do not fit; REP listened there before, so "
+        "another program took the port",
+    ),
+    "one-message-above-limit": (
+        "warn likely: PULL 10.9.7.2:5575 resets the connection while PUSH 10.9.7.1 sends a frame of 48000 octets, "
+        "which is lost; the largest that it took has 600 octets",
+    ),
+    "request-above-limit": (
+        "warn likely: REP 10.8.0.1:5576 resets the connection while REQ 10.8.0.2 sends a frame of 30003 octets, which "
+        "is lost; the largest that it took has 103 octets",
+    ),
+}
+"""By capture: severity and sentence of each warning and error."""
+
+
+def test_every_capture_has_its_sentences() -> None:
+    assert {path.name.partition(".")[0] for path in BLAMED.glob("*.pcap*")} == SENTENCES.keys()
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_the_cause_is_named_and_nothing_else_is(name: str) -> None:
+    (path,) = BLAMED.glob(f"{name}.pcap*")
+    found = [each.diagnosis for each in diagnoses(path)]
+    told = tuple(f"{each.severity} {each.statement}" for each in found if each.severity in FAILING)
+    assert told == SENTENCES[name]
