@@ -10,31 +10,35 @@ from collections.abc import Iterator
 import click
 
 from zmtpscope.cli import zmtpscope
+from zmtpscope.cli.commands import Command
 
 PAGE = pathlib.Path(__file__).with_name("zmtpscope.1")
 
 EXAMPLES = (
     ("zmtpscope demo", "Try it on a capture that is installed with zmtpscope."),
-    ("zmtpscope read capture.pcap", "Say what happened in a capture, a line each."),
-    ("zmtpscope scan capture.pcap", "Who speaks ZMTP in it, how, and who was refused."),
-    ("zmtpscope stats capture.pcap --by topic", "How many messages there were, how large and how often."),
-    ("zmtpscope live -i lo", "The same of what passes on an interface, as it happens."),
-    ("tcpdump -U -w - | zmtpscope read -", "The same where tcpdump has the rights to capture."),
-    ("ssh host tcpdump -i any -U -w - not port 22 | zmtpscope read -", "The same on another machine."),
-    ("zmtpscope probe tcp://127.0.0.1:5555", "Who is at an endpoint."),
-    ("echo ping | zmtpscope cat req tcp://127.0.0.1:5555", "Send a message, and write the reply."),
+    ("zmtpscope read capture.pcap", "Print every event in a capture, one per line."),
+    ("zmtpscope scan capture.pcap", "List its ZeroMQ endpoints and the clients that were refused."),
+    ("zmtpscope stats capture.pcap --by topic", "Summarise message counts, sizes and rates."),
+    ("zmtpscope live -i lo", "Print events on an interface as they happen."),
+    ("tcpdump -U -w - | zmtpscope read -", "Read the capture of tcpdump, which has the rights to capture."),
+    ("ssh host tcpdump -i any -U -w - not port 22 | zmtpscope read -", "Print the events on another machine."),
+    ("zmtpscope probe tcp://127.0.0.1:5555", "Identify the peer at an endpoint."),
+    ("echo ping | zmtpscope cat req tcp://127.0.0.1:5555", "Send a request and print the reply."),
 )
 EXIT_CODES = (
     ("0", "Done."),
     ("1", "An error while running."),
-    ("2", "Usage, or what was named is no capture."),
+    ("2", "Wrong usage, or the file is not a capture."),
     ("3", "The capture is damaged or cut short, or packets were lost; everything readable was read."),
-    ("4, 10 to 15", "Of cat and probe, whose help names them."),
+    ("4, 10 to 15", "Exit codes of cat and probe, listed in their help."),
     ("130", "Interrupted."),
 )
 ENVIRONMENT = (
-    ("ZMTPSCOPE_KEYLOG", "Files with CURVE keys, as in PATH, where --keys is not given."),
-    ("NO_COLOR, FORCE_COLOR", "No colour, and colour also where the output is no terminal; --color comes first."),
+    ("ZMTPSCOPE_KEYLOG", "Files with CURVE keys, separated as in PATH; used without --keys."),
+    (
+        "NO_COLOR, FORCE_COLOR",
+        "No colour; colour even if the output is not a terminal. --color takes precedence.",
+    ),
     ("TZ", "The time zone of -t a and -t ad."),
 )
 
@@ -66,8 +70,9 @@ def _command(command: click.Command | None, parent: click.Context, name: str) ->
         pieces = [*command.collect_usage_pieces(context)]
         yield f".SS {_text(' '.join([context.command_path, *pieces]))}"
         yield from _paragraphs(command.help or "")
-        for option in command.params:
-            if isinstance(option, click.Option) and not option.hidden:
+        for heading, options in _options(command, context).items():
+            yield from (".PP", f".I {heading}:")
+            for option in options:
                 names = _text(", ".join([*option.opts, *option.secondary_opts]))
                 yield from (".TP", f"\\fB{names}\\fR{_value(option)}", _text(option.help or ""))
         if command.epilog:
@@ -75,6 +80,15 @@ def _command(command: click.Command | None, parent: click.Context, name: str) ->
         if isinstance(command, click.Group):
             for each in command.list_commands(context):
                 yield from _command(command.get_command(context, each), context, each)
+
+
+def _options(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
+    """The options of a command by heading, without --help."""
+    if not isinstance(command, Command):
+        return {}
+    found = command.options_by_heading(context)
+    listed = {heading: [each for each in options if each.name != "help"] for heading, options in found.items()}
+    return {heading: options for heading, options in listed.items() if options}
 
 
 def _paragraphs(text: str) -> Iterator[str]:

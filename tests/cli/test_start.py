@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import zipfile
 
+import click
 import pytest
 
 from tests.cli.running import COMMAND, ROOT, Run
+from zmtpscope.cli import COMMANDS
+from zmtpscope.cli import zmtpscope as main_group
 from zmtpscope.cli.colour import wants_colour
 from zmtpscope.cli.demo import CAPTURES
 
@@ -191,3 +195,33 @@ def test_a_wheel_has_what_people_and_programs_look_for_beside_the_code(tmp_path:
         "share/zsh/site-functions/_zmtpscope",
         "share/fish/vendor_completions.d/zmtpscope.fish",
     } <= {*names}
+
+
+EVERY_COMMAND = [(name,) for name in COMMANDS] + [("keys", "list"), ("keys", "record")]
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=" ".join)
+def test_help_is_written_for_readers(command: tuple[str, ...], zmtpscope: Run) -> None:
+    """Each option begins with a capital letter and ends with a full stop, and defaults are marked as such."""
+    code, out, _ = zmtpscope(*command, "--help")
+    assert code == 0
+    with click.Context(main_group, info_name="zmtpscope") as context:
+        found: click.Command = main_group
+        for name in command:
+            assert isinstance(found, click.Group)
+            found = found.get_command(context, name) or pytest.fail(name)
+    for option in found.params:
+        if isinstance(option, click.Option):
+            assert f"  {option.opts[0]}" in out or f", {option.opts[0]}" in out
+            assert option.help is not None
+            assert re.match(r"[A-Z]", option.help), option.help
+            assert re.search(r"[.)]$", option.help), option.help
+            assert not re.search(r"\[(?!default: |/)[^\]]*\]", option.help), option.help
+
+
+def test_help_lists_the_options_of_a_command_first_and_shared_ones_under_headings(zmtpscope: Run) -> None:
+    _, out, _ = zmtpscope("check", "--help")
+    headings = re.findall(r"^(\w+):$", out, re.MULTILINE)
+    assert headings == ["Options", "Input", "Output", "Decoding", "Security"]
+    assert re.search(r"^Options:\n(?:  .*\n)*?  --rule RULE", out, re.MULTILINE)
+    assert re.search(r"^Security:\n(?:  .*\n)*?  --keys FILE", out, re.MULTILINE)

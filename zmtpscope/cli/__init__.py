@@ -129,7 +129,7 @@ def _command(name: str) -> click.Command:
 )
 @click.version_option(__version__, "-v", "--version", message=f"zmtpscope %(version)s ({compiled.state()})")
 def zmtpscope() -> None:
-    """Find ZeroMQ in any capture, on any port, of any version, and say what happened.
+    """Analyse ZeroMQ traffic: any capture, any port, every version of ZMTP.
 
     `zmtpscope FILE...` is short for `zmtpscope read FILE...`; `zmtpscope demo` shows what the output looks like."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import exit_code, named_captures
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
 from zmtpscope.cli.tables import write_tables
@@ -33,29 +34,29 @@ SESSION = {
 Parquet know."""
 
 
-@click.command(short_help="Report what is in captures and what is wrong: a page with plots, and tables.")
+@command(short_help="Write an HTML report about captures, with Spark.")
 @FILES
 @MORE_FILES
-@click.option(
+@option(
     "-o",
     "directory",
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="Write into DIR, which is made when missing.",
+    help="Write to DIR, created if missing.",
 )
 @PACKETS
 @FORCED
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS
-@click.option("--force", is_flag=True, help="Overwrite a report that is there already.")
+@option("--force", is_flag=True, help="Overwrite an existing report.")
 def analyze(**given: Any) -> int:
-    """Report what happened in capture FILEs (as `zmtpscope read` finds it), over all connections: what is wrong, who
-    said how much about what, how connections came about and ended. DIR gets index.html, one page that needs neither a
-    network nor scripts, and a Parquet file for each table of it; they are complete or not there.
+    """Write a report about capture FILEs to DIR: problems, message counts by peer and topic, and how connections opened
+    and closed. DIR gets index.html, a page without scripts or network access, and a Parquet file for each of its
+    tables. The files appear only when all of them are complete.
 
-    It runs on Spark and needs the extra report: pip install 'zmtpscope[report]'."""
+    This command runs on Spark and needs the extra `report`: pip install 'zmtpscope[report]'."""
     paths, directory = named_captures(given), given["directory"]
     try:
         from zmtpscope.spark.report.answers import TABLES, answers, interval_for

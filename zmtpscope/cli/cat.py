@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.commands import MESSAGES, OUTPUT, command, option
 from zmtpscope.cli.credentials import client_options, given_security, server_options
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.own_traffic import OwnTraffic, traffic_options
@@ -57,80 +58,102 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
     return parse_seconds(context, parameter, value)
 
 
-@click.command(
-    short_help="Send and receive messages as a socket of any type.",
+@command(
+    short_help="Send and receive messages with a socket of any type.",
     epilog="Exit codes: 0 done, 2 usage, 4 --expect failed, 10 unreachable or refused, 11 silent or too slow, "
-    "12 not ZMTP, 13 version or mechanism mismatch, 14 login or key refused, 15 socket types do not fit, 16 protocol "
-    "violation or limit, 17 closed half way, 130 interrupted; where it runs until stopped, ctrl-C is 0.",
+    "12 not ZMTP, 13 version or mechanism mismatch, 14 login or key refused, 15 incompatible socket types, 16 protocol "
+    "violation or limit, 17 closed too early, 130 interrupted (0 if it was to run until Ctrl-C).",
 )
 @click.argument("socket_type", metavar="TYPE", type=click.Choice([*SENDING, *RECEIVING, *BOTH], case_sensitive=False))
 @click.argument("endpoint")
 @click.argument("messages", nargs=-1, metavar="[MESSAGE]...")
-@click.option("--bind", "listens", is_flag=True, help="Listen on ENDPOINT; on loopback where it names no host.")
-@click.option("--part", "parts", multiple=True, metavar="TEXT", help="A part of one message; given several times.")
-@click.option("--hex", "as_hex", is_flag=True, help="Messages are written in hex digits.")
-@click.option(
-    "-0", "--null", "null", is_flag=True, help="A NUL ends each message, on standard input and output; [a newline]."
+@option(
+    "--bind", "listens", is_flag=True, help="Listen on ENDPOINT instead of connecting; without a host, on loopback."
 )
-@click.option(
-    "--separator", metavar="TEXT", help="What stands between the parts of a message that is a line; [output: a TAB]."
+@option(
+    "--part",
+    "parts",
+    multiple=True,
+    metavar="TEXT",
+    help="Add a part to a multipart message; repeatable.",
+    heading=MESSAGES,
 )
-@click.option("--echo", is_flag=True, help="Send every message back.")
-@click.option(
+@option("--hex", "as_hex", is_flag=True, help="Read and print messages as hex digits.", heading=MESSAGES)
+@option(
+    "-0",
+    "--null",
+    "null",
+    is_flag=True,
+    help="End each message with NUL instead of a newline, on input and output.",
+    heading=MESSAGES,
+)
+@option(
+    "--separator",
+    metavar="TEXT",
+    help="Separator between the parts of a message [default: a tab on output].",
+    heading=MESSAGES,
+)
+@option("--echo", is_flag=True, help="Send every received message back.", heading=MESSAGES)
+@option(
     "--subscribe",
     "--join",
     "topics",
     multiple=True,
     metavar="TEXT",
-    help="A topic (SUB, XSUB) or group (DISH); may be given several times. [all topics]",
+    help="Topic for SUB and XSUB, or group for DISH; repeatable [default: all topics].",
 )
-@click.option("--identity", metavar="TEXT", default="", help="The name by which a ROUTER knows us.")
-@click.option(
+@option("--identity", metavar="TEXT", default="", help="Identity (routing id) announced to the peer.")
+@option(
     "-c",
     "count",
     type=click.IntRange(min=1),
     metavar="N",
-    help="End after N messages received, or sent where none are received; MESSAGEs are sent over and over.",
+    help="Exit after N messages, received or, if the socket only sends, sent; MESSAGEs repeat as needed.",
+    heading=MESSAGES,
 )
-@click.option(
+@option(
     "--wait",
     type=float,
     callback=parse_seconds,
     metavar="SECONDS",
-    help="Wait so long for a connection, and for each message; inf is for ever. [5 s, but for ever with --bind, and "
-    "where no message is owed]",
+    help="Time limit for connecting and for each message; inf for none [default: 5; none with --bind or if no message "
+    "is expected].",
+    heading=MESSAGES,
 )
-@click.option("--rate", type=float, callback=parse_rate, metavar="N", help="Send N messages a second.")
-@click.option("--expect", metavar="TEXT", help="Every message has to have this part; else the exit code is 4.")
-@click.option(
+@option(
+    "--rate", type=float, callback=parse_rate, metavar="N", help="Send at most N messages per second.", heading=MESSAGES
+)
+@option("--expect", metavar="TEXT", help="Exit with code 4 if a received message lacks this part.", heading=MESSAGES)
+@option(
     "--output",
     type=click.Choice(["text", "raw", "hex", "json"]),
-    help="How messages are written [text on a terminal, else raw].",
+    help="Format of received messages [default: text on a terminal, otherwise raw].",
+    heading=OUTPUT,
 )
-@click.option("--json", "output", flag_value="json", help="The same as --output json: JSON lines.")
-@click.option(
+@option("--json", "output", flag_value="json", help="Short for --output json.", heading=OUTPUT)
+@option(
     "--zmtp",
     "version",
     type=click.Choice(VERSIONS),
     default=VERSIONS[-1],
     metavar="VERSION",
-    help="Speak as a peer of this version: 1.0, 2.0, 3.0 or 3.1 [3.1].",
+    help="Protocol version to speak: 1.0, 2.0, 3.0 or 3.1 [default: 3.1].",
 )
 @client_options
 @server_options
 @traffic_options
 def cat(**given: Any) -> int:
-    """Be a socket of TYPE, connected to ENDPOINT: send each MESSAGE, or the lines of standard input, and write each
-    message that comes as a line.
+    """Open a ZeroMQ socket, send each MESSAGE (or each line of standard input), and print every message received.
 
     \b
     TYPE      req rep dealer router pub sub xpub xsub push pull pair
               client server radio dish scatter gather peer channel
-    ENDPOINT  tcp://host:port or ipc://path; with --bind also tcp://:port, and port 0 for any
-    MESSAGE   text, or @FILE for what a file holds (@@ for a message that begins with @)
+    ENDPOINT  tcp://host:port or ipc://path; with --bind also tcp://:port (port 0 picks a free one)
+    MESSAGE   text, or @FILE to send the contents of FILE (@@ for a leading @)
 
-    REQ writes the reply to each message. REP answers each request with the next MESSAGE, over and over. What ROUTER,
-    SERVER and PEER write begins with the name of the peer; what they send must. RADIO begins with the group.
+    REQ prints the reply to each request. REP answers requests with the MESSAGEs in turn, starting over at the end.
+    ROUTER, SERVER and PEER print the peer's routing id before each message and expect one before each message to send;
+    RADIO expects the group.
     """
     return _cat(given)
 

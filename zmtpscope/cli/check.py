@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
@@ -70,35 +71,33 @@ def _why(context: click.Context, parameter: click.Parameter, question: str | Non
 
 def _report_option(name: str, what: str) -> Callable[[Any], Any]:
     path = click.Path(dir_okay=False, path_type=Path)
-    return click.option(f"--{name}", name, type=path, metavar="FILE", help=f"Also write the report to FILE as {what}")
+    return option(f"--{name}", name, type=path, metavar="FILE", help=f"Also write the report to FILE as {what}")
 
 
-@click.command(short_help="Say what went wrong in captures, why, and what to do about it.")
+@command(short_help="Diagnose problems in capture files: cause, evidence and fix.")
 @FILES
 @MORE_FILES
-@click.option(
-    "--rule", "rules", multiple=True, callback=_rules, metavar="RULE", help="Only this rule; may be repeated."
-)
-@click.option(
+@option("--rule", "rules", multiple=True, callback=_rules, metavar="RULE", help="Apply only this rule; repeatable.")
+@option(
     "--explain",
     callback=_explain,
     expose_value=False,
     is_eager=True,
     metavar="RULE",
-    help="Say when a rule holds and what a capture cannot show of it, and do nothing else; all lists every rule.",
+    help="Explain when RULE applies, what refutes it and what a capture cannot show, and exit; `all` lists the rules.",
 )
-@click.option(
+@option(
     "--fail-on",
     "fail_on",
     type=click.Choice(list(FAILS)),
-    help=f"End with exit code {FOUND} where there is a diagnosis of this severity, or a worse one.",
+    help=f"Exit with code {FOUND} if any diagnosis has at least this severity.",
 )
-@click.option(
+@option(
     "--why",
     callback=_why,
     metavar="TOPIC@PEER",
-    help="Instead, say message by message why those that begin with TOPIC came to the subscriber PEER or did not. PEER "
-    "is its identity, its address, or ADDRESS:PORT.",
+    help="Explain, message by message, why messages on TOPIC did or did not reach the subscriber PEER (an identity, an "
+    "address, or ADDRESS:PORT).",
 )
 @JSON
 @_report_option("junit", "JUnit XML: each rule is a test, errors and warnings are failures.")
@@ -111,8 +110,8 @@ def _report_option(name: str, what: str) -> Callable[[Any], Any]:
 @KEYS
 @COLOR
 def check(**given: Any) -> int:
-    """Diagnose capture FILEs (as for `zmtpscope read`): each cause in one sentence, what it stands on (packets and
-    times), what follows from it, and what to do."""
+    """Diagnose problems in capture FILEs. Each diagnosis states the cause in one sentence, then the evidence
+    (packets and times), the consequences, and the fix."""
     from zmtpscope.meaning.derivation import Derivation
 
     if given["why"] is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from zmtpscope.cli.commands import SECURITY, option
 from zmtpscope.cli.messages import say
 from zmtpscope.export.safe_text import safe_text
 
@@ -46,43 +47,53 @@ TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file
 
 def client_options(command: Command) -> Command:
     """The options of a client: `--plain-file`, `--user`, `--server-key`, `--curve-file`."""
-    for option in (
-        click.option(
+    for add in (
+        option(
             "--curve-file",
             metavar="FILE",
-            help="CURVE: our certificate with its secret key, or a file with nothing but that; [a new key].",
+            help="CURVE certificate with its secret key, or a file with only the secret key [default: a new key].",
+            heading=SECURITY,
         ),
-        click.option(
+        option(
             "--server-key",
             metavar="KEY|FILE",
-            help="CURVE: the public key of the server, 40 Z85 characters or 64 hex digits, or a file with it.",
+            help="CURVE public key of the server: 40 Z85 characters, 64 hex digits, or a file.",
+            heading=SECURITY,
         ),
-        click.option(
+        option(
             "--user",
             metavar="NAME",
-            help=f"PLAIN: log in as NAME; the password is asked for, or that of {PASSWORD_VARIABLE}.",
+            help=f"PLAIN user name; the password comes from {PASSWORD_VARIABLE} or a prompt.",
+            heading=SECURITY,
         ),
-        click.option(
-            "--plain-file", metavar="FILE", help="PLAIN: log in as FILE says: user:password, or a line for each."
+        option(
+            "--plain-file",
+            metavar="FILE",
+            help="PLAIN login from FILE: user:password, or one on each of two lines.",
+            heading=SECURITY,
         ),
     ):
-        command = option(command)
+        command = add(command)
     return command
 
 
 def server_options(command: Command) -> Command:
     """The options of a server: `--plain-users`, `--curve-server`."""
-    for option in (
-        click.option(
+    for add in (
+        option(
             "--curve-server",
             metavar="FILE",
-            help="CURVE: be the server of this certificate with its secret key, for clients with any key.",
+            help="Act as a CURVE server with this certificate and its secret key; any client key is accepted.",
+            heading=SECURITY,
         ),
-        click.option(
-            "--plain-users", metavar="FILE", help="PLAIN: let in who is in FILE, a line user:password for each."
+        option(
+            "--plain-users",
+            metavar="FILE",
+            help="Act as a PLAIN server and accept the logins in FILE, one user:password per line.",
+            heading=SECURITY,
         ),
     ):
-        command = option(command)
+        command = add(command)
     return command
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from zmtpscope.cli import zmtpscope
+from zmtpscope.cli.commands import command, option
 
 PACKAGE = Path(__file__).parent.parent
 FOLDER = (PACKAGE if (PACKAGE / "captures").is_dir() else PACKAGE.parent) / "captures"
@@ -65,17 +66,17 @@ SHOWN, SHOWN_COMMANDS = "late-subscriber", 2
 """The capture that `zmtpscope demo` runs commands on, and the number of these commands."""
 
 
-@click.command(short_help="Try zmtpscope on captures that are installed with it.")
+@command(short_help="Try zmtpscope on captures that are installed with it.")
 @click.argument("name", type=click.Choice(list(CAPTURES)), required=False, metavar="[NAME]")
-@click.option("--list", "lists", is_flag=True, help="List the captures, with a line about each.")
-@click.option(
+@option("--list", "lists", is_flag=True, help="List the captures, with a line about each.")
+@option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the capture to FILE [NAME.pcap].",
+    help="Write the capture to FILE [default: NAME.pcap].",
 )
-@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def demo(name: str | None, lists: bool, output: Path | None, force: bool) -> None:
     """Show the output of `read` and `check` for a capture with a problem. With NAME, write the capture NAME to
     NAME.pcap in the current directory, for every command to read, and print the commands to type next."""
@@ -114,5 +115,5 @@ def _show(capture: Demo) -> None:
 
 def _say_next(commands: list[str]) -> None:
     click.echo("Type next:")
-    for command in commands:
-        click.echo(f"  zmtpscope {command}")
+    for each in commands:
+        click.echo(f"  zmtpscope {each}")

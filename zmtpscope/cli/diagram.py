@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER, filter_of_topic
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
@@ -40,48 +41,48 @@ FORM_BY_ENDING = {".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".sv
 USUAL_ARROWS = 100
 
 
-@click.command(short_help="Draw what happened between peers, in which order and when.")
+@command(short_help="Draw a sequence diagram of the traffic between peers.")
 @FILES
 @MORE_FILES
-@click.option(
+@option(
     "--conn",
     "conns",
     type=click.IntRange(1),
     multiple=True,
     metavar="N",
-    help="Draw connection N (c1, c2 in the lines of read); may be given several times.",
+    help="Draw connection N (N of c1, c2 ... in the output of read); repeatable.",
 )
-@click.option("--peer", metavar="IDENTITY", help="Draw the peer with this identity, on all of its connections.")
-@click.option(
+@option("--peer", metavar="IDENTITY", help="Draw the peer with this identity, on all of its connections.")
+@option(
     "--request",
     type=click.IntRange(1),
     metavar="PACKET",
-    help="Draw the request that begins in this packet, with its reply, over all hops.",
+    help="Draw the request that starts in this packet and its reply, over all hops.",
 )
-@click.option("--topic", metavar="TOPIC", help="Draw what is published under exactly TOPIC, as lines show it.")
+@option("--topic", metavar="TOPIC", help="Draw the messages published on exactly TOPIC.")
 @FILTER
-@click.option(
+@option(
     "--arrows",
     type=click.IntRange(1, 5000),
     default=USUAL_ARROWS,
     metavar="N",
-    help=f"Draw at most N arrows and notes: what is between is counted, and what is behind left out [{USUAL_ARROWS}].",
+    help=f"Draw at most N arrows and notes; repeats are counted and later ones left out [default: {USUAL_ARROWS}].",
 )
-@click.option("--all", "unfolded", is_flag=True, help="Draw all that repeats, too: messages, heartbeats, attempts.")
-@click.option(
+@option("--all", "unfolded", is_flag=True, help="Also draw repeated messages, heartbeats and connection attempts.")
+@option(
     "--format",
     "form",
     type=click.Choice(["text", "mermaid", "svg"]),
-    help="Text for terminals, Mermaid for Markdown, or SVG, a picture [text, or by the ending of FILE].",
+    help="Format of the diagram [default: by the ending of FILE, otherwise text].",
 )
-@click.option(
+@option(
     "-o",
     "target",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write into FILE, whose ending says the form: .txt, .mmd or .svg.",
+    help="Write to FILE; its ending sets the format: .txt, .mmd or .svg.",
 )
-@click.option("--force", is_flag=True, help="Overwrite FILE if it is there already.")
+@option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @PACKETS
 @TIME_FORM
 @FORCED
@@ -92,9 +93,9 @@ USUAL_ARROWS = 100
 @VERBOSE
 @SHOW_SECRETS
 def diagram(**given: Any) -> int:
-    """Draw the sequence of what happened in capture FILEs: a lifeline for each peer, an arrow for each greeting,
-    command and message, TCP opening and closing, gaps and findings at their place. All of a small capture, or the
-    connections, the peer, the topic or what a filter holds of. What repeats is folded."""
+    """Draw a sequence diagram of capture FILEs: a lifeline for each peer, an arrow for each greeting, command and
+    message, and TCP opens and closes, gaps and findings in between. Select connections, a peer, a topic or a filter if
+    the capture is large. Repeats are folded."""
     given["form"] = _form(given)
     chosen = _chosen(given)
     names = ("conns", "peer", "topic", "filter")

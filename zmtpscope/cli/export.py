@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import exit_code
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import (
@@ -34,31 +35,31 @@ if TYPE_CHECKING:
     from zmtpscope.export.tables import Written
 
 
-@click.command(short_help="Write captures as tables: JSON lines, CSV or Parquet.")
+@command(short_help="Export records to JSON lines, CSV or Parquet files.")
 @FILES
 @MORE_FILES
-@click.option(
+@option(
     "-o",
     "directory",
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="Write into DIR, which is made when missing.",
+    help="Write to DIR, created if missing.",
 )
-@click.option(
+@option(
     "--format",
     "format_",
     type=click.Choice(["jsonl", "csv", "parquet"]),
     default="jsonl",
-    help="What to write [jsonl]; parquet needs the extra arrow.",
+    help="File format; parquet needs the extra `arrow` [default: jsonl].",
 )
-@click.option(
+@option(
     "--select",
     "selection",
     multiple=True,
     callback=parse_select,
     metavar="RECORD[:COLUMN,...]",
-    help="Only records of this type, and of them only these columns; may be given for several types.",
+    help="Export only this record type, and of it only these columns; repeatable.",
 )
 @FILTER
 @FRAMES
@@ -70,11 +71,11 @@ if TYPE_CHECKING:
 @PAYLOAD_FILES
 @KEYS
 @SHOW_SECRETS
-@click.option("--force", is_flag=True, help="Overwrite files that are there already.")
+@option("--force", is_flag=True, help="Overwrite existing files.")
 def export(**given: Any) -> int:
-    """Write what happened in capture FILEs (as `zmtpscope read` finds it) as tables, a file for each record type:
-    connections, greetings, commands, messages, gaps, stalls, leftovers and findings. A type without records has a table
-    without rows. A file is complete or not there: all of them are put in their places at the end."""
+    """Export the records of capture FILEs to tables, one file per record type: connections, greetings, commands,
+    messages, gaps, stalls, leftovers and findings. A type without records gets an empty table. The files appear only
+    when all of them are complete."""
     captures, written = write_tables(given, _selection(given), given["filter"])
     say(_summary(given["directory"], written))
     return exit_code(captures)

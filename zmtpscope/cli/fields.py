@@ -8,22 +8,23 @@ import sys
 
 import click
 
+from zmtpscope.cli.commands import command, option
 from zmtpscope.export.types import spark_schema
 from zmtpscope.export.wrap import wrap
 from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
 
 
-@click.command(short_help="List every record type and field.")
+@command(short_help="List every record type and field.")
 @click.argument("records", nargs=-1, type=click.Choice(list(RECORDS)), metavar="[RECORD]...")
-@click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a field.")
-@click.option(
+@option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per field.")
+@option(
     "--spark",
     is_flag=True,
-    help='The schema for spark.read.schema("...").json("messages.jsonl"), a line a record type.',
+    help='Print a schema per record type for spark.read.schema("...").json("messages.jsonl").',
 )
 def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
-    """List every field of every record type (or of those named): name, type, unit, meaning, other names in filters, and
-    an example of a filter with it."""
+    """List every field of every record type, or of each RECORD given: name, type, unit, meaning, other names in
+    filters, and an example filter."""
     from zmtpscope.filter.examples import example_of
     from zmtpscope.filter.fields import MADE, Type, other_names  # takes its time to load
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zmtpscope.cli.commands import FILTERS, option
 from zmtpscope.export.words import counted
 from zmtpscope.option_texts import Body
 
@@ -37,12 +38,13 @@ def parse_filter(context: click.Context, parameter: click.Parameter, value: str 
         raise BadFilter(f"-Y: {sentence}", tuple(shown)) from None
 
 
-FILTER = click.option(
+FILTER = option(
     "-Y",
     "filter",
     callback=parse_filter,
     metavar="FILTER",
-    help="Only records that FILTER holds of, for example 'topic == prices and size > 1KiB' (docs/filters.md).",
+    help="Show only records that match FILTER, for example 'topic == prices and size > 1KiB' (docs/filters.md).",
+    heading=FILTERS,
 )
 
 

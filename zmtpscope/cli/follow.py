@@ -21,6 +21,7 @@ from zmtpscope.cli.captures import (
     say_what_cannot_be_used,
     say_what_stayed_closed,
 )
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER, filter_of_topic
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import say
@@ -52,35 +53,36 @@ MOST_SHOWN = 5
 """Names in a sentence about one that is not there."""
 
 
-@click.command(short_help="Say what was said on a connection, by a peer or under a topic.")
+@command(short_help="Show one conversation: a connection, a peer or a topic.")
 @FILES
 @MORE_FILES
-@click.option("--conn", type=click.IntRange(1), metavar="N", help="Follow connection N (c1, c2 in the lines of read).")
-@click.option("--peer", metavar="IDENTITY", help="Follow the peer with this identity, on all of its connections.")
-@click.option(
+@option(
+    "--conn", type=click.IntRange(1), metavar="N", help="Follow connection N (N of c1, c2 ... in the output of read)."
+)
+@option("--peer", metavar="IDENTITY", help="Follow the peer with this identity, on all of its connections.")
+@option(
     "--topic",
     metavar="TOPIC",
-    help="Follow what is published under exactly TOPIC, as lines show it; -Y 'topic contains prices' finds more.",
+    help="Follow the messages published on exactly TOPIC. -Y 'topic contains prices' selects several topics.",
 )
 @FILTER
-@click.option(
+@option(
     "--as",
     "form",
     type=click.Choice(BODY_FORMS),
     default="auto",
     metavar="auto|text|hex|payload",
-    help="Bodies as text where they are text and else in hex, always so, or as what payload dissectors say of them "
-    "[auto].",
+    help="Format of bodies: text, hex, payload (as decoded by the payload dissectors), or auto (text if printable, "
+    "otherwise hex) [default: auto].",
 )
 @JSON
-@click.option(
+@option(
     "--bodies",
     type=click.Path(),
     metavar="FILE|DIR/",
-    help="Write bodies into FILE, joined, or into DIR, a file for each message; an index beside them says where "
-    "messages and frames begin.",
+    help="Write the bodies to one FILE, or to one file per message in DIR, with an index of message and frame offsets.",
 )
-@click.option("--force", is_flag=True, help="Overwrite FILE if it is there already.")
+@option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @BODY
 @PACKETS
 @TIME_FORM
@@ -91,9 +93,9 @@ MOST_SHOWN = 5
 @COLOR
 @SHOW_SECRETS
 def follow(**given: Any) -> int:
-    """Say who said what, in order and with bodies in full, on one connection of capture FILEs, by one peer, under one
-    topic, or where a filter holds. A single connection needs no option to select it. What side 0 says, which opened
-    the connection, begins with >, what side 1 says with <; each frame of a message has a number."""
+    """Print one conversation from capture FILEs in order, with complete bodies: a connection, a peer, a topic, or the
+    records that match a filter. If the capture has a single connection, no option is needed. Messages of side 0, which
+    opened the connection, start with >, those of side 1 with <; the frames of a message are numbered."""
     paths = named_captures(given)
     followed = _followed(given, paths)
     if given["as_json"] and given["form"] != "auto":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from zmtpscope.cli.captures import NoCapture
+from zmtpscope.cli.commands import CAPTURE, option
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import PACKETS, names_a_file
 from zmtpscope.export.words import counted
@@ -80,8 +81,8 @@ def parse_limits(context: click.Context, parameter: click.Parameter, values: tup
 
 def capture_options(command: Command) -> Command:
     """The options of commands that capture."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
+    for add in reversed(_OPTIONS):
+        command = add(command)
     return command
 
 
@@ -89,65 +90,94 @@ LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
 """What tcpdump and dumpcap call it, and a letter that people try."""
 FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
 _OPTIONS = (
-    click.option(
-        "-i", "interfaces", multiple=True, metavar="IFACE", help="Capture on this interface, or on any; repeatable."
+    option(
+        "-i",
+        "interfaces",
+        multiple=True,
+        metavar="IFACE",
+        help="Capture on this interface, or on `any`; repeatable.",
+        heading=CAPTURE,
     ),
-    click.option(
-        *LIST_INTERFACES, "list_interfaces", is_flag=True, help="List the interfaces with addresses and state."
+    option(
+        *LIST_INTERFACES,
+        "list_interfaces",
+        is_flag=True,
+        help="List the network interfaces with their addresses and state.",
+        heading=CAPTURE,
     ),
-    click.option(
+    option(
         "-f",
         "filter_",
         default="",
         metavar="FILTER",
         help="Capture only packets that match this capture filter (pcap-filter(7)). With -i it can also be given as "
         "the last words, without -f.",
+        heading=CAPTURE,
     ),
-    click.option("-p", "no_promiscuous", is_flag=True, help="Do not put the interface into promiscuous mode."),
-    click.option(
+    option(
+        "-p", "no_promiscuous", is_flag=True, help="Do not put the interface into promiscuous mode.", heading=CAPTURE
+    ),
+    option(
         "-s",
         "snap_length",
         type=click.IntRange(0, 262_144),
         metavar="OCTETS",
-        help="Capture so much of a packet [262144].",
+        help="Snapshot length: capture at most OCTETS of each packet [default: 262144].",
+        heading=CAPTURE,
     ),
-    click.option(
-        "-B", "buffer", type=click.IntRange(1, 4096), metavar="MIB", help="Buffer of the kernel, in MiB [32]."
+    option(
+        "-B",
+        "buffer",
+        type=click.IntRange(1, 4096),
+        metavar="MIB",
+        help="Size of the kernel's capture buffer, in MiB [default: 32].",
+        heading=CAPTURE,
     ),
     PACKETS,
-    click.option(
+    option(
         "-a",
         "stop_after",
         multiple=True,
         callback=parse_limits,
         metavar="duration:S|filesize:KB|packets:N",
-        help="Stop after so many seconds, so much of file, so many packets.",
+        help="Stop after S seconds, KB kilobytes of file or N packets; repeatable.",
+        heading=CAPTURE,
     ),
-    click.option(
+    option(
         "-b",
         "ring",
         multiple=True,
         callback=parse_limits,
         metavar="duration:S|filesize:KB|packets:N|files:N",
-        help="With -w: begin a new file after so much; of more than N files the oldest goes, once it was shown.",
+        help="With -w, start a new file after S seconds, KB kilobytes or N packets. files:N keeps the newest N files "
+        "and deletes older ones once they were printed.",
+        heading=CAPTURE,
     ),
-    click.option(
+    option(
         "-w",
         "write_to",
         metavar="FILE",
         help="Also write the packets to FILE, as pcapng. FILE can be a FIFO; - is standard output, and then everything "
         "else goes to standard error.",
+        heading=CAPTURE,
     ),
-    click.option(
+    option(
         "--netns",
         metavar="NAME|PID|PATH",
         help="Capture in this network namespace: its name (ip netns), the id of a process in it, or its file.",
+        heading=CAPTURE,
     ),
-    click.option("--user", metavar="NAME", help="Who to become once packets can be captured [who called sudo]."),
-    click.option(
+    option(
+        "--user",
+        metavar="NAME",
+        help="Drop privileges to this user once capturing has started [default: the user who ran sudo].",
+        heading=CAPTURE,
+    ),
+    option(
         "--engine",
         metavar="ENGINE",
-        help="Capture by ring, socket, dumpcap, tcpdump or scapy [the first of them that works, but scapy].",
+        help="How to capture: ring, socket, dumpcap, tcpdump or scapy [default: the first that works, without scapy].",
+        heading=CAPTURE,
     ),
 )
 
@@ -303,9 +333,9 @@ def seconds_behind(followed: Followed, latest: int) -> float:
 
 def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None:
     """Refuse options that only a capture has, since `path` is a file. Raises `click.UsageError`."""
-    for parameter, option in CAPTURE_ONLY.items():
+    for parameter, name in CAPTURE_ONLY.items():
         if given[parameter]:
-            raise click.UsageError(f"{option} is for a capture with -i; {path} {why}")
+            raise click.UsageError(f"{name} is for a capture with -i; {path} {why}")
 
 
 def list_interfaces(*, netns: str | None, as_json: bool) -> int:

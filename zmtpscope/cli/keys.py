@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.commands import Command, option
 from zmtpscope.cli.key_files import open_keys, say_problems
 from zmtpscope.cli.record_keys import record
 from zmtpscope.export.safe_text import safe_text
@@ -18,25 +19,25 @@ if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
 
 
-@click.group(short_help="Record the CURVE keys of programs, and look at files with keys.")
+@click.group(short_help="Record CURVE keys, and list the keys in files.")
 def keys() -> None:
-    """CURVE keys open encrypted traffic: `zmtpscope read --keys FILE`. Record those of your own programs, or look at
-    what a file holds."""
+    """Record the CURVE keys of your own programs, or list the keys in a file. `zmtpscope read --keys FILE` decrypts
+    traffic with them."""
 
 
 keys.add_command(record)
 
 
-@keys.command("list", short_help="Say what key files hold, secrets masked.")
+@keys.command("list", cls=Command, short_help="List the keys in key files, with secrets masked.")
 @click.argument("key_files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
-@click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a key.")
+@option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per key.")
 def list_keys(key_files: tuple[str, ...], as_json: bool) -> None:
-    """Say what key logs and certificates (- is standard input) hold: a line for each key with its file and line, counts
-    at the end. Secrets are masked. Long-term keys are spelt in Z85, as in the configuration of a peer, keys of one
-    connection in hex.
+    """List the keys in key logs and certificates (- for standard input): one line per key with its file and line
+    number, then the counts. Secrets are masked. Long-term keys are printed in Z85, as in the configuration of a peer,
+    and keys of one connection in hex.
 
-    "secret of this public key" was checked: the secret that is masked belongs to the key in front of it. Lines that
-    cannot be used, and secrets that belong to another key, are named on standard error."""
+    "secret of this public key" means that the masked secret was checked to belong to the public key before it.
+    Unusable lines, and secrets that belong to another key, are reported on standard error."""
     keys = open_keys(key_files)
     counts: Counter[str] = Counter()
     for path, line in keys.lines():

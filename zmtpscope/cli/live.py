@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code
+from zmtpscope.cli.commands import command
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.following import (
     FOLLOWED_FILE,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Analyser
 
 
-@click.command(short_help="Say what happens, as it happens: on an interface, or in a file that is written.")
+@command(short_help="Print events as they happen, from an interface or a growing file.")
 @FOLLOWED_FILE
 @capture_options
 @FILTER
@@ -75,7 +76,7 @@ def live(**given: Any) -> int:
     writes (- is standard input), and print every event of every ZMTP connection, one per line, as `zmtpscope read`
     does for a file.
 
-    Ctrl-C stops: what was captured until then is shown to its end. A second one ends at once."""
+    Ctrl-C stops the capture, and the packets received until then are printed. A second Ctrl-C exits at once."""
     if given["list_interfaces"]:
         return list_interfaces(netns=given["netns"], as_json=given["as_json"])
     take_capture_filter(given)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from zmtpscope.cli.captures import say_if_nothing_was_found, say_what_cannot_be_used, say_what_stayed_closed
+from zmtpscope.cli.commands import OUTPUT, option
 from zmtpscope.cli.filters import Filtered
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.templates import parsed_template
@@ -24,30 +25,62 @@ LINES_AT_ONCE = 100
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a record.")
-QUIET = click.option("-q", "quiet", is_flag=True, help="No records, only a summary.")
-TREE = click.option("-V", "tree", is_flag=True, help="Every field of every greeting, command and frame.")
-HEX = click.option("-x", "hex_dump", is_flag=True, help="Their octets in hex.")
-TIME_FORM = click.option(
+JSON = option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per record.", heading=OUTPUT)
+QUIET = option("-q", "quiet", is_flag=True, help="Print only the summary, no records.", heading=OUTPUT)
+TREE = option(
+    "-V", "tree", is_flag=True, help="Print every field of every greeting, command and frame.", heading=OUTPUT
+)
+HEX = option(
+    "-x", "hex_dump", is_flag=True, help="Print a hex dump of every greeting, command and frame.", heading=OUTPUT
+)
+TIME_FORM = option(
     "-t",
     "time_form",
     type=click.Choice(list(FORMS)),
     default="r",
-    help="Form of the time: r from the first packet, "
-    "a time of day, ad with date, u and ud in UTC, e seconds since 1970, d from the line above.",
+    help="Timestamp format: r seconds since the first packet, a time of day, ad date and time, u and ud the same in "
+    "UTC, e seconds since 1970, d seconds since the previous line [default: r].",
     metavar="FORM",
+    heading=OUTPUT,
 )
-NUMERIC = click.option("-n", "numeric", is_flag=True, help="Addresses and ports stay numbers (they always do).")
-WIDE = click.option(
-    "--wide", is_flag=True, help="Both addresses in every line; else in the first and last of each connection."
+NUMERIC = option(
+    "-n",
+    "numeric",
+    is_flag=True,
+    help="Accepted for compatibility with tshark; names are never resolved.",
+    heading=OUTPUT,
 )
-STATS = click.option("--stats", is_flag=True, help="At the end: where every packet and octet went.")
-COLOR = click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
-VERBOSE = click.option(
-    "--verbose", is_flag=True, help="Also findings that are normal events (severity chat), or what libzmq always does."
+WIDE = option(
+    "--wide",
+    is_flag=True,
+    help="Print both addresses in every line, not only in the first and last of a connection.",
+    heading=OUTPUT,
 )
-ALL = click.option(
-    "--all", "unfolded", is_flag=True, help="A line for each heartbeat and each retry; else they are counted."
+STATS = option(
+    "--stats",
+    is_flag=True,
+    help="At the end, print how many packets and octets were read, skipped and why.",
+    heading=OUTPUT,
+)
+COLOR = option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Use colour [default: auto].",
+    heading=OUTPUT,
+)
+VERBOSE = option(
+    "--verbose",
+    is_flag=True,
+    help="Also print findings of severity chat: normal events, and what libzmq always does.",
+    heading=OUTPUT,
+)
+ALL = option(
+    "--all",
+    "unfolded",
+    is_flag=True,
+    help="Print each heartbeat and each retry instead of counting them.",
+    heading=OUTPUT,
 )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from zmtpscope.cli.commands import OUTPUT, option
 from zmtpscope.cli.messages import say
 
 if TYPE_CHECKING:
@@ -27,17 +28,23 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def traffic_options(command: Command) -> Command:
     """`--show`, `-w` and `--force`."""
-    for option in (
-        click.option("--force", is_flag=True, help="Write over the FILE of -w."),
-        click.option(
+    for add in (
+        option("--force", is_flag=True, help="Overwrite the FILE of -w.", heading=OUTPUT),
+        option(
             "-w",
             "recorded",
             metavar="FILE",
-            help="Record what is said as pcapng, for read and Wireshark; the keys of CURVE go beside it, to FILE.keys.",
+            help="Record the conversation to FILE, as pcapng; CURVE keys go to FILE.keys.",
+            heading=OUTPUT,
         ),
-        click.option("--show", is_flag=True, help="Show what is said on standard error, as zmtpscope read shows it."),
+        option(
+            "--show",
+            is_flag=True,
+            help="Print the conversation to standard error, in the format of zmtpscope read.",
+            heading=OUTPUT,
+        ),
     ):
-        command = option(command)
+        command = add(command)
     return command
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import click
 
 from zmtpscope import option_texts
+from zmtpscope.cli.commands import DECODING, INPUT, OUTPUT, SECURITY, option
 from zmtpscope.option_texts import Body, Forced, known_payload, nearest
 from zmtpscope.records import RECORDS
 
@@ -103,63 +104,78 @@ def names_a_file(word: str) -> bool:
 A_FILE = click.Path(readable=False)
 """The name of a file, as shells complete it; whoever opens the file says what is wrong with it."""
 FILES = click.argument("files", nargs=-1, type=A_FILE, metavar="[FILE]...")
-MORE_FILES = click.option("-r", "more_files", multiple=True, type=A_FILE, metavar="FILE", help="Read FILE.")
-FRAMES = click.option("--frames", is_flag=True, help="Also a record for each frame of a message.")
-WITH_DERIVED = click.option(
+MORE_FILES = option(
+    "-r",
+    "more_files",
+    multiple=True,
+    type=A_FILE,
+    metavar="FILE",
+    help="Read FILE, like an argument; repeatable.",
+    heading=INPUT,
+)
+FRAMES = option("--frames", is_flag=True, help="Also print each frame of a message.", heading=OUTPUT)
+WITH_DERIVED = option(
     "--derived",
     is_flag=True,
-    help="Also records of what others mean together: requests, subscriptions, heartbeats, peers, topics, deliveries "
-    "and diagnoses.",
+    help="Also print derived records: requests, subscriptions, heartbeats, peers, topics, deliveries and diagnoses.",
+    heading=OUTPUT,
 )
-BODY = click.option(
+BODY = option(
     "--body",
     callback=parse_body,
     default="full",
     metavar="full[:LIMIT]|head:N|none",
-    help="How much of message bodies to keep [full:16M].",
+    help="Bytes of each message body to keep: all up to LIMIT, the first N, or none [default: full:16M].",
+    heading=OUTPUT,
 )
-PACKETS = click.option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.")
-PACKETS_TO = click.option(
+PACKETS = option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.", heading=INPUT)
+PACKETS_TO = option(
     "-w",
     "packets_to",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Also write the packets behind what is shown into FILE (pcapng), what is said of them as packet comments.",
+    help="Also write the packets of the printed records to FILE, as pcapng with the findings as packet comments.",
+    heading=OUTPUT,
 )
-FORCED = click.option(
+FORCED = option(
     "-d",
     "forced",
     multiple=True,
     callback=parse_forced,
     metavar="SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]",
-    help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp; where "
-    "their start was not captured, the side with the port is a TYPE: tcp.port==5555,zmtp/3.1/NULL/PUB; these "
-    "datagrams as RADIO/DISH: udp.port==5556,zmtp; and what they carry as PAYLOAD: topic==prices,zmtp:json.",
+    help="Decode the selected traffic as ZMTP. SELECTOR is tcp.port==N, conn==N, udp.port==N (RADIO/DISH) or "
+    "topic==TEXT. VERSION, MECHANISM and TYPE are needed if the handshake was not captured; TYPE is the socket type of "
+    "the side with the port. PAYLOAD names a payload dissector. Examples: tcp.port==5555,zmtp/3.1/NULL/PUB and "
+    "topic==prices,zmtp:json.",
+    heading=DECODING,
 )
-PAYLOAD = click.option(
+PAYLOAD = option(
     "--payload",
     callback=parse_payload,
     default="auto",
     metavar="auto|off|NAME",
-    help="Look at what rides inside messages: whatever claims it, nothing, or only what this dissector claims [auto].",
+    help="Payload dissectors to use: auto (all that recognise a message), off (none), or only NAME [default: auto].",
+    heading=DECODING,
 )
-PAYLOAD_FILES = click.option(
+PAYLOAD_FILES = option(
     "--payload-file",
     "payload_files",
     multiple=True,
     callback=parse_payload_files,
     metavar="NAME=FILE",
-    help="What the payload dissector NAME needs to know, such as jupyter=kernel-1234.json; may be given several times.",
+    help="File for payload dissector NAME, for example jupyter=kernel-1234.json; repeatable.",
+    heading=DECODING,
 )
 KEYLOG_VARIABLE = "ZMTPSCOPE_KEYLOG"
-KEYS = click.option(
+KEYS = option(
     "--keys",
     "key_files",
     multiple=True,
     type=click.Path(),  # what splits the variable
     envvar=KEYLOG_VARIABLE,
     metavar="FILE",
-    help="CURVE keys that open encrypted traffic: a key log or a certificate, - is standard input; may be given "
-    f"several times. Without it the files that {KEYLOG_VARIABLE} names, as in PATH.",
+    help="Decrypt CURVE traffic with this key log or certificate (- for standard input); repeatable "
+    f"[default: the files in {KEYLOG_VARIABLE}, separated as in PATH].",
+    heading=SECURITY,
 )
-SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Do not mask passwords.")
+SHOW_SECRETS = option("--show-secrets", is_flag=True, help="Print passwords instead of masking them.", heading=SECURITY)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.credentials import client_options, given_security
 from zmtpscope.cli.expectations import Expectation, parse_expectations
 from zmtpscope.cli.messages import say
@@ -29,48 +30,49 @@ def parse_wait(context: click.Context, parameter: click.Parameter, value: float)
     return value
 
 
-@click.command(
-    short_help="Say who is at an endpoint, and what it speaks.",
-    epilog="Exit codes: 0 found, and everything expected; 2 usage, 4 an expectation failed, 10 unreachable or refused, "
-    "11 silent or too slow, 12 not ZMTP, 13 version or mechanism mismatch, 14 login or key refused, 15 socket types do "
-    "not fit, 16 protocol violation or limit, 17 closed half way.",
+@command(
+    short_help="Connect to an endpoint and identify the peer.",
+    epilog="Exit codes: 0 identified and as expected, 2 usage, 4 an expectation failed, 10 unreachable or refused, "
+    "11 silent or too slow, 12 not ZMTP, 13 version or mechanism mismatch, 14 login or key refused, 15 incompatible "
+    "socket types, 16 protocol violation or limit, 17 closed too early.",
 )
 @click.argument("endpoint", metavar="ENDPOINT")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option(
+@option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@option(
     "--expect",
     "expectations",
     multiple=True,
     callback=parse_expectations,
     metavar="NAME=VALUE",
-    help="Fail with exit code 4 unless this was found: socket-type=PUB, mechanism=CURVE, version=3.1, identity=..., "
-    "handshake=complete, ping=yes, implementation=libzmq, property:NAME=...; may be given several times.",
+    help="Exit with code 4 unless the peer has this value: socket-type=PUB, mechanism=CURVE, version=3.1, "
+    "identity=..., handshake=complete, ping=yes, implementation=libzmq, property:NAME=...; repeatable.",
 )
-@click.option(
+@option(
     "--wait",
     type=float,
     callback=parse_wait,
     default=5.0,
     metavar="SECONDS",
-    help="Time for all of it [5].",
+    help="Time limit for the whole probe [default: 5].",
 )
 @client_options
-@click.option(
+@option(
     "--join",
     is_flag=True,
-    help="Complete the handshake also where messages may come to us, and be lost (PUSH, PAIR ...).",
+    help="Complete the handshake even if the peer may then send us messages that others miss (PUSH, PAIR ...).",
 )
-@click.option(
-    "--ping", is_flag=True, help="Send a PING also where 3.0 is announced; old releases take it for a message."
+@option(
+    "--ping", is_flag=True, help="Send a PING even to a peer that announces 3.0; old releases read it as a message."
 )
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
+@option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colour [default: auto].")
 def probe(**given: Any) -> int:
-    """Connect to ENDPOINT (tcp://host:port or ipc://path) and say who is there: version, mechanism, socket type,
-    identity, metadata, heartbeats, how it greets, and which implementation that is likely to be.
+    """Connect to ENDPOINT (tcp://host:port or ipc://path) and identify the peer: version, mechanism, socket type,
+    identity, metadata, heartbeats, greeting, and the likely implementation.
 
-    No message is sent, asked for or taken away from others: with a socket that hands its messages to whoever is
-    connected (PUSH, DEALER, REQ, PAIR ...) the handshake is not completed, unless you --join. Where CURVE or PLAIN
-    keep out who has no key or login, that is what was found (exit code 0), and --expect socket-type=... fails."""
+    The probe sends no message and takes none away from others: if the peer distributes its messages over its
+    connections (PUSH, DEALER, REQ, PAIR ...), the handshake is not completed unless you give --join. If CURVE or
+    PLAIN refuses us without a key or login, the probe reports that (exit code 0), and --expect socket-type=...
+    fails."""
     # imported here, so that help and usage errors stay quick
     import asyncio
 

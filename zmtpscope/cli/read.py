@@ -7,9 +7,8 @@ import stat
 import sys
 from typing import Any
 
-import click
-
 from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures
+from zmtpscope.cli.commands import command
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
@@ -47,7 +46,7 @@ from zmtpscope.cli.parameters import (
 from zmtpscope.cli.templates import template_options
 
 
-@click.command(short_help="Say what happened in captures, a line each.")
+@command(short_help="Print every event in capture files, one per line.")
 @FILES
 @MORE_FILES
 @FILTER
@@ -74,8 +73,8 @@ from zmtpscope.cli.templates import template_options
 @VERBOSE
 @ALL
 def read(**given: Any) -> int:
-    """Find ZMTP in capture FILEs (pcap, pcapng, also compressed; - is standard input; directories are searched) and say
-    what happened on every connection, a line each."""
+    """Find ZMTP in capture FILEs and print every event of every connection, one per line. FILE is a pcap or pcapng
+    file, compressed or not, a directory to search, or - for standard input."""
     paths = named_captures(given)
     check_output(given)
     # imported here, so that help, usage errors and the other commands stay quick

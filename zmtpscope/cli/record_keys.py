@@ -7,6 +7,7 @@ from shlex import quote
 
 import click
 
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.messages import say
 from zmtpscope.export.words import counted
 
@@ -19,26 +20,27 @@ class NotRecorded(click.ClickException):
     exit_code = 2
 
 
-@click.command(
-    short_help="Run a program of yours and record the keys of its CURVE connections.",
+@command(
+    short_help="Run a program and record the keys of its CURVE connections.",
     context_settings={"allow_interspersed_args": False},
 )
-@click.option(
+@option(
     "-o",
     "key_log",
     type=click.Path(path_type=Path),
     default=DEFAULT,
     metavar="FILE",
-    help=f"Append the keys to FILE, which is made when missing [{DEFAULT}].",
+    help=f"Append the keys to FILE, created if missing [default: {DEFAULT}].",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
 def record(key_log: Path, command: tuple[str, ...]) -> int:
-    """Run COMMAND, unmodified, and append the keys of its CURVE connections to a key log, with which `zmtpscope read
-    --keys` opens what was captured of them. Both sides of a connection have its key, so recording one is enough. The
-    exit code is that of COMMAND.
+    """Run COMMAND unmodified and append the keys of its CURVE connections to a key log; `zmtpscope read --keys`
+    decrypts a capture of these connections with it. Both sides of a connection have its key, so recording one side is
+    enough. The exit code is that of COMMAND.
 
-    Only for programs and traffic that you may read: whoever has the key log and the capture reads the messages, for
-    ever. Delete it when you are done. Long-term keys are never written. Linux, with a C compiler on first use."""
+    Use it only for programs and traffic that you are allowed to read: with the key log and the capture, anyone can
+    read the messages, at any time. Delete the key log when you are done. Long-term keys are never written. Needs
+    Linux, and a C compiler on first use."""
     # imported here, so that help and usage errors stay quick
     from zmtpscope.live.keys.recorder import KeyRecording, KeyRecordingError
 

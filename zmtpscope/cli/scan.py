@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.commands import command
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from zmtpscope.export.inventory.inventory import Inventory
 
 
-@click.command(short_help="Say which endpoints speak ZMTP, how, and who was refused.")
+@command(short_help="List the ZeroMQ endpoints in capture files.")
 @FILES
 @MORE_FILES
 @JSON
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 @KEYS
 @SHOW_SECRETS
 def scan(**given: Any) -> int:
-    """Look through capture FILEs (as for `zmtpscope read`) for endpoints that speak ZMTP, on any port: versions,
-    security mechanisms, socket types, identities, who connected when, who was not let in and why, and what else was
-    seen there."""
+    """List the endpoints in capture FILEs that speak ZMTP, on any port: versions, security mechanisms, socket types,
+    identities, clients and when they connected, refused clients and the reason, and other traffic at the endpoint."""
     from zmtpscope.export.inventory.inventory import Inventory
 
     inventory = Inventory()

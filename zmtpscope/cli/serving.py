@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from zmtpscope.cli.commands import Command
 from zmtpscope.cli.messages import say
 
 ARGUMENTS = "zmtpscope.tui.arguments"
@@ -16,7 +17,7 @@ SERVE = "--serve"
 ANY_PORT = 0
 
 
-class Servable(click.Command):
+class Servable(Command):
     """A command with `--serve [PORT]`, behind which a file may follow: click alone would take its name for the port."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

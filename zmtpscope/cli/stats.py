@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER, body_for
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import JSON
@@ -44,17 +45,17 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
     return interval
 
 
-@click.command(short_help="Say how many messages there were, how large, how often, and of whom.")
+@command(short_help="Summarise message counts, sizes and rates.")
 @FILES
 @MORE_FILES
-@click.option("--by", "kind", type=click.Choice(BY), help="Only a table with a row for each of these.")
-@click.option("--rows", "most", type=click.IntRange(1), metavar="N", help="Only the first N rows of a table.")
-@click.option(
+@option("--by", "kind", type=click.Choice(BY), help="Print only the table by this key.")
+@option("--rows", "most", type=click.IntRange(1), metavar="N", help="Print only the first N rows of a table.")
+@option(
     "--interval",
     callback=parse_interval,
     metavar="TIME",
-    help="Look for the busiest interval of this length, by the times of the packets: 1s, 100ms, 5min [1s]. No bar is "
-    "shorter.",
+    help="Length of the busiest interval, in packet time: 1s, 100ms, 5min. Bars of the histogram are at least as long "
+    "[default: 1s].",
 )
 @FILTER
 @JSON
@@ -65,8 +66,8 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
 @KEYS
 @SHOW_SECRETS
 def stats(**given: Any) -> int:
-    """Count the messages of capture FILEs (as for `zmtpscope read`) in all and by endpoint, topic, peer, connection or
-    type of record: how many, how large (percentiles), how often, how spread over time, and what the capture lost."""
+    """Summarise the messages in capture FILEs, in total and by endpoint, topic, peer, connection or record type:
+    counts, sizes (percentiles), rates, distribution over time, and packets that the capture lost."""
     from zmtpscope.export.statistics.statistics import Statistics
 
     interval = given["interval"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.commands import OUTPUT, option
 from zmtpscope.cli.filters import BadFilter
 
 if TYPE_CHECKING:
@@ -29,38 +30,48 @@ def complete_field(context: click.Context, parameter: click.Parameter, incomplet
     return [name for name in FIELDS if name.startswith(incomplete)]
 
 
-TYPE = click.option(
-    "-T", "output_type", callback=parse_type, metavar="fields", help="Show only the fields that -e names, in columns."
+TYPE = option(
+    "-T",
+    "output_type",
+    callback=parse_type,
+    metavar="fields",
+    help="Print only the fields named with -e, in columns.",
+    heading=OUTPUT,
 )
-FIELD = click.option(
+FIELD = option(
     "-e",
     "shown_fields",
     multiple=True,
     shell_complete=complete_field,
     metavar="FIELD",
-    help="With -T fields: a column, for example topic, size or payload.fields.price (zmtpscope fields lists all).",
+    help="With -T fields: print this field, for example topic, size or payload.fields.price; repeatable. `zmtpscope "
+    "fields` lists them.",
+    heading=OUTPUT,
 )
-SEPARATORS = click.option(
+SEPARATORS = option(
     "-E",
     "separators",
     multiple=True,
     metavar="OPTION=VALUE",
-    help="With -T fields: separator=/t|/s|C [/t], header=y|n [n], quote=d|s|n [n], occurrence=f|l|a [a], "
-    "aggregator=,|/s|C [,].",
+    help="With -T fields: separator=/t|/s|C (tab, space or a character), header=y|n, quote=d|s|n (double, single, "
+    "none), occurrence=f|l|a (first, last or all values) and aggregator=,|/s|C between values "
+    "[default: separator=/t header=n quote=n occurrence=a aggregator=,].",
+    heading=OUTPUT,
 )
-FORMAT = click.option(
+FORMAT = option(
     "--format",
     "template",
     metavar="TEMPLATE",
-    help=r"Show each record so, for example '{time} {topic} {size}'; \n, \t, {{ and }} as usual.",
+    help=r"Print each record in this format, for example '{time} {topic} {size}' (\n newline, \t tab, {{ brace).",
+    heading=OUTPUT,
 )
 _OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
 
 
 def template_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of commands that print records."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
+    for add in reversed(_OPTIONS):
+        command = add(command)
     return command
 
 

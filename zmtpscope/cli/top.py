@@ -18,6 +18,7 @@ from zmtpscope.cli.captures import (
     say_what_cannot_be_used,
     say_what_stayed_closed,
 )
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
 from zmtpscope.cli.following import (
     Followed,
@@ -68,32 +69,36 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
     return round(value * SECOND) or None
 
 
-@click.command(short_help="Say which topics, connections or peers send how much.")
+@command(short_help="Show message rates by topic, connection or peer.")
 @FILES
 @MORE_FILES
-@click.option(
+@option(
     "--by",
     "kind",
     type=click.Choice(["topic", "connection", "peer"]),
     default="topic",
-    help="What the rows are [topic].",
+    help="Print one row per topic, connection or peer [default: topic].",
 )
-@click.option("--sort", type=click.Choice(SORTS), default="rate", metavar="COLUMN", help=f"{', '.join(SORTS)} [rate].")
-@click.option("--contains", default="", metavar="TEXT", help="Only rows whose name contains TEXT.")
+@option(
+    "--sort",
+    type=click.Choice(SORTS),
+    default="rate",
+    metavar="COLUMN",
+    help=f"Sort by {', '.join(SORTS)} [default: rate].",
+)
+@option("--contains", default="", metavar="TEXT", help="Show only rows whose name contains TEXT.")
 @FILTER
-@click.option("--rows", "most", type=click.IntRange(1), metavar="N", help="Only the first N rows.")
-@click.option(
+@option("--rows", "most", type=click.IntRange(1), metavar="N", help="Show only the first N rows.")
+@option(
     "--interval",
     type=float,
     callback=parse_interval,
     default=1.0,
     metavar="SECONDS",
-    help="Count in intervals of this length, by the times of the packets; 0: the whole capture is one [1].",
+    help="Length of the counting interval, in packet time; 0 counts the whole capture at once [default: 1].",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON lines, one object for each interval and row.")
-@click.option(
-    "--follow", is_flag=True, help="FILE is still written, or comes through a pipe: show what there is as it comes."
-)
+@option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per interval and row.")
+@option("--follow", is_flag=True, help="Follow a FILE or pipe that another tool is still writing.")
 @capture_options
 @FORCED
 @PAYLOAD
@@ -101,11 +106,11 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
 @KEYS
 @SHOW_SECRETS
 def top(**given: Any) -> int:
-    """Count messages by topic, connection or peer: how many, how large, how often, who subscribes, and what came last.
-    Of capture FILEs (as for `zmtpscope read`), of one that is still written (--follow), or of what is captured on
-    network interfaces (-i). On a terminal the table can be sorted and filtered; press h there.
+    """Show message counts, sizes and rates by topic, connection or peer, with the subscribers and the last message.
+    Reads capture FILEs, follows one that another tool is still writing (--follow), or captures from network interfaces
+    (-i). On a terminal the table can be sorted and filtered; press h for the keys.
 
-    Ctrl-C stops a capture: what came until then is counted. A second one ends at once."""
+    Ctrl-C stops a capture and counts the packets received until then. A second Ctrl-C exits at once."""
     if given["list_interfaces"]:
         return list_interfaces(netns=given["netns"], as_json=given["as_json"])
     take_capture_filter(given)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, named_captures
+from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.following import (
     STANDARD_OUTPUT,
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 NO_TERMINAL = 2
 
 
-@click.command(cls=Servable, short_help="Look around in captures, or in live traffic, in the whole terminal.")
+@command(cls=Servable, short_help="Browse captures or live traffic in a full-screen interface.")
 @FILES
 @MORE_FILES
-@click.option("-F", "--follow", is_flag=True, help="Go on with FILE as another tool writes to it.")
+@option("-F", "--follow", is_flag=True, help="Follow a FILE that another tool is still writing.")
 @capture_options
 @FILTER
 @BODY
@@ -44,15 +45,16 @@ NO_TERMINAL = 2
 @PAYLOAD_FILES
 @KEYS
 @SHOW_SECRETS
-@click.option(
+@option(
     "--serve",
     type=click.IntRange(0, 65535),
     metavar="[PORT]",
-    help="Show it in a browser of this machine instead, at the address that is printed (needs the extra serve).",
+    help="Serve the interface to a browser on this machine and print its address; needs the extra `serve`.",
 )
 def tui(**given: Any) -> int:
-    """Look around in capture FILEs (- is standard input; directories are searched), or in what is captured on network
-    interfaces (-i) meanwhile: messages, their fields and octets, connections, topics, findings. Press ? there."""
+    """Browse capture FILEs, or live traffic from network interfaces (-i), in a full-screen interface: messages with
+    their fields and octets, connections, topics, requests, findings and diagnoses. FILE is as for `zmtpscope read`.
+    Press ? for the keys."""
     if given["list_interfaces"]:
         return list_interfaces(netns=given["netns"], as_json=False)
     take_capture_filter(given)

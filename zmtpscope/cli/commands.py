@@ -1,0 +1,55 @@
+"""Commands and options whose help lists options under headings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+OPTIONS, INPUT, FILTERS, OUTPUT = "Options", "Input", "Filters", "Output"
+DECODING, SECURITY, CAPTURE, MESSAGES = "Decoding", "Security", "Capture", "Messages"
+HEADINGS = (OPTIONS, MESSAGES, FILTERS, INPUT, CAPTURE, OUTPUT, DECODING, SECURITY)
+"""Headings in the order in which help prints them. A command's own options are under the first."""
+
+AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
+
+
+class Option(click.Option):
+    """An option that help lists under a heading of `HEADINGS`."""
+
+    def __init__(self, *names: Any, heading: str = OPTIONS, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.heading = heading
+
+
+class Command(click.Command):
+    """A command whose help lists its options under headings."""
+
+    def options_by_heading(self, ctx: click.Context) -> dict[str, list[click.Option]]:
+        """Return the options of each heading that has any, in the order in which help prints them."""
+        found: dict[str, list[click.Option]] = {heading: [] for heading in HEADINGS}
+        for each in self.get_params(ctx):
+            if isinstance(each, click.Option) and not each.hidden:
+                found[each.heading if isinstance(each, Option) else OPTIONS].append(each)
+        if [each.name for each in found[OPTIONS]] == ["help"]:
+            found[OPTIONS] = found.pop(OPTIONS)  # last: the command has no options of its own
+        return {heading: options for heading, options in found.items() if options}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, each heading with a list of its own."""
+        for heading, options in self.options_by_heading(ctx).items():
+            records = [each.get_help_record(ctx) for each in options]
+            with formatter.section(heading):
+                formatter.write_dl([record for record in records if record is not None])
+
+
+def command(**settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator that makes a `Command` of a function, with the settings of `click.command`."""
+    decorator: Callable[[Callable[..., Any]], click.Command] = click.command(**{"cls": Command, **settings})
+    return decorator
+
+
+def option(*names: str, heading: str = OPTIONS, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
+    """Return a decorator that adds an option to a command: `click.option` with a heading."""
+    return click.option(*names, cls=Option, heading=heading, **settings)
