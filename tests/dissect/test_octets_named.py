@@ -117,7 +117,7 @@ LEFT_OVER = {
 @pytest.mark.parametrize("closed", [True, False])
 def test_what_is_in_no_unit_is_told_where_it_stands(name: str, closed: bool) -> None:
     octets, expected = LEFT_OVER[name]
-    answer = b"\1\0\2\0a" if octets.startswith(b"\1") else None
+    answer = b"\1\0\2\0a\2\0b" if octets.startswith(b"\1") else None
     found = of(read(greeted(octets, answer, closed)), "leftover")
     if name == "a greeting" and not closed:
         expected = [("unfinished", 40)]
@@ -145,7 +145,7 @@ def test_lengths_of_0_that_one_segment_decides_are_one_record(
 ) -> None:
     """Those within a message under way are none with others: what is between them belongs to the message."""
     talk = Conversation()
-    talk.send(1, b"\1\0\2\0a")
+    talk.send(1, b"\1\0\2\0a\2\0b")
     for octets in [b"\1\0", *segments]:
         talk.send(0, octets)
     found = of(read(talk.packets, size), "leftover")
@@ -161,7 +161,7 @@ def test_a_greeting_of_any_announced_size_is_told_as_far_as_it_came(version: str
         "2.0": build_signature() + b"\1\3\2" + (5 * 10**17).to_bytes(8, "big"),
         "newer and 1.0": b"\xff" + (5 * 10**17).to_bytes(8, "big") + b"\x7f",
     }[version] + there
-    answer = build_signature() + b"\1\4\0\0" if version == "2.0" else build_greeting_1() + b"\2\0a"
+    answer = build_signature() + b"\1\4\0\0" if version == "2.0" else build_greeting_1() + b"\2\0a\2\0b"
     found = read(greeted(octets, answer, cuts=range(0, 3000, 700)), size)
     greeting = next(record for record in of(found, "greeting") if record["side"] == 0)
     assert (greeting["length"], greeting["complete"]) == (len(octets), False)
@@ -253,7 +253,7 @@ def test_many_frames_without_zmtp_are_told_with_the_segments_that_complete_them(
 def test_many_lengths_of_0_are_told_with_the_segments_that_bring_them(segment: int, size: int) -> None:
     octets = (b"\0" * 3 + LAST) * 40
     talk = Conversation()
-    talk.send(1, b"\1\0\2\0a")
+    talk.send(1, b"\1\0\2\0a\2\0b")
     talk.send(0, b"\1\0")
     talk.send(0, octets, cuts=range(segment, len(octets), segment))
     found = of(read(talk.packets, size), "leftover")

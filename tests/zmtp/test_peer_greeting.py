@@ -30,7 +30,7 @@ SAID: dict[str, tuple[dict[str, str], bytes, list[tuple[int, int]]]] = {
     "2.0, facing 3.1": ({"version": "2.0"}, TWO, [(0, FIRST), (10, ALL_2)]),
     "2.0 to 2.0, facing 2.0": ({"version": "2.0", "oldest": "2.0"}, TWO, [(0, ALL_2)]),
     "1.0, facing 1.0": ({"version": "1.0"}, ONE, [(0, ALL_1)]),
-    "1.0, facing 3.1": ({"version": "1.0"}, NEW, [(0, ALL_1)]),
+    "1.0, facing 3.1": ({"version": "1.0"}, NEW[:10], [(0, ALL_1)]),
 }
 """By versions: our settings, the greeting of the other side, and from which octet of it on we have said how many."""
 

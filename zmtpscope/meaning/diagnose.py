@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.meaning.across.knowledge import Knowledge
-from zmtpscope.meaning.diagnosis import FAILING, Diagnosis, Explained, Rule
+from zmtpscope.meaning.diagnosis import FAILING, LIKELY, Diagnosis, Explained, Rule
 from zmtpscope.meaning.rules.catalogue import RULES
 from zmtpscope.meaning.rules.unexplained import unexplained
 
@@ -27,9 +28,18 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
         found += rule.find(knowledge)
         yield None
     found += unexplained(knowledge, found, rules)
+    doubtful = {each.conn_id for each in knowledge.connections if each.is_doubtful}
+    found = [_softened(each, doubtful) for each in found]
     if any(each.severity in FAILING for each in found):
         found = [each for each in found if not RULES[each.rule].is_aside]
     yield _explained(sorted(found, key=_worst_first))
+
+
+def _softened(diagnosis: Diagnosis, doubtful: set[str]) -> Diagnosis:
+    """The diagnosis, a mere note where none of its connections speaks ZMTP for certain."""
+    if diagnosis.severity not in FAILING or not diagnosis.conn_ids or not diagnosis.conn_ids <= doubtful:
+        return diagnosis
+    return replace(diagnosis, severity="note", certainty=LIKELY)
 
 
 PLACES = {rule: place for place, rule in enumerate(RULES)}

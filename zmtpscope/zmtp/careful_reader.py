@@ -20,12 +20,14 @@ from zmtpscope.zmtp.framing import (
     read_header_1,
     read_header_2,
 )
-from zmtpscope.zmtp.greeting import READERS
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
 from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
-from zmtpscope.zmtp.reader import Cut, Reader
+from zmtpscope.zmtp.prefix import goes_on_as_greeting_3
+from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import end_of_zeros
+from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.units import UnitReader
 
@@ -62,6 +64,8 @@ class CarefulReader(UnitReader):
     inside = 0
     """Octets of events that stand inside the message at `position`, which is not whole yet."""
     _padding = 0
+    _may_be_too_new = False
+    """A newer peer facing a 1.0 one has sent its signature, and nothing behind it was read."""
     _partial = b""
     _scanning = False
     _undecided = False
@@ -131,7 +135,24 @@ class CarefulReader(UnitReader):
             self._change(phase=Phase.HANDSHAKE if known else Phase.TRAFFIC)
         else:
             self._handshake = HandshakeState(None, done=True)
+            self._may_be_too_new = self.regime.form is Form.PSEUDO_SIGNATURE and self.position - start == SIGNATURE_SIZE
             self._change(phase=Phase.TRAFFIC)
+
+    def _pass_greeting_3(self, data: bytes, at: int) -> bool:
+        """What follows the signature of a newer peer that meets a 1.0 one: frames, or, if it did not wait to see which
+        version the other side speaks, the rest of its greeting, behind which nothing is read. False where more octets
+        are needed."""
+        goes_on = goes_on_as_greeting_3(data[at : at + GREETING_3_SIZE - SIGNATURE_SIZE])
+        if goes_on is None:
+            return False
+        self._may_be_too_new = False
+        if goes_on:
+            stop = self.position + GREETING_3_SIZE - SIGNATURE_SIZE
+            self._remark(self.position, stop, [Finding("ZMTP-CONN-07", self.position, stop - self.position)])
+            self.opaque, self.gave_up_at = True, self.position
+        else:
+            self._let_scan()
+        return True
 
     # Frames
 
@@ -139,6 +160,8 @@ class CarefulReader(UnitReader):
         """One unit by the careful reader; False where more octets are needed."""
         if self.regime.greets:
             return self._read_greeting(data, base)
+        if self._may_be_too_new:
+            return self._pass_greeting_3(data, self.position - base)
         now = self.regime
         reader = Reader(data, self.position - base, len(data), base)
         try:
@@ -342,4 +365,5 @@ class CarefulReader(UnitReader):
         now = self.regime
         scans = now.mechanism == "CURVE" or not content.seals(now)
         plain = scans and now.socket_type not in RULED
-        self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided and not self._handshake.error
+        is_settled = not (self._undecided or self._may_be_too_new or self._handshake.error)
+        self._scanning = now.phase is Phase.TRAFFIC and plain and is_settled

@@ -20,6 +20,7 @@ from zmtpscope.zmtp.prefix import (
     classify,
     form_number,
     holds_frames_1,
+    is_anonymous,
     is_form_settled,
     is_greeting_3,
     is_whole_greeting,
@@ -36,9 +37,6 @@ __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
 
 PREFIX_LIMIT = 1 << 16
 """Octets of one side after which the version is decided on the evidence that is there."""
-
-ANONYMOUS = b"\1\0"
-"""The identity frame of a 1.0 peer that has no identity."""
 
 
 class Decision(NamedTuple):
@@ -71,9 +69,7 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
         return None if upgrade is True else _upgraded(upgrade)
     classes = classify(first), classify(second)
     if over:
-        greeted = first.startswith(ANONYMOUS) and second.startswith(ANONYMOUS)
-        alike = greeted and are_frames_1(first) and are_frames_1(second)
-        classes = (Class.OLD, Class.OLD) if alike else _settle(*classes)
+        classes = _settle((first, second), classes)
     one, other = classes
     if one is Class.REVISION_3 and other is Class.REVISION_3 and len(first) > 11 and len(second) > 11:
         return _agreed_3(first[10:12], second[10:12])
@@ -118,17 +114,22 @@ def _upgraded(upgrade: Upgrade) -> Decision:
     )
 
 
-def _settle(one: Class, other: Class) -> tuple[Class, Class]:
-    """At the end a doubtful side counts as 1.0 only where the other side supports it (wire.md 9.2, guard)."""
-    return _settle_side(one, other), _settle_side(other, one)
+def _settle(octets: tuple[bytes, bytes], classes: tuple[Class, Class]) -> tuple[Class, Class]:
+    """At the end a side counts as 1.0 only where the other side supports it, or where it consists of whole frames
+    (wire.md 9.2, guard)."""
+    if all(is_anonymous(each) and are_frames_1(each) for each in octets):
+        return Class.OLD, Class.OLD
+    return _settle_side(octets[0], *classes), _settle_side(octets[1], *classes[::-1])
 
 
-def _settle_side(side: Class, other: Class) -> Class:
-    if side is Class.CUT:
-        return Class.OLD if other in OLD or other in NEW else Class.ALIEN
-    if side is Class.DOUBTFUL:
-        return Class.OLD if other is Class.FIRM or other in NEW else Class.ALIEN
-    return side
+def _settle_side(octets: bytes, side: Class, other: Class) -> Class:
+    if side in (Class.OLD, Class.CUT):
+        is_supported = other is Class.FIRM or other in NEW or (side is Class.OLD and are_frames_1(octets))
+    elif side is Class.DOUBTFUL:
+        is_supported = other is Class.FIRM
+    else:
+        return side
+    return Class.OLD if is_supported else Class.ALIEN
 
 
 def _are_settled(first: bytes, second: bytes, classes: tuple[Class, Class]) -> bool:
@@ -179,28 +180,26 @@ def _alien(octets: bytes) -> Finding:
 
 
 def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
-    """At least one side has sent a 1.0 frame: 1.0, once the other side or a second frame confirms it."""
-    one, other = classes
-    if one in OLD and other in OLD:
-        return _agreed_1(Form.FRAMES_1, Form.FRAMES_1) if Class.FIRM in classes else None
-    if one in NEW:
-        return (
-            _agreed_1(Form.PSEUDO_SIGNATURE, Form.FRAMES_1)
-            if padding_of(first)
-            else _refused_1(first, second, classes, 0)
-        )
-    if other in NEW:
-        return (
-            _agreed_1(Form.FRAMES_1, Form.PSEUDO_SIGNATURE)
-            if padding_of(second)
-            else _refused_1(first, second, classes, 1)
-        )
+    """At least one side has sent a 1.0 frame: 1.0, once the other side or further frames confirm it."""
+    if classes[0] in OLD and classes[1] in OLD:
+        return _agreed_1(Form.FRAMES_1, Form.FRAMES_1, "likely") if Class.FIRM in classes else None
+    for newer, older in enumerate((second, first)):
+        if classes[newer] in NEW and (classes[1 - newer] is Class.FIRM or is_anonymous(older)):
+            return _facing_newer(first, second, classes, newer, "proven")
     return None
 
 
-def _agreed_1(one: Form, other: Form) -> Decision:
+def _facing_newer(first: bytes, second: bytes, classes: tuple[Class, Class], newer: int, confidence: str) -> Decision:
+    """A 1.0 side, and a newer one that begins with a signature, which may be the header of an identity frame."""
+    if not padding_of((first, second)[newer]):
+        return _refused_1(first, second, classes, newer)
+    forms = (Form.FRAMES_1, Form.PSEUDO_SIGNATURE)
+    return _agreed_1(*(forms if newer else forms[::-1]), confidence)
+
+
+def _agreed_1(one: Form, other: Form, confidence: str) -> Decision:
     names = {Form.FRAMES_1: "1.0", Form.PSEUDO_SIGNATURE: "newer"}
-    return _agreed("1.0", (one, other), f"ZMTP 1.0; the sides are {names[one]} and {names[other]}", "likely")
+    return _agreed("1.0", (one, other), f"ZMTP 1.0; the sides are {names[one]} and {names[other]}", confidence)
 
 
 def _refused_1(first: bytes, second: bytes, classes: tuple[Class, Class], newer: int) -> Decision:
@@ -241,10 +240,11 @@ def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> De
     """The octets are over and the table is undecided: report by the most advanced side (wire.md 9.3)."""
     one, other = classes
     if one in OLD or other in OLD:
-        decision = _agreed_1(Form.FRAMES_1, Form.FRAMES_1)
+        if one in NEW or other in NEW:
+            return _facing_newer(first, second, classes, int(other in NEW), "guess")
+        decision = _agreed_1(Form.FRAMES_1, Form.FRAMES_1, "guess")
         forms = _own_forms(first, second, classes)
-        one_sided = Class.NONE in classes
-        return Decision("1.0", forms, "agreed", decision.text, decision.findings, one_sided, "guess")
+        return decision._replace(forms=forms, one_sided=Class.NONE in classes)
     if Class.NONE in classes:
         alone = _one_side(first or second)
         if alone is not None:

@@ -13,9 +13,19 @@ from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
 from zmtpscope.zmtp.regime import Form
 from zmtpscope.zmtp.signature import LARGEST_PADDING, padding_of
 
-FLAGS_1 = frozenset({0x00, 0x01, 0x7E, 0x7F})
-"""The flags octets real 1.0 peers send."""
+FLAGS_1 = {0x00: frozenset({0x00, 0x01}), 0x01: frozenset({0x00, 0x01})} | {
+    flags: frozenset({0x7E, 0x7F}) for flags in (0x7E, 0x7F)
+}
+"""The flags octets that real 1.0 peers send, by the first of them: libzmq 2.1.11 sets 7E on every frame."""
 
+FIRM_FRAMES = 4
+"""So many 1.0 frames in a row are hardly ever something else ..."""
+FIRM_ANONYMOUS = 3
+"""... nor are fewer behind the identity frame of a peer without an identity."""
+ANONYMOUS = (b"\1\0", b"\1\x7e")
+"""The identity frame of a 1.0 peer that has no identity."""
+
+USUAL_MECHANISMS = (b"NULL", b"PLAIN", b"CURVE", b"GSSAPI")
 MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
@@ -32,9 +42,9 @@ class Class(IntEnum):
     OLD = 4
     """A first 1.0 frame."""
     DOUBTFUL = 5
-    """A first 1.0 frame that is an unlikely one, or octets behind it that look like none."""
+    """A first 1.0 frame that is an unlikely one, or octets soon behind it that are none."""
     FIRM = 6
-    """Two 1.0 frames."""
+    """As many 1.0 frames in a row as nothing else has by chance."""
     SIGNATURE = 7
     REVISION_0 = 8
     REVISION_1 = 9
@@ -49,7 +59,7 @@ NEW = VERSIONED | {Class.SIGNATURE}
 
 
 def classify(octets: bytes) -> Class:
-    """The class of one side (wire.md 9.2). Never reads beyond the header of a second 1.0 frame."""
+    """The class of one side (wire.md 9.2). Never reads beyond the header of the last of `FIRM_FRAMES` 1.0 frames."""
     if not octets:
         return Class.NONE
     if octets[0] != 0xFF:
@@ -67,21 +77,32 @@ def classify(octets: bytes) -> Class:
 
 def _guard(octets: bytes) -> Class:
     """Whether octets that are no signature can be 1.0 frames: nearly any first octet could begin one."""
-    first = _header_1(octets, 0)
-    if first is None:
+    header = _header_1(octets, 0)
+    if header is None:
         return Class.WAIT
-    length, flags, stop = first
+    length, flags, stop = header
     if length == 0 or length > 2**31 or flags not in FLAGS_1:
         return Class.ALIEN
     if _is_unlikely(octets, length, flags, stop):
         return Class.DOUBTFUL
     if len(octets) < stop:
         return Class.CUT
-    second = _header_1(octets, stop)
-    if second is None:
-        return Class.OLD
-    length, flags, stop = second
-    return Class.FIRM if 0 < length <= 2**40 and flags in FLAGS_1 else Class.DOUBTFUL
+    usual, firm = FLAGS_1[flags], FIRM_ANONYMOUS if is_anonymous(octets) else FIRM_FRAMES
+    if octets[stop : stop + 1] == b"\0":  # 13/ZMTP has frames of length 0 discarded; several in a row are no frames
+        stop, firm = stop + 1, FIRM_FRAMES
+    for _ in range(firm - 1):
+        header = _header_1(octets, stop)
+        if header is None:
+            return Class.OLD
+        length, flags, stop = header
+        if not 0 < length <= 2**40 or flags not in usual:
+            return Class.DOUBTFUL
+    return Class.FIRM
+
+
+def is_anonymous(octets: bytes) -> bool:
+    """Whether a side begins with the identity frame of a 1.0 peer that has no identity."""
+    return octets.startswith(ANONYMOUS)
 
 
 def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
@@ -106,6 +127,8 @@ def own_form(octets: bytes, kind: Class) -> Form:
     """The form one side has by itself, whatever the other side is."""
     if kind in OLD:
         return Form.FRAMES_1
+    if kind is Class.REVISION_3 and octets[10] > 3 and names_mechanism(octets) is False:
+        return Form.SIGNATURE  # what follows it may be 1.0 frames
     if kind is Class.REVISION_3 or (kind is Class.REVISION_2 and names_mechanism(octets)):
         return Form.GREETING_3 if len(octets) >= GREETING_3_SIZE else Form.PARTIAL_3
     forms = {
@@ -155,6 +178,15 @@ def is_whole_greeting(octets: bytes, form: Form) -> bool:
     if form is Form.GREETING_2:
         return len(octets) > 13 and len(octets) >= 14 + octets[13]
     return form in (Form.NOTHING, Form.GREETING_3)
+
+
+def goes_on_as_greeting_3(octets: bytes) -> bool | None:
+    """Whether the octets behind a signature are the rest of a 3.x greeting, not 1.0 frames; None while both may be."""
+    if octets[:1] not in b"\3\4":
+        return False
+    if not any(name.ljust(20, b"\0").startswith(octets[2:22]) for name in USUAL_MECHANISMS):
+        return False
+    return octets[22] <= 1 if len(octets) > 22 else None
 
 
 def is_greeting_3(octets: bytes) -> bool:

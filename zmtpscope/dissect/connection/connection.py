@@ -172,7 +172,7 @@ class ZmtpConnection:
         if self.session is not None:
             self.session.give_up()
             for note in self.session.notes(arrival):
-                self.writer.note(note)
+                self._write(note)
         self._write_gaps()
         self._write_stalls()
         self.rows.write()
@@ -206,7 +206,7 @@ class ZmtpConnection:
     def _record_outputs(self) -> None:
         """Make records of what the sides have given since the last time, and of what is to be said about it."""
         for note in self.negotiation.drain():
-            self.writer.note(note)
+            self._write(note)
         for stream in self.streams:
             for output in stream.outputs.drain():
                 if isinstance(output, UnitRead):
@@ -218,7 +218,7 @@ class ZmtpConnection:
         """The same of what compares the two sides; and report what other connections may have to know."""
         notes, facts = self.relations.drain()
         for note in notes:
-            self.writer.note(note)
+            self._write(note)
         for fact in facts:
             self.sink.report(fact)
 
@@ -228,9 +228,9 @@ class ZmtpConnection:
         elif isinstance(output, Leftover):
             self.leftovers.add(stream.side, output)
         elif isinstance(output, Note):
-            self.writer.note(output)
+            self._write(output)
         elif isinstance(output, Repeats):
-            self.writer.note_repeats(output.note, output.number)
+            self.writer.note_repeats(self._softened(output.note), output.number)
         elif isinstance(output, FoundMidstream):
             detail = f"frames were found from offset {output.offset} on"
             self._note(stream.side, Finding("ZMTP-CONN-01", output.offset, 0, None, detail), output.arrival)
@@ -243,7 +243,7 @@ class ZmtpConnection:
             if isinstance(event, Command):
                 self.rows.feed(side, event, read.decided)
         for note in read.notes:
-            self.writer.note(note)
+            self._write(note)
             finding = note.finding
             if (finding.severity or FINDINGS[finding.id].severity) == "error":
                 record = type(event).__name__.lower().replace("remark", "frame")
@@ -252,7 +252,18 @@ class ZmtpConnection:
 
     def _note(self, side: int | None, finding: Finding, arrival: Arrival) -> None:
         """A finding that becomes decidable with the segment `arrival`."""
-        self.writer.note(Note(side, finding, arrival, arrival.ordinal))
+        self._write(Note(side, finding, arrival, arrival.ordinal))
+
+    def _write(self, note: Note) -> None:
+        self.writer.note(self._softened(note))
+
+    def _softened(self, note: Note) -> Note:
+        """The note, without reproach where it is only likely that its side speaks ZMTP."""
+        finding = note.finding
+        severity = finding.severity or FINDINGS[finding.id].severity
+        if severity in ("error", "warn") and self.view.is_doubtful(note.side):
+            return note._replace(finding=finding._replace(severity="note"))
+        return note
 
     def _write_gaps(self) -> None:
         since = self.view.zmtp_since

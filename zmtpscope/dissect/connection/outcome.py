@@ -72,7 +72,7 @@ def outcome_of(view: ConnectionView) -> Outcome:
     ]
     announced = mechanism(readers)
     return Outcome(
-        version=version_of_records(view.version, announced),
+        version=version_of_records(view.version or _version_found(readers), announced),
         is_websocket=view.is_websocket,
         mechanism=announced,
         handshake=handshake(view),
@@ -81,6 +81,12 @@ def outcome_of(view: ConnectionView) -> Outcome:
         sides=(_outcome_of_side(streams[0]), _outcome_of_side(streams[1])),
         curve=_outcome_of_keys(view, announced),
     )
+
+
+def _version_found(readers: list[SideReader | None]) -> str | None:
+    """1.0 where frames of it were found midstream: no other version has them."""
+    found = any(reader is not None and reader.regime.is_old for reader in readers)
+    return "1.0" if found else None
 
 
 def _outcome_of_side(stream: SideStream) -> SideOutcome:

@@ -64,6 +64,15 @@ class ConnectionView:
         known = (self.negotiation.greeted_since, one.found_since, other.found_since)
         return min(ordinal for ordinal in known if ordinal is not None)
 
+    def is_doubtful(self, side: int | None) -> bool:
+        """Whether it is only likely that a side speaks ZMTP: it sends 1.0 frames, which other protocols can look like,
+        and neither the other side's signature nor the user confirms it."""
+        decision = self.negotiation.decision
+        if self.negotiation.forced is not None or (decision is not None and decision.confidence == "proven"):
+            return False
+        reader = self.streams[side or 0].reader
+        return reader is not None and reader.regime.is_old
+
     def is_agreed(self) -> bool:
         """Whether both sides have ended their handshake."""
         return all(stream.handshake_done for stream in self.streams)

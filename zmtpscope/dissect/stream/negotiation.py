@@ -36,6 +36,9 @@ WAIT_LIMIT = 3_000_000_000
 
 NOTHING_SENT_HINT = "that side connects or accepts and does not speak: it hangs, is too busy, or is no ZeroMQ peer"
 
+WEAK_FORMS = SILENT_FORMS | {Form.FRAMES_1}
+"""What one side may look like by chance while the other one speaks no ZMTP."""
+
 EAGER = 1024
 """Up to this many octets of a side every segment may settle the version; then each time that they have doubled."""
 
@@ -247,7 +250,7 @@ class Negotiation:
         if decision.version is not None or not any(stream.negotiating.has_lost for stream in self.streams):
             self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
         self._agree(decision.version)
-        if not SILENT_FORMS.issuperset(decision.forms):
+        if not (SILENT_FORMS if decision.version else WEAK_FORMS).issuperset(decision.forms):
             self.greeted_since = arrival.ordinal
         begin: list[tuple[SideStream, SideReader | None, str]] = []
         for side, stream in self._sides_to_begin():

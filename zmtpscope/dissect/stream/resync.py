@@ -24,6 +24,7 @@ from zmtpscope.zmtp.boundaries import (
     is_known_command,
 )
 from zmtpscope.zmtp.content import MESSAGE_NAME
+from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Framing
 
 WINDOW = 64 << 10
@@ -40,6 +41,7 @@ TRIAL_WEIGHT, EDGE_WEIGHT = 256, 64
 ENOUGH = 12
 ENOUGH_AT_THE_END = 5
 LEAST_FRAMES = 3
+LEAST_SEGMENT_ENDS = 2
 LARGEST_COMMAND = 8 << 10
 """A trial believes in no command that is larger: real ones are small."""
 COMMANDS_PER_OCTET = 2
@@ -77,6 +79,10 @@ class Trial:
     command: bool
     only_commands: bool = True
     """Every frame of it that has a body is a known command."""
+    segment_ends: int = 0
+    """How many of its messages end with a segment."""
+    empties: int = 0
+    """How many of its messages end with an empty frame: few in ZMTP, many in headers of other protocols."""
 
     @property
     def rank(self) -> int:
@@ -241,6 +247,8 @@ class FrameSearch:
                 if each is not None:
                     ahead = boundary > at
                     self._put(each, boundary, boundary + passed, boundary + passed - size * ahead, size)
+                    if each.score and not octet:
+                        each.empties += passed // size
         for boundary, each in enumerate(others, self.at + 1):
             if each is not None:
                 heappush(self.boundaries, boundary)
@@ -268,13 +276,19 @@ class FrameSearch:
             del self.trials[boundary]
             return False
         if not trial.score and trial.frame < boundary:
-            trial.start = trial.frame  # zeros look like empty frames: in front of the first evidence one is believed
+            # zeros look like empty frames: in front of the first evidence one is believed
+            trial.start, trial.empties = trial.frame, min(trial.empties, 1)
         trial.frame = trial.body = boundary
         trial.command = False
         if trial.only_commands and trial.bodies and boundary in self.edges and trial.start in self.edges:
             return True  # commands that fill whole segments
-        aligned = self.known or trial.aligned or boundary in self.edges
-        return trial.score >= ENOUGH and trial.bodies >= LEAST_FRAMES and aligned
+        if trial.score < ENOUGH or trial.bodies < LEAST_FRAMES:
+            return False
+        if self.known:
+            return True
+        if self.framing is Framing.V1:  # it has no commands: what begins and ends with segments is all there is
+            return trial.start in self.edges and trial.segment_ends >= LEAST_SEGMENT_ENDS
+        return trial.empties < trial.bodies and (trial.aligned or boundary in self.edges)
 
     def _may_start(self) -> bool:
         if self.at < self.limit:
@@ -306,7 +320,11 @@ class FrameSearch:
             trial.score += FOR_COMMAND
         elif body < stop:
             trial.only_commands = False
+        if first == stop:
+            return True  # it was added before
+        is_last = not self.data[first if self.framing is Framing.V2 else body - 1] & MORE
         if body == stop or self._is_one_octet(first, stop):
+            trial.empties += is_last
             return True
         if not self.known and self.framing is Framing.V2 and self.data.startswith(BIG_ENDIAN_LENGTH, max(0, first - 2)):
             return True
@@ -316,8 +334,9 @@ class FrameSearch:
             trial.score += FOR_KNOWN_SIZE
         if self.data.startswith(MESSAGE_NAME, body, stop):
             trial.score += FOR_COMMAND
-        if boundary in self.edges:
+        if boundary in self.edges and (is_last or self.known):
             trial.score += FOR_SEGMENT_END
+            trial.segment_ends += 1
             trial.aligned = True
         return True
 

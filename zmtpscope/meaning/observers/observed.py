@@ -176,6 +176,12 @@ class ObservedConnection:
         return self.values is None or self.values["close"] == "open"
 
     @property
+    def is_doubtful(self) -> bool:
+        """Whether it is only likely that this is ZMTP: 1.0 frames, which other protocols can look like, are all that
+        shows it."""
+        return self.values is not None and self.values["version"] == "1.0" and self.values["confidence"] != "proven"
+
+    @property
     def is_whole(self) -> bool:
         """Whether it was captured from its beginning, in both directions, without gaps: what is not there was not
         sent."""

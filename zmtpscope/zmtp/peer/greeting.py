@@ -7,12 +7,13 @@ from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_gr
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, Form, negotiate
 from zmtpscope.zmtp.peer.errors import Mismatch, NotZmtp
 from zmtpscope.zmtp.peer.settings import Settings
-from zmtpscope.zmtp.prefix import Class, classify, first_frame_stop
+from zmtpscope.zmtp.prefix import NEW, OLD, Class, classify, first_frame_stop
 from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
-_OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})
-_OLD_BOTH = Decision("1.0", (Form.FRAMES_1, Form.FRAMES_1), "agreed", "ZMTP 1.0")
-"""Of two 1.0 sides an observer has to see more than their greetings; what we speak ourselves, we know."""
+_OLD = Decision("1.0", (Form.FRAMES_1, Form.FRAMES_1), "agreed", "ZMTP 1.0")
+_OLD_FACING_NEW = _OLD._replace(forms=(Form.FRAMES_1, Form.PSEUDO_SIGNATURE))
+_NEW_FACING_OLD = _OLD._replace(forms=(Form.PSEUDO_SIGNATURE, Form.FRAMES_1))
+"""Of 1.0 sides an observer has to see more than their greetings; what we speak ourselves, we know."""
 
 _SHOWN = 32
 """Octets of what is not ZMTP that are shown."""
@@ -69,8 +70,7 @@ class GreetingSender:
         if kind is Class.CUT:
             self.wanted = min(first_frame_stop(prefix), PREFIX_LIMIT + 1)
         octets = self._answer(kind, prefix)
-        old = kind in _OLD and self._settings.version == "1.0"
-        decision = self.decision = _OLD_BOTH if old else negotiate(self._sent, prefix)
+        decision = self.decision = self._decide(kind, prefix)
         if decision is None and len(received) > PREFIX_LIMIT:
             raise NotZmtp(f"the other side does not end its greeting within {PREFIX_LIMIT} octets")
         if decision is not None and decision.version is None:
@@ -81,11 +81,17 @@ class GreetingSender:
             self._accept(decision.version)
         return octets
 
+    def _decide(self, kind: Class, received: bytes) -> Decision | None:
+        is_old = self._settings.version == "1.0"
+        if kind in OLD:
+            return _OLD if is_old else _NEW_FACING_OLD
+        return _OLD_FACING_NEW if is_old and kind in NEW else negotiate(self._sent, received)
+
     def _answer(self, kind: Class, received: bytes) -> bytes:
         newest = self._settings.version
         if newest == "1.0" and kind >= Class.SIGNATURE and not any(received[1:9]):
             raise _too_new("2.0", newest)
-        if kind in _OLD:
+        if kind in OLD:
             self._accept("1.0")
             if newest == "1.0":
                 return b""
