@@ -31,10 +31,12 @@ from benchmarks.run import machine
 from benchmarks.setting import QUICK
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
-from zmtpscope.spark import ingest, read, session
+from zmtpscope.spark import ingest, session
+from zmtpscope.spark.reading import find_captures
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.shuffle import Run, shuffled
 
 PROFILES = {"small": 1_000_000, "pubsub": 500_000, "short": 250_000, "large": 8000}
 """How many messages; a quick run has a fifth."""
@@ -102,7 +104,7 @@ def ways_of(spark: SparkSession, made: Capture) -> dict[str, Callable[[], Cost]]
         LOCAL: lambda: local(path),
         "shared scan, 2 partitions": lambda: scanned(partitions="2"),
         "shared scan, 8 partitions": lambda: scanned(partitions="8"),
-        "shuffle, 8 partitions": lambda: cost_of(spark, lambda: drain(read(spark, path, partitions=8))),
+        "shuffle, 8 partitions": lambda: cost_of(spark, lambda: drain(shuffled_rows(spark, path))),
         "one run, three columns": lambda: local(path, THREE),
         "shared scan, three columns": lambda: scanned(partitions="1", columns=THREE),
         EXPORT: lambda: exported(path),
@@ -168,6 +170,12 @@ def drain(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
+def shuffled_rows(spark: SparkSession, path: str) -> DataFrame:
+    """What `read` gives on a cluster."""
+    run = Run.of(spark, find_captures(path), ReadSettings.parse({"partitions": 8}))
+    return shuffled(spark, run, column_names("message"))
+
+
 def local(path: str, columns: str | None = None) -> Cost:
     """All rows of a capture as Arrow, in this process."""
     settings = ReadSettings.parse({} if columns is None else {"columns": columns})
@@ -210,7 +218,7 @@ def cost_of(spark: SparkSession, run: Callable[[], object]) -> Cost:
     wall = time.perf_counter() - wall
     after = processes()
     python, java = (after[kind].cpu - before[kind].cpu for kind in ("python", "java"))
-    return Cost(python, java, wall, after["python"].peak, shuffled(spark, range(first, next_stage(spark))))
+    return Cost(python, java, wall, after["python"].peak, shuffled_octets(spark, range(first, next_stage(spark))))
 
 
 class Usage(NamedTuple):
@@ -267,7 +275,7 @@ def next_stage(spark: SparkSession) -> int:
     return int(spark.sparkContext._jsc.sc().dagScheduler().nextStageId())
 
 
-def shuffled(spark: SparkSession, stages: range) -> int:
+def shuffled_octets(spark: SparkSession, stages: range) -> int:
     """Octets that these stages wrote for others."""
     store = spark.sparkContext._jsc.sc().statusStore()
     total = 0

@@ -8,7 +8,7 @@ import pathlib
 import struct
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.readings import CAPTURE_FILES, CAPTURES
 from zmtpscope.capture import open_captures
@@ -17,9 +17,14 @@ from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.tables import by_type
 from zmtpscope.filter import Filter
 from zmtpscope.records import DERIVED, RECORDS
+from zmtpscope.spark.reading import find_captures
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
-from zmtpscope.spark.source import CaptureReader
+from zmtpscope.spark.shared_scan import SharedScan
+from zmtpscope.spark.shuffle import Run, shuffled
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
 
@@ -53,11 +58,16 @@ def rows_of_all_captures(record: str) -> list[str]:
 def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:
     """The rows of all partitions of a shared scan, without Spark around it."""
     columns = column_names(settings.record, settings.columns)
-    reader = CaptureReader(list(map(str, files)), settings, columns)
-    partitions = reader.partitions()
+    scan = SharedScan.of(list(map(str, files)), settings, columns)
     if settings.partitions and not settings.needs_one_reader:
-        assert len(partitions) == settings.partitions
-    return [row for partition in partitions for batch in reader.read(partition) for row in batch.to_pylist()]
+        assert scan.partitions == settings.partitions
+    return [row for number in range(scan.partitions) for batch in scan.rows(number) for row in batch.to_pylist()]
+
+
+def shuffled_frame(spark: SparkSession, files: Sequence[str | pathlib.Path], record: str, **options: Any) -> DataFrame:
+    """What `read` gives where a shuffle costs less than a shared scan."""
+    settings = ReadSettings.parse({"record": record, **options})
+    return shuffled(spark, Run.of(spark, find_captures(files), settings), column_names(settings.record))
 
 
 FILTERED = (

@@ -12,8 +12,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import zmtpscope.spark
 from tests.readings import run
+from tests.spark.local import shuffled_frame
 from tests.suites import some
 from zmtpscope.records import DERIVED, PLURALS
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS
@@ -50,7 +50,7 @@ def scanned(spark: SparkSession, paths: list[str], table: str) -> DataFrame:
 
 def shuffled(spark: SparkSession, paths: list[str], table: str) -> DataFrame:
     """Each connection by one of three workers."""
-    return zmtpscope.spark.read(spark, paths, table, partitions=3)
+    return shuffled_frame(spark, paths, table, partitions=3)
 
 
 READS = [(scanned, "subscription"), *((shuffled, record) for record in ("subscription", "delivery", "diagnosis"))]

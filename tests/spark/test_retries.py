@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tests.readings import CAPTURES
-from tests.spark.local import in_any_order, local_rows
-from zmtpscope.spark import ingest, ingestion, read, shuffle
+from tests.spark.local import in_any_order, local_rows, shuffled_frame
+from zmtpscope.spark import ingest, ingestion, shuffle
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.source import ZmtpDataSource
 
@@ -60,7 +60,7 @@ def test_rows_of_a_shuffle_come_once(
 
     monkeypatch.setattr(shuffle, stage, Dying)
     record = "findings" if stage == "ComparisonStage" else "messages"
-    found = read(spark, FILES, record, partitions=2).toArrow().to_pylist()
+    found = shuffled_frame(spark, FILES, record, partitions=2).toArrow().to_pylist()
     assert (tmp_path / "died").exists()
     assert in_any_order(found) == in_any_order(local_rows(FILES, ReadSettings.parse({"record": record})))
 

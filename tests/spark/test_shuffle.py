@@ -32,6 +32,7 @@ from tests.spark.local import (
     in_any_order,
     local_rows,
     rows_of_all_captures,
+    shuffled_frame,
 )
 from zmtpscope.capture import CaptureError
 from zmtpscope.capture.decoder import Fragment
@@ -102,7 +103,7 @@ def test_workers_leave_out_what_a_filter_does_not_hold_of(record: str, filter: s
 
 @pytest.mark.parametrize(("record", "partitions"), [("messages", 3), ("findings", 3)])
 def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, partitions: int) -> None:
-    frame = read(spark, FILES, record, keys=KEYS, partitions=partitions)
+    frame = shuffled_frame(spark, FILES, record, keys=KEYS, partitions=partitions)
     assert frame.schema == schema(record)
     assert frame.rdd.getNumPartitions() == partitions + (record == "findings")
     assert in_any_order(frame.toArrow().to_pylist()) == rows_of_all_captures(record.removesuffix("s"))

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zmtpscope.spark.ingestion import ingest, tables
+    from zmtpscope.spark.reading import read
     from zmtpscope.spark.schemas import schema
     from zmtpscope.spark.sessions import register, session
-    from zmtpscope.spark.shuffle import read
 
 __all__ = ["ingest", "read", "register", "schema", "session", "tables"]
 
 _MODULES = {
     "ingest": "ingestion",
-    "read": "shuffle",
+    "read": "reading",
     "register": "sessions",
     "schema": "schemas",
     "session": "sessions",

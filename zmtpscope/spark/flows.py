@@ -6,7 +6,8 @@ known of a datagram may depend on those to and from other sockets.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,8 @@ class FlowFilter(NamedTuple):
     partitions: int
     endpoints: tuple[Endpoints, ...]
     """A flow must have one of each."""
+    large: Mapping[bytes, int] = MappingProxyType({})
+    """The partition of each flow with much data (`balance.py`); the others are hashed."""
 
     def select(self, block: SegmentBlock) -> SegmentBlock:
         """What the partition reads of a block: all datagrams belong to the first."""
@@ -74,12 +77,26 @@ class FlowFilter(NamedTuple):
             return block
         chosen: Mask = np.ones(len(block.keys), np.bool_)
         if self.partitions > 1:
-            chosen = partitions_of(block.keys, self.partitions) == self.partition
+            chosen = self._partitions_of(block.keys) == self.partition
         datagrams: Mask = np.full(len(block.datagrams.keys), self.partition == 0)
         for each in self.endpoints:
             chosen &= each.select(block.keys)
             datagrams &= each.select(block.datagrams.keys)
         return block.select(chosen, datagrams=datagrams)
+
+    def _partitions_of(self, keys: Sequence[bytes]) -> NDArray[np.int64]:
+        numbers = [self.large.get(key, -1) for key in keys]
+        others = [key for key, number in zip(keys, numbers, strict=True) if number < 0]
+        found = np.array(numbers, np.int64)
+        if others:
+            found[found < 0] = partitions_of(others, self.partitions)
+        return found
+
+
+def reverse(key: bytes) -> bytes:
+    """The key of the other direction."""
+    here, there = _addresses(key)
+    return there + here + key[-2:] + key[-4:-2]
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:

@@ -32,10 +32,12 @@ from zmtpscope.records import DERIVED, PLURALS, RECORDS
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, Kind, batch_of, chunks_of
 from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.errors import SettingsError, one_sentence
+from zmtpscope.spark.reading import Paths, find_captures
 from zmtpscope.spark.rows import selected
 from zmtpscope.spark.schemas import column_names, schema
+from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
-from zmtpscope.spark.shuffle import AnalyserStage, Paths, Run
+from zmtpscope.spark.shuffle import AnalyserStage, Run
 from zmtpscope.spark.storage import locate
 
 TABLES = tuple(record for record in RECORDS if record != "frame" and record not in DERIVED)
@@ -75,7 +77,8 @@ def ingest(
     if mode not in MODES:
         raise SettingsError(f"mode: {mode!r} is neither error nor overwrite")
     settings = ReadSettings.parse(options)
-    run = Run.of(spark, paths, settings)
+    register(spark)
+    run = Run.of(spark, find_captures(paths), settings)
     filesystem, root = locate(out)
     if mode == "error":
         _refuse_to_overwrite(filesystem, root)

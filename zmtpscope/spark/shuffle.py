@@ -1,4 +1,4 @@
-"""`zmtpscope.spark.read`: captures as a DataFrame, for clusters: each file is read once, each connection by one worker.
+"""A shuffle of captures, for clusters: each file is read once, each connection by one worker.
 
 A task for each file takes its packets apart by flow (`splitting.py`). One shuffle brings all of a flow to one partition
 in the order in which the packets were taken, and there an analyser reads them (`merging.py`).
@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -28,15 +26,11 @@ from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.deriving import derive_across
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.flows import Endpoints, FlowFilter, asked_for
-from zmtpscope.spark.paths import find_paths
 from zmtpscope.spark.rows import RowBatches
-from zmtpscope.spark.schemas import column_names, schema
-from zmtpscope.spark.sessions import register
+from zmtpscope.spark.schemas import schema
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.splitting import Splitter, chunk_size, split
-from zmtpscope.spark.storage import find_stored, is_uri, open_again
-
-Paths = str | Path | Iterable[str | Path]
+from zmtpscope.spark.storage import is_uri, open_again
 
 SMALL_PARTITION, LARGE_PARTITION = 16 << 20, 256 << 20
 """Octets of captures: a partition has no fewer, and no more where there are more of them than Spark shuffles into."""
@@ -50,17 +44,11 @@ BESIDE_THE_COMPARISON = 8
 """Partitions of the last stage that hand on rows: findings are few."""
 
 
-def read(spark: SparkSession, paths: Paths, record: str = "messages", **options: Any) -> DataFrame:
-    """The records of one type ("messages", "connections", ...) in capture files, globs and directories.
-
-    The rows are those of `spark.read.format("zmtp")`, and the options are its options. Raises `CaptureError` for a path
-    that is no capture, and `SettingsError` for an option that cannot be.
-    """
-    settings = ReadSettings.parse({"record": record, **options})
-    columns = column_names(settings.record, settings.columns)
-    run, made = Run.of(spark, paths, settings), schema(settings.record, columns)
+def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
+    """The rows of a run, with these columns."""
+    made = schema(run.settings.record, columns)
     analysis, chunks = AnalyserStage(run), run.chunks(spark)
-    if not settings.compares:
+    if not run.settings.compares:
         return chunks.mapInArrow(partial(analysis.read, columns=columns), made)
     reported = chunks.mapInArrow(partial(analysis.report, columns=columns), DDL)
     parts = 1 + min(run.partitions, BESIDE_THE_COMPARISON)
@@ -79,10 +67,8 @@ class Run:
     settings: ReadSettings
 
     @staticmethod
-    def of(spark: SparkSession, paths: Paths, settings: ReadSettings) -> Run:
-        """The run over these captures. Raises `CaptureError`."""
-        register(spark)
-        files = _find_files([paths] if isinstance(paths, str | Path) else paths)
+    def of(spark: SparkSession, files: dict[str, int], settings: ReadSettings) -> Run:
+        """The run over captures with these sizes."""
         sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
@@ -192,19 +178,6 @@ class ComparisonStage:
                     for made in last_stage(some, self.run.files, options):
                         yield from rows.add(made)
             yield from rows.finish()
-
-
-def _find_files(paths: Iterable[str | Path]) -> dict[str, int]:
-    """The captures that paths and URIs name, each once, and their sizes."""
-    found: dict[str, int] = {}
-    for path in map(str, paths):
-        if is_uri(path):
-            found.update(find_stored(path))
-        else:
-            found.update((file, os.path.getsize(file)) for file in find_paths([path]))
-    if not found:
-        raise CaptureError("read", "it was given no path")
-    return found
 
 
 def _tasks(sizes: list[int], least: int) -> list[range]:

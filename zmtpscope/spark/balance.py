@@ -1,0 +1,67 @@
+"""Divide the flows with much data evenly among partitions.
+
+Hashes divide thousands of flows evenly, but not twenty: two partitions would often get twelve and eight, or one of them
+both of two. So the driver reads the beginning of some files and assigns the flows that carry most data there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from zmtpscope.capture import SegmentBlock, reopen_captures
+from zmtpscope.spark.flows import Endpoints, FlowFilter, reverse
+
+SAMPLED_FILES = 8
+BLOCK_SIZE, FEWEST_BLOCKS, MOST_BLOCKS = 1 << 20, 8, 64
+"""Octets of a block, and how many blocks are read of all sampled files together."""
+SAMPLED_SHARE = 8
+"""The sample is at most an eighth of all files, if that is enough blocks."""
+COST_OF_SEGMENT = 64
+"""The analyser takes about as long for a segment as for so many octets."""
+FLOWS_OF_A_PARTITION = 32
+"""How many flows are assigned per partition; hashes divide the smaller ones."""
+
+
+def large_flows(
+    files: Sequence[str], octets: int, partitions: int, endpoints: tuple[Endpoints, ...]
+) -> dict[bytes, int]:
+    """Return the partition of each flow with much data in a sample of these files, which have so many `octets`.
+
+    The largest flow goes to the partition that has least so far, then the next one. All UDP is in partition 0.
+    """
+    blocks = max(FEWEST_BLOCKS, min(octets // SAMPLED_SHARE // BLOCK_SIZE, MOST_BLOCKS))
+    rates, datagrams = _sampled_rates(_sample(files, blocks), FlowFilter(0, 1, endpoints))
+    loads = [datagrams, *[0.0] * (partitions - 1)]
+    found: dict[bytes, int] = {}
+    for key in sorted(rates, key=rates.__getitem__, reverse=True)[: FLOWS_OF_A_PARTITION * partitions]:
+        least = min(range(partitions), key=loads.__getitem__)
+        loads[least] += rates[key]
+        found[key] = found[reverse(key)] = least
+    return found
+
+
+def _sample(files: Sequence[str], blocks: int) -> Iterator[SegmentBlock]:
+    some = files[:: -(-len(files) // SAMPLED_FILES)]
+    for file in some:
+        yield from islice(reopen_captures([file], block_size=BLOCK_SIZE), -(-blocks // len(some)))
+
+
+def _sampled_rates(sample: Iterator[SegmentBlock], wanted: FlowFilter) -> tuple[dict[bytes, float], float]:
+    """What connections cost per block from their first one on, by the smaller of their two keys, and what all datagrams
+    cost."""
+    costs: dict[bytes, float] = defaultdict(float)
+    first: dict[bytes, int] = {}
+    datagrams, number = 0, 0
+    for number, each in enumerate(sample):
+        block = wanted.select(each)
+        of_flows = np.bincount(block.flows, block.stops - block.starts + COST_OF_SEGMENT, len(block.keys))
+        for key, cost in zip(block.keys, of_flows.tolist(), strict=True):
+            connection = min(key, reverse(key))
+            costs[connection] += cost
+            first.setdefault(connection, number)
+        datagrams += int((block.datagrams.stops - block.datagrams.starts + COST_OF_SEGMENT).sum())
+    return {key: cost / (number + 1 - first[key]) for key, cost in costs.items()}, datagrams / (number + 1)

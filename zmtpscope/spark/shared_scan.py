@@ -1,0 +1,57 @@
+"""A shared scan as the driver plans it: how many partitions read the files, and which flows each of them analyses.
+
+Spark plans each query in processes of its own that import this module, so the module must not import the analyser.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zmtpscope.spark.balance import large_flows
+from zmtpscope.spark.flows import FlowFilter, asked_for
+from zmtpscope.spark.settings import ReadSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OCTETS_OF_A_PARTITION = 32 << 20
+"""One partition reads smaller captures faster than two."""
+MOST_SCANS = 8
+"""Maximum number of partitions unless the user asks for more: each of them reads all files."""
+
+
+@dataclass(frozen=True)
+class SharedScan:
+    """The files that all partitions read, and how the flows in them are divided."""
+
+    files: list[str]
+    settings: ReadSettings
+    columns: list[str]
+    partitions: int
+    large: dict[bytes, int]
+    """The partition of each flow with much data; the others are hashed."""
+
+    @staticmethod
+    def of(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
+        """Plan the scan of these files for rows with these columns."""
+        octets = sum(os.path.getsize(file) for file in files if os.path.exists(file))
+        partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MOST_SCANS)
+        endpoints = asked_for(settings.ports, settings.hosts)
+        large = large_flows(files, octets, partitions, endpoints) if partitions > 1 else {}
+        return SharedScan([*files], settings, [*columns], partitions, large)
+
+    def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition. Raises `CaptureError`."""
+        from zmtpscope.spark.scan import scan
+
+        endpoints = asked_for(self.settings.ports, self.settings.hosts)
+        flows = FlowFilter(partition, self.partitions, endpoints, self.large)
+        yield from scan(self.files, self.settings, self.columns, flows)
+
+
+def useful_scans(octets: int) -> int:
+    """Return the number of partitions with which this machine reads so many octets of captures fastest."""
+    return max(1, min(octets // OCTETS_OF_A_PARTITION, os.cpu_count() or 1))
