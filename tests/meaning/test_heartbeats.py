@@ -296,7 +296,7 @@ def silent_client(port: int) -> Heart:
 def test_a_client_that_is_silent_to_two_servers_is_one_diagnosis() -> None:
     (diagnosis,) = diagnosed(silent_client(5555), silent_client(5556), rule=RULE)
     assert diagnosis.text.startswith("DEALER 10.0.0.2 does not answer the heartbeats of ROUTER 10.0.0.1:5555: ")
-    assert diagnosis.text.endswith("; it is silent to 2 servers at once: 10.0.0.1:5555, 10.0.0.1:5556")
+    assert diagnosis.text.endswith("; the same at 10.0.0.1:5556")
 
 
 def test_a_peer_whose_own_heartbeats_cease_has_fallen_silent() -> None:

@@ -12,6 +12,10 @@ from zmtpscope.meaning.diagnosis import FAILING
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
+    "half-open-late-subscriber": (
+        "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5106 4.26 s before PUB 10.77.0.1:5106 reset its old "
+        "connection, on which it had sent nothing for 6.44 s",
+    ),
     "hb-large-message": (
         "warn likely: PUB 10.9.0.1:5556 was still sending a message when SUB 10.9.0.2 closed, 712 ms after its PING in "
         "packet 72: the PONG can only follow the message",
@@ -20,14 +24,26 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error REP 127.0.0.1:6000 does not reply to REQ 127.0.0.1: the request in packet 75 waits for 15.1 s; "
         "17 before were answered, median 0.451 ms",
     ),
+    "rep-hang-6s-two-clients": (
+        "error REP 127.0.0.1:5102 does not reply to REQ 127.0.0.1: the request in packet 45 waited in vain for 3 s, "
+        "until REQ 127.0.0.1 closed the connection; 44 others were answered, median 0.225 ms",
+        "note REP 127.0.0.1:5102 took 5.91 s to reply to REQ 127.0.0.1; 43 other replies took 142 ms at most, median "
+        "0.225 ms",
+    ),
     "rep-hangs-quiet": (
         "error REP 127.0.0.1:5503 does not reply to REQ 127.0.0.1: the request in packet 23 waits for 12.4 s; "
         "3 before were answered, median 0.235 ms",
     ),
     "salt-minion-stopped": (
         "warn SUB 127.0.0.1 does not answer the heartbeats of PUB 127.0.0.1:4505: nothing came after the PING in "
-        "packet 219, for 28.9 s and 3 PINGs (a PING every 10 s, 2 before answered in 0.128 ms); it is silent to 2 "
-        "servers at once: 127.0.0.1:4505, 127.0.0.1:4506",
+        "packet 219, for 28.9 s and 3 PINGs (a PING every 10 s, 2 before answered in 0.128 ms); the same at "
+        "127.0.0.1:4506",
+    ),
+    "sub-host-crash-returns": (
+        "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5107 1.59 s before SUB 10.77.0.2 reset its old connection, "
+        "on which it had sent nothing for 8.86 s",
+        "note PUB 10.77.0.1:5107 closes its connection with SUB 10.77.0.2; they tried again in vain until the capture "
+        "ended",
     ),
     "unplugged-heartbeats-untold": (
         "warn likely: SUB 10.77.0.2 and PUB 10.77.0.1:5104 have fallen silent: a PING came every 503 ms until packet "

@@ -155,7 +155,7 @@ def test_a_rep_hangs_on_what_it_was_asked_first_though_that_client_gave_up_soone
     assert diagnosis.text == (
         "REP 10.0.0.1:5555 does not reply to REQ 10.0.0.3: the request in packet 14 waited in vain for 802 ms, until "
         "REQ 10.0.0.3 closed the connection; 2 more wait behind it: REQ 10.0.0.2, REQ 10.0.0.3, for 12 s at most; 6 "
-        "before were answered, median 1 ms"
+        "others were answered, median 1 ms"
     )
 
 

@@ -12,6 +12,7 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from zmtpscope.dissect import Record
+from zmtpscope.meaning.across.disconnects import replaced_ns
 from zmtpscope.meaning.across.knowledge import Knowledge, once
 from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.meaning.moments import Moment
@@ -197,9 +198,13 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
-        same = seen.setdefault((each.ip, each.identity, each.socket_type), deque(maxlen=MOST_EARLIER))
+        same = seen.setdefault(each.client, deque(maxlen=MOST_EARLIER))
         start = each.connection.start.ns
-        ended = [earlier for earlier in same if earlier.ended_ns <= start]
+        ended = [
+            earlier
+            for earlier in same
+            if earlier.ended_ns <= start or replaced_ns(earlier.connection, [each.connection]) is not None
+        ]
         found[each] = sorted(ended, key=_ended, reverse=True)
         same.append(each)
     return found

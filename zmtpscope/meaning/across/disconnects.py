@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from heapq import nlargest
+from itertools import islice
 from typing import NamedTuple
 
 from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
@@ -15,6 +16,10 @@ from zmtpscope.records import SECOND
 WITHOUT_A_WORD = ("closed", "reset")
 CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAME-06")
 ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15")
+LONGEST_DEAD = 120 * SECOND
+"""TCP sends again, at the latest, what a host that is back answers with RST."""
+MOST_LATER = 8
+"""So many connections that began later are looked at for the one that replaced another."""
 STAYED = SECOND // 2
 """Who is there so long after another one left, stayed."""
 
@@ -22,7 +27,7 @@ STAYED = SECOND // 2
 class Disconnect(NamedTuple):
     """The end of a connection without a word. `back_ns` is when the same two were connected again, None where they
     were not; `is_missed` whether the client tried at all; `leaves_siblings` whether others of the kind of the client
-    stayed."""
+    stayed. `replaced_ns`: it was dead, and the client had connected anew at that time, before its end."""
 
     connection: ObservedConnection
     ending: Ending
@@ -31,6 +36,7 @@ class Disconnect(NamedTuple):
     leaves_siblings: bool
     is_long_missed: bool
     """Whether the client tried in vain for so long that this is a warning of its own."""
+    replaced_ns: int | None = None
 
     @property
     def by_listener(self) -> bool:
@@ -69,12 +75,37 @@ def _of_client(
         if ending is None or ending.cause not in WITHOUT_A_WORD:
             continue
         end = ending.moment.ns
+        replaced = replaced_ns(connection, connections)
+        if replaced is not None:
+            yield Disconnect(connection, ending, None, False, False, False, replaced)
+            continue
         place = bisect_left(agreed, end)
         back = agreed[place] if place < len(agreed) else None
         is_missed = starts[-1] >= end or attempts.began_ns >= end
         is_long_missed = attempts.are_long and attempts.began_ns >= end
         siblings = _leaves_siblings(connection, end, staying)
         yield Disconnect(connection, ending, back, is_missed, siblings, is_long_missed)
+
+
+def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
+    """When the client began the connection that replaced this one, which was dead: its host, or the way to it, was gone
+    for a while. An RST ended it when the next of the connections that are its `own` was agreed, and the client had said
+    nothing on it since that began. They come in the order in which they began."""
+    ending = ending_of(connection)
+    if ending is None or not ending.is_reset:
+        return None
+    end, heard = ending.moment.ns, connection.sides[1 - connection.listener].last_ns or 0
+    first = bisect_left(own, max(heard, connection.start.ns + 1, end - LONGEST_DEAD), key=_start)
+    for later in islice(own, first, first + MOST_LATER):
+        later_end = ending_of(later)
+        is_alive = later_end is None or later_end.moment.ns > end
+        if later.start.ns < end and is_alive and is_agreed(later):
+            return later.start.ns
+    return None
+
+
+def _start(connection: ObservedConnection) -> int:
+    return connection.start.ns
 
 
 class LastAttempts(NamedTuple):

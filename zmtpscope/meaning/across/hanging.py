@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from zmtpscope.meaning.across.endings import Ending, ending_of
@@ -11,13 +12,16 @@ from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.across.words import duration, name_of, steady
 from zmtpscope.meaning.observers.distribution import Distribution
 from zmtpscope.meaning.observers.observed import ObservedConnection
-from zmtpscope.meaning.observers.observed_requests import ObservedRequests
+from zmtpscope.meaning.observers.observed_requests import ObservedRequest, ObservedRequests
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND
 """A request that waits for less may still be answered ..."""
 MANY_TIMES = 3
 """... and so it may where it waits for less than so many times the longest that was answered at the endpoint."""
+
+MOST_SLOW = 64
+"""So many replies of an endpoint that took longest are looked at."""
 
 GIVEN_UP_PART = 0.9
 """Of the requests of a client that has a time-out that is too short, so many are given up at least, ..."""
@@ -115,9 +119,51 @@ def latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
     return found
 
 
+class SlowReply(NamedTuple):
+    """A reply that took `took` (ns) on a connection, and the `request`."""
+
+    took: int
+    connection: ObservedConnection
+    request: ObservedRequest
+
+    def overlaps(self, since: int, until: int) -> bool:
+        """Whether it was waited for in a part of that time (ns)."""
+        return self.request.moment.ns < until and self.request.moment.ns + self.took > since
+
+
+@once
+def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
+    """The replies at each endpoint that took longest, the one that took longest of all first."""
+    found: dict[Endpoint, list[SlowReply]] = {}
+    for connection in knowledge.connections:
+        if connection.requests is not None:
+            replies = [SlowReply(took, connection, request) for took, request in connection.requests.longest]
+            found.setdefault(connection.endpoint, []).extend(replies)
+    return {endpoint: nlargest(MOST_SLOW, replies, key=_took) for endpoint, replies in found.items()}
+
+
+def _took(reply: SlowReply) -> int:
+    return reply.took
+
+
+def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowledge) -> int:
+    """How long a reply took at an endpoint at most (ns), but for replies that were waited for in that time."""
+    replies = slowest(knowledge).get(endpoint, [])
+    beside = next((each.took for each in replies if not each.overlaps(since, until)), None)
+    if beside is None:
+        beside = replies[-1].took if len(replies) == MOST_SLOW else 0
+    return beside
+
+
 def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether it waited for longer than it would for a reply that takes its time."""
-    return waiting.waited >= max(LONG_NS, MANY_TIMES * (latencies(knowledge)[waiting.connection.endpoint].most or 0))
+    """Whether it waited for longer than it would for a reply that takes its time. A REP answers one after the other, so
+    what it answered late while this request waited is late for the same reason."""
+    endpoint = waiting.connection.endpoint
+    if waiting.asks_rep:
+        most = longest_beside(endpoint, waiting.oldest.ns, waiting.until, knowledge)
+    else:
+        most = latencies(knowledge)[endpoint].most or 0
+    return waiting.waited >= max(LONG_NS, MANY_TIMES * most)
 
 
 def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:

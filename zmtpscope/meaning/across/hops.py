@@ -106,7 +106,7 @@ def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
     for connection in knowledge.connections:
         seen = connection.requests
         if seen is not None:
-            longest = [] if seen.longest is None else [seen.longest[1]]
+            longest = [each.request for each in seen.longest]
             first = [] if seen.first is None else [seen.first]
             for request in (*seen.waiting, *longest, *first):
                 if request.content:

@@ -52,6 +52,11 @@ class Subscriber:
         return self.identity or self.ip
 
     @property
+    def client(self) -> tuple[str, str | None, str | None]:
+        """What programs that connect again are known by."""
+        return self.ip, self.identity, self.socket_type
+
+    @property
     def is_of_groups(self) -> bool:
         """Whether it joins groups, which messages are for as a whole, in place of topics that they begin with."""
         return self.socket_type == "DISH"

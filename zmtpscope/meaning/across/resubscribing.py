@@ -56,7 +56,7 @@ def _apart(publisher: Publisher) -> list[list[Subscriber]]:
     """The connections of each client, where they are one after the other: who connects again is known."""
     found: dict[tuple[str, str | None, str | None], list[Subscriber]] = {}
     for each in publisher.subscribers:
-        found.setdefault((each.ip, each.identity, each.socket_type), []).append(each)
+        found.setdefault(each.client, []).append(each)
     return [
         own
         for own in found.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.distribution import Distribution
@@ -18,6 +19,17 @@ class ObservedRequest:
     ref: str
     size: int
     content: int
+
+
+class Answered(NamedTuple):
+    """A request, and how long its reply took (ns)."""
+
+    took: int
+    request: ObservedRequest
+
+
+MOST_LONGEST = 4
+"""So many replies of a connection that took longest are remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,8 +47,8 @@ class ObservedRequests:
     first: ObservedRequest | None = None
     last_reply: Moment | None = None
     """The last that answered a request."""
-    longest: tuple[int, ObservedRequest] | None = None
-    """The longest latency (ns), and its request."""
+    longest: list[Answered] = field(default_factory=list)
+    """The replies that took longest, the one that took longest of all first."""
     late: ObservedRequest | None = None
     """The first request whose reply came when the asker had asked anew."""
     unasked: ObservedRequest | None = None

@@ -20,7 +20,7 @@ from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.matching import NOBODY, asked_anew, newest_first, oldest_first
 from zmtpscope.meaning.observers.observed import ObservedConnection
-from zmtpscope.meaning.observers.observed_requests import ObservedRequest, ObservedRequests
+from zmtpscope.meaning.observers.observed_requests import MOST_LONGEST, Answered, ObservedRequest, ObservedRequests
 from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.meaning.observers.request_rows import RequestRows, content_of, enveloped, no_rows, only_frame
 from zmtpscope.meaning.observers.request_table import (
@@ -333,9 +333,7 @@ class RequestObserver(Observer):
             seen.latency.add(latencies)
             if seen.is_lock_step:
                 seen.trend.add(latencies)
-            longest = int(latencies.argmax())
-            if seen.longest is None or latencies[longest] > seen.longest[0]:
-                seen.longest = int(latencies[longest]), self._observed(rows[longest])
+            self._note_longest(seen, rows, latencies)
             last = replies[-1]
             seen.last_reply = Moment.of_packet(int(last["time"]), int(last["packet"]), self.files)
         if outcome == LATE and seen.late is None:
@@ -344,6 +342,14 @@ class RequestObserver(Observer):
             seen.unasked = self._observed(rows[0])
         if outcome == UNANSWERED and until is not None and seen.abandoned is None:
             seen.abandoned = self._observed(rows[0])
+
+    def _note_longest(self, seen: ObservedRequests, rows: RequestRows, latencies: Int64) -> None:
+        """Remember those that took longest; of equal ones the first."""
+        least = seen.longest[-1].took if len(seen.longest) == MOST_LONGEST else -1
+        longer = np.flatnonzero(latencies > least)
+        longest = longer[np.argsort(-latencies[longer], kind="stable")[:MOST_LONGEST]]
+        new = [Answered(int(latencies[place]), self._observed(rows[place])) for place in longest.tolist()]
+        seen.longest = sorted([*seen.longest, *new], key=_shortest_last)[:MOST_LONGEST]
 
     def _note_first(self, events: RequestRows) -> None:
         seen = self.observed.requests
@@ -384,3 +390,7 @@ class RequestObserver(Observer):
             return int(row["content"])
         is_work = self.is_turned_round and bool(row["is_nested"])
         return content_of(self.runs[row["side"]][row["run"]], int(row["row"]), is_work)
+
+
+def _shortest_last(answered: Answered) -> int:
+    return -answered.took

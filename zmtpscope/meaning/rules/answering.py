@@ -75,8 +75,8 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
     if hop is not None and not hop.is_answered:
         return None
     took = ""
-    if hop is not None and hop.connection.requests is not None and hop.connection.requests.longest is not None:
-        latency, longest = hop.connection.requests.longest
+    if hop is not None and hop.connection.requests is not None and hop.connection.requests.longest:
+        latency, longest = hop.connection.requests.longest[0]
         if longest.ref == hop.request.ref:
             worker = name_of(hop.connection, 1 - hop.asker)
             took = f"; {worker} took {duration(latency)}, and its reply found nobody"

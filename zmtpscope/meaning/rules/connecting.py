@@ -101,7 +101,7 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
             vain = [each for each in clients if each.back_ns is None]
             if not vain:
                 continue
-            before = [connection for each in vain for connection in each.before]
+            before = [connection for each in vain for connection in _last(each.before)]
             tried = Tried(endpoint, [each.finding for each in vain], before)
             others = _served_meanwhile(knowledge, tried, words.patience)
             if not others and any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
@@ -116,6 +116,13 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
 
 
 MOST_SERVED = 3
+
+
+def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
+    """Those that ended last: who tried in vain was left then, and not when another one ended."""
+    ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
+    last = max((end for _, end in ends), default=0)
+    return [each for each, end in ends if last - end < LEAST_LATE]
 
 
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:

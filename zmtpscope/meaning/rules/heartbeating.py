@@ -119,9 +119,11 @@ def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
     again = f"; the same {how_often(times)}" if len(times) > 1 else ""
     whom = connection.sides[1 - connection.listener].ip
     if len(others) > 1:
-        whom = counted(len(others), "client" if first.silent == connection.listener else "server")
-        names = ", ".join(others[:MOST_NAMED]) + (", …" if len(others) > MOST_NAMED else "")
-        again += f"; it is silent to {whom} at once: {names}"
+        is_server = first.silent == connection.listener
+        whom = counted(len(others), "client" if is_server else "server")
+        named = others[:MOST_NAMED] if is_server else others[1:MOST_NAMED]
+        names = ", ".join(named) + (", …" if len(others) > MOST_NAMED else "")
+        again += f"; it is silent to {whom} at once: {names}" if is_server else f"; the same at {names}"
     return Diagnosis(
         HEARTBEAT_TIMEOUT,
         "warn" if _is_likely(first) else first.severity,
@@ -230,7 +232,7 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
     is_missed = len(open_) >= LEAST_MISSED and heartbeats.counts["answered"] and now - first.moment.ns >= LEAST_SILENCE
     if not (has_stopped or is_missed):
         return None
-    gave_up = f", and {who} sends no PING any more" if has_stopped else ""
+    gave_up = ", then these ceased" if has_stopped else ""
     return TimeOut(
         connection,
         1 - asker,

@@ -157,8 +157,8 @@ def _relayed(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozense
     return frozenset(conn_id for each in around for conn_id in islice(each, MOST_RELAYED))
 
 
-Leaver = tuple[Endpoint, str | None, str | None]
-"""The endpoint, and where a client left it its address and identity."""
+Leaver = tuple[Endpoint, str | None, str | None, bool]
+"""The endpoint, where a client left it its address and identity, and whether it had connected anew before."""
 
 
 def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -174,17 +174,18 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
         connection = departure.connection
         if connection.conn_id not in periodic and _is_worth_telling(departure):
             client = connection.sides[1 - connection.listener]
-            who = (None, None) if departure.by_listener else (client.ip, client.identity)
-            found.setdefault((connection.endpoint, *who), []).append(departure)
-    for departures in found.values():
+            is_replaced = departure.replaced_ns is not None
+            who = (None, None) if departure.by_listener and not is_replaced else (client.ip, client.identity)
+            found.setdefault((connection.endpoint, *who, is_replaced), []).append(departure)
+    for (*_, is_replaced), departures in found.items():
         departures.sort(key=_ended)
-        yield _departed(departures, knowledge.last_ns)
+        yield _replaced(departures) if is_replaced else _departed(departures, knowledge.last_ns)
 
 
 def _is_worth_telling(departure: Disconnect) -> bool:
     """Whether somebody did not expect it: who was left tries again, it came in the middle of a message, or one of
     several left for good. Else clients come and go."""
-    if departure.cut_off() is not None:
+    if departure.cut_off() is not None or departure.replaced_ns is not None:
         return True
     if departure.is_missed:
         return departure.by_listener or departure.ending.is_reset
@@ -229,6 +230,30 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
         text,
         "see its log around that time: FIN or RST without a word is a program that closed its socket, ended, or was "
         "killed",
+        _ends(departures),
+        len(departures),
+        times[-1],
+        conn_ids=frozenset(each.connection.conn_id for each in departures),
+        explains=_cut_off(departures),
+    )
+
+
+def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
+    """A client had connected anew before its old connections were reset."""
+    connection, ending = departures[0].connection, departures[0].ending
+    client = connection.sides[1 - connection.listener]
+    silent = ending.moment.ns - (client.last_ns or connection.start.ns)
+    times = [each.ending.moment.ns for each in departures]
+    again = f", {how_often(times)}" if len(times) > 1 else ""
+    return Diagnosis(
+        "peer-departed",
+        "note",
+        f"{client_name(connection)} at {address(connection.endpoint)}, replaced",
+        f"{client_name(connection)} connected anew to {server_name(connection)} "
+        f"{duration(ending.moment.ns - (departures[0].replaced_ns or 0))} before {name_of(connection, ending.side)} "
+        f"reset its old connection, on which it had sent nothing for {duration(silent)}{again}",
+        "the old connection was dead: the host, or the way to it, was gone for a while; ZMQ_HEARTBEAT_IVL on both "
+        "sides ends dead connections sooner",
         _ends(departures),
         len(departures),
         times[-1],

@@ -20,8 +20,12 @@ from zmtpscope.meaning.across.hops import asked_again
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.across.words import counted, duration
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.records import SECOND
 
 UNANSWERED = "request-unanswered"
+
+LONG_OPEN_NS = 5 * SECOND
+"""A request that waits for less may be work that takes its time: a warning."""
 
 MOST_EVIDENCE = 3
 MOST_NAMED = 3
@@ -75,9 +79,15 @@ def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
     at_rep = _at_reps(knowledge).get(endpoint, ())
     if waiting not in at_rep:
         return []
-    replies = (each.requests.last_reply for each in knowledge.by_endpoint[endpoint] if each.requests is not None)
-    last = max((reply.ns for reply in replies if reply is not None), default=0)
+    last = _last_reply(waiting, knowledge)
     return sorted((each for each in at_rep if each is waiting or each.until > last), key=asked_at)
+
+
+def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
+    """When somebody was answered last where this one waits (ns); 0: nobody was."""
+    connections = knowledge.by_endpoint[waiting.connection.endpoint]
+    replies = (each.requests.last_reply for each in connections if each.requests is not None)
+    return max((reply.ns for reply in replies if reply is not None), default=0)
 
 
 @once
@@ -96,15 +106,16 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
     first = line[0]
     oldest = first.oldest.request
     usual = latencies(knowledge)[first.connection.endpoint]
-    if usual.median is None:
-        before = "; it answered none"
-    else:
-        before = f"; {usual.count} before were answered, median {duration(usual.median)}"
+    before = "; it answered none"
+    if usual.median is not None:
+        others = "others" if _last_reply(first, knowledge) > first.oldest.ns else "before"
+        before = f"; {usual.count} {others} were answered, median {duration(usual.median)}"
     is_certain = first.is_owed
+    is_over = first.ending is not None or first.waited >= LONG_OPEN_NS
     everybody = [*line, *clients]
     return Diagnosis(
         UNANSWERED,
-        "error" if is_certain else "warn",
+        "error" if is_certain and is_over else "warn",
         first.asked,
         f"{first.asked} does not reply to {first.asker}{_for_whom(clients)}: the request in packet "
         f"{oldest.moment.packet} {_waits(first)}{_more(line)}{before}",

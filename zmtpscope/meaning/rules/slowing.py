@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import NamedTuple
 
+from zmtpscope.meaning.across.hanging import LONG_NS, MANY_TIMES, latencies, longest_beside, slowest
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.across.words import MILLISECOND, address, counted, duration, name_of
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
@@ -96,7 +97,50 @@ def _factor(slowing: Slowing) -> float:
     return slowing.last / slowing.first
 
 
+LEAST_OTHERS = 3
+"""So many other replies tell what is usual at an endpoint."""
+
+
+def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each REP, of the reply that took longest."""
+    for endpoint, replies in slowest(knowledge).items():
+        worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
+        if worst is None or worst.connection.requests is None:
+            continue
+        connection, asker = worst.connection, worst.connection.requests.asker
+        since, until = worst.request.moment.ns, worst.request.moment.ns + worst.took
+        delayed = [each for each in replies if each.overlaps(since, until)]
+        beside = longest_beside(endpoint, since, until, knowledge)
+        is_slow = worst.took >= max(LONG_NS, MANY_TIMES * beside) and usual.count - len(delayed) >= LEAST_OTHERS
+        if connection.sides[1 - asker].socket_type != "REP" or not is_slow or usual.median is None:
+            continue
+        late = [each for each in delayed if each.took >= LONG_NS]
+        yield Diagnosis(
+            "slow-reply",
+            "note",
+            name_of(connection, 1 - asker),
+            f"{name_of(connection, 1 - asker)} took {duration(worst.took)} to reply to {name_of(connection, asker)}; "
+            f"{usual.count - len(delayed)} other replies took {duration(beside)} at most, median "
+            f"{duration(usual.median)}",
+            "see what the program did with that request, or with the one before it: a REP answers one after the other",
+            (Evidence(worst.request.moment, "the request", worst.request.ref),),
+            len(late),
+            until,
+            conn_ids=frozenset(each.connection.conn_id for each in delayed),
+        )
+
+
 TABLE = (
+    Rule(
+        "slow-reply",
+        "note",
+        "A reply takes much longer than all others",
+        "A REP took a second or more for a reply, and three times as long as for any that was not waited for at the "
+        "same time, three at least. While it works on one request all others wait. Whether that request asked for more "
+        "work than others, no capture shows.",
+        "Another reply at that endpoint, at another time, took a third as long.",
+        _slow_replies,
+    ),
     Rule(
         "replies-slower",
         "note",

@@ -46,7 +46,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
     returns: dict[tuple[Publisher, str, TopicKey], set[Subscriber]] = {}
     for delivery in deliveries(knowledge):
         early = delivery.early
-        if early is not None and early.messages and _since_sibling(delivery, early) <= LATEST_NS:
+        if early is not None and early.messages and _is_late(delivery, early):
             found.setdefault((delivery.publisher, delivery.subscriber.name), []).append((delivery, early))
         if delivery.left_ns is not None and early is not None:
             returns.setdefault((delivery.publisher, delivery.subscriber.name, delivery.key), set()).add(
@@ -56,6 +56,14 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
         delivery, early = max(late, key=_gravity)
         again = returns.get((publisher, name, delivery.key), set()) - {delivery.subscriber}
         yield _late_diagnosis(publisher, name, late, delivery, early, len(again))
+
+
+def _is_late(delivery: Delivery, early: Missed) -> bool:
+    """Whether it came so soon after its sibling, or after it left, that it is late. One of the same host that came much
+    later than its sibling may be the same program, whose old connection is dead and not yet closed."""
+    by, is_return = _since_sibling(delivery, early), delivery.left_ns is not None
+    may_be_sibling = delivery.subscriber.client == early.sibling.client and by > LATER_NS
+    return by <= LATEST_NS and (is_return or not may_be_sibling or _is_delayed(delivery))
 
 
 def _since_sibling(delivery: Delivery, early: Missed) -> int:
