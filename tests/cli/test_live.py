@@ -8,13 +8,14 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
 import zmq
 
 from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
-from tests.cli.running import COMMAND, Run
+from tests.cli.running import COMMAND, ROOT, Run
 from tests.dissect.talks import hello
 from tests.live.capture.capturing import contents, say
 from tests.live.capture.namespaces import in_namespace
@@ -27,6 +28,17 @@ from zmtpscope.live.capture.interfaces import interfaces
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 LOOPBACK = "ip link set lo up"
+
+
+def test_nothing_is_loaded_before_the_capture_begins_that_reads_packets() -> None:
+    """numpy and the analyser take longer to load than a socket takes to open, and what passes meanwhile is missed."""
+    program = (
+        "import sys, zmtpscope.cli.live, zmtpscope.cli.top\n"
+        "import zmtpscope.live.own_capture, zmtpscope.live.capture.process\n"
+        "print({'numpy', 'zmtpscope.dissect', 'zmtpscope.capture', 'zmtpscope.export.pcapng'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 @in_namespace(LOOPBACK)

@@ -11,9 +11,10 @@ from zmtpscope.api.rows import Record, check_class
 from zmtpscope.api.settings import Settings, analyser_options, names, packet_limit
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.filter import Filter
-from zmtpscope.live.analysis import OwnCapture, end, steps
+from zmtpscope.live.analysis import end, steps
 from zmtpscope.live.capture.filters import programs
 from zmtpscope.live.capture.settings import SNAP_LENGTH, CaptureSettings, Limits
+from zmtpscope.live.own_capture import OwnCapture
 
 R = TypeVar("R", bound=Record)
 

@@ -24,6 +24,7 @@ from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
+    from zmtpscope.capture import Captures
     from zmtpscope.live.capture.packet_copy import PacketCopy
     from zmtpscope.live.capture.session import CaptureFile
     from zmtpscope.live.capture.settings import CaptureSettings, Program
@@ -228,9 +229,9 @@ class CapturedByUs:
     """The same of a capture of our own. Raises `click.ClickException` where it does not begin."""
 
     def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
-        from zmtpscope.live.analysis import OwnCapture
         from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
         from zmtpscope.live.capture.session import CaptureRefused
+        from zmtpscope.live.own_capture import OwnCapture
 
         try:
             self._capture = OwnCapture(settings, copy)
@@ -241,9 +242,12 @@ class CapturedByUs:
         except (UnknownUser, RightsKept) as error:
             self._capture.close()
             raise NoCapture(str(error)) from None
-        self.captures = self._capture.captures
         self.title = ", ".join(self._capture.status.names)
         self._copy = copy
+
+    @property
+    def captures(self) -> Captures:
+        return self._capture.captures
 
     def say_begin(self) -> None:
         engine, others = self._capture.status.engine, self._capture.status.passed_over

@@ -122,15 +122,16 @@ def top(**given: Any) -> int:
         raise click.UsageError("--follow is for one file, or - for standard input")
     if is_live and given["interval"] is None:
         raise click.UsageError("--interval 0 is for captures that end: leave out -i and --follow")
-    view = _view(given)
     if not is_live:
         check_no_capture_options(given, paths[0], "is there already")
+        view = _view(given)
         captures = _opened(paths, given["packets"])
         return _run(captures, ", ".join(map(_name, paths)), view, given)
     followed = open_followed(given, paths)
     try:
         with stopped_by_interrupt(followed.stop):
             followed.say_begin()
+            view = _view(given)  # loads numpy: the capture has begun by now
             code = _run(followed.captures, _name(followed.title), view, given, followed)
             ended = followed.say_end()
             return code or ended

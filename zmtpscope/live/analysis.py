@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from zmtpscope.capture import Captures, SegmentBlock, follow_captures
+from zmtpscope.capture import Captures, SegmentBlock
 from zmtpscope.dissect import Analyser, Batch
-from zmtpscope.live.capture.following import SessionFollow
-from zmtpscope.live.capture.packet_copy import PacketCopy
-from zmtpscope.live.capture.session import CaptureFile, CaptureSession
-from zmtpscope.live.capture.settings import CaptureSettings
+from zmtpscope.live.capture.session import CaptureFile
 
 
 class Following(Protocol):
@@ -24,7 +21,9 @@ class Following(Protocol):
 class FollowedCapture(Following, Protocol):
     """A capture that still grows. `captures` are to be iterated; `close` in any case."""
 
-    captures: Captures
+    @property
+    def captures(self) -> Captures:
+        """The packets so far, and those to come."""
 
     def stop(self) -> None:
         """Read what was written until now, and end. May be called by a signal handler."""
@@ -43,48 +42,6 @@ class FollowedCapture(Following, Protocol):
 
     def close(self) -> None:
         """Let go of everything."""
-
-
-class OwnCapture:
-    """A capture of our own: `captures` are to be iterated; `close` in any case. `copy` gets the packets as they are
-    written. Raises `CaptureRefused` when made."""
-
-    def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
-        self._copy = copy
-        self._session = CaptureSession(settings)
-        self._session.start()
-        self._follow = SessionFollow(self._session, settings, copy)
-        self.status = self._session.status
-        self.captures = follow_captures(self._follow)
-
-    def stop(self) -> None:
-        """Read what was captured until now, and end. May be called by a signal handler, and from another thread."""
-        self._session.stop()
-
-    def known_until(self, latest: int, *, is_idle: bool) -> int:
-        """See `Following`."""
-        return max(latest, self.status.known_until) if is_idle else latest
-
-    @property
-    def unread(self) -> int:
-        """Octets that were written and not read yet."""
-        return self._follow.unread
-
-    @property
-    def written_files(self) -> Sequence[CaptureFile]:
-        """All that was written so far; of a private capture the oldest are not there any more."""
-        return tuple(self.status.files)
-
-    @property
-    def dropped(self) -> int:
-        """Packets that were lost so far."""
-        return self.status.kernel_drops + self.status.unread_drops
-
-    def close(self) -> None:
-        """End the capture, and remove what it wrote where nobody asked for it."""
-        self._session.close()
-        if self._copy is not None:
-            self._copy.close()
 
 
 def steps(analyser: Analyser, captures: Captures, following: Following | None) -> Iterator[Iterator[Batch]]:

@@ -15,11 +15,14 @@ ROOT = pathlib.Path(__file__).parents[3]
 
 VETH = (
     "ip link add va type veth peer name vb",
+    "ip link set va addrgenmode none",
+    "ip link set vb addrgenmode none",
     "ip addr add 10.9.8.7/24 dev va",
     "ip link set va up",
     "ip link set vb up",
 )
-"""Two Ethernet interfaces that are the ends of one cable; what is sent on one arrives at the other."""
+"""Two Ethernet interfaces that are the ends of one cable; what is sent on one arrives at the other. Without addresses
+of IPv6 the system sends nothing by itself."""
 
 
 @functools.cache

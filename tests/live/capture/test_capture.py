@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,31 @@ def test_packets_to_others_are_asked_for_unless_that_is_not_wanted(engine: str, 
     assert "promiscuity 0 " in state()
     with started(interfaces=("vb",), engine=engine, promiscuous=False, write_to=str(tmp_path / "f")):
         assert "promiscuity 0 " in state()
+
+
+NUMBERED = """
+import random, socket, sys
+who, count = map(int, sys.argv[1:])
+octets = random.Random(who)
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+    sender.bind(("va", 0))
+    for number in range(count):
+        mark = who.to_bytes(2, "big") + number.to_bytes(4, "big")
+        sender.send(bytes(12) + b"\\x88\\xb5" + mark * octets.choice((8, 8, 40, 240)))
+"""
+"""Packets of different lengths that consist of who sent them and which one it is."""
+
+
+@in_namespace(*VETH)
+def test_packets_are_whole_though_the_kernel_writes_others_meanwhile(tmp_path: Path) -> None:
+    """Several processors fill a block of the ring that is read before it is full."""
+    senders, count = 3, 2000
+    with capturing(interfaces=("vb",), write_to=str(tmp_path / "f")) as session:
+        running = [subprocess.Popen([sys.executable, "-c", NUMBERED, str(who), str(count)]) for who in range(senders)]
+        wait_for(session, has_written(senders * count))
+        assert [each.wait() for each in running] == [0] * senders
+    found = [packet for packet in contents(tmp_path / "f").octets if packet[12:14] == b"\x88\xb5"]
+    assert all(packet == packet[:14] + packet[14:20] * ((len(packet) - 14) // 6) for packet in found)
+    assert sorted(packet[14:20] for packet in found) == [
+        who.to_bytes(2, "big") + number.to_bytes(4, "big") for who in range(senders) for number in range(count)
+    ]

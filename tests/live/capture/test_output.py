@@ -212,6 +212,35 @@ def test_what_the_kernel_drops_is_counted(engine: str, tmp_path: Path) -> None:
     assert (b"was full 1 times" in found.statistics[0].get(1, b"")) == (engine == "ring")
 
 
+@in_namespace(*VETH)
+def test_the_ring_lasts_however_slowly_packets_come(tmp_path: Path) -> None:
+    """A few packets do not take a block of the ring, of which it has two or three here."""
+    with capturing(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
+        os.kill(process_of(session), signal.SIGSTOP)
+        for number in range(10):
+            send("va", [ethernet(number)])
+            time.sleep(0.05)
+        os.kill(process_of(session), signal.SIGCONT)
+        wait_for(session, has_written(10))
+    assert contents(tmp_path / "f").octets == [ethernet(number) for number in range(10)]
+    assert session.status.kernel_drops == 0
+
+
+@in_namespace(*VETH)
+def test_the_ring_has_room_for_what_was_asked_for(tmp_path: Path) -> None:
+    """Also where packets that were read already lie in the block that the kernel is filling."""
+    before, size, overhead = 400, 1000, 90
+    waiting = (1 << 20) // (size + overhead)
+    with capturing(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
+        send("va", (ethernet(number, size) for number in range(before)))
+        wait_for(session, has_written(before))
+        os.kill(process_of(session), signal.SIGSTOP)
+        send("va", (ethernet(number, size) for number in range(before, before + waiting)))
+        os.kill(process_of(session), signal.SIGCONT)
+        wait_for(session, lambda status: status.packets + status.kernel_drops == before + waiting)
+    assert contents(tmp_path / "f").octets == [ethernet(number, size) for number in range(before + waiting)]
+
+
 @engines
 @in_namespace(*VETH)
 def test_what_came_before_the_stop_is_written(engine: str, tmp_path: Path) -> None:
@@ -362,6 +391,7 @@ def test_a_private_capture_that_nobody_holds_goes_with_the_next_one(tmp_path: Pa
         os.utime(folder, (0, 0))
     (tmp_path / "zmtpscope-capture-4").symlink_to(other)
     with started(interfaces=("vb",)) as running:
+        wait_for(running, lambda status: status.files)
         path = Path(running.status.files[0].path).parent
         os.utime(path, (0, 0))
         assert {*tmp_path.iterdir()} == {new, other, path, tmp_path / "zmtpscope-capture-4"}

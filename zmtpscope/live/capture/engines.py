@@ -13,9 +13,15 @@ from zmtpscope.live.capture.packet_socket import CannotCapture, PacketSource
 from zmtpscope.live.capture.privileges import missing_rights
 from zmtpscope.live.capture.ring import RingSocket
 from zmtpscope.live.capture.settings import CaptureSettings
-from zmtpscope.live.capture.socket import MessageSocket
 
-SOCKETS: dict[str, Callable[[CaptureSettings], PacketSource]] = {"ring": RingSocket, "socket": MessageSocket}
+
+def _message_socket(settings: CaptureSettings) -> PacketSource:
+    from zmtpscope.live.capture.socket import MessageSocket  # numpy: the ring opens without it
+
+    return MessageSocket(settings)
+
+
+SOCKETS: dict[str, Callable[[CaptureSettings], PacketSource]] = {"ring": RingSocket, "socket": _message_socket}
 TOOLS = ("dumpcap", "tcpdump")
 ON_REQUEST = ("scapy",)
 """What is too slow to be taken where nobody asked for it."""

@@ -83,8 +83,8 @@ class OutputFiles:
             self._there.popleft()
         return True
 
-    def open_next(self, header: bytes) -> None:
-        """Begin the next file with `header`."""
+    def open_next(self) -> None:
+        """Begin the next file."""
         path = self._next_path()
         try:
             _remove_plain_file(path)
@@ -96,7 +96,6 @@ class OutputFiles:
         self._there.append(self.files[-1])
         if self._limits.duration is not None:
             self._deadline = time.monotonic() + self._limits.duration
-        self.write(header)
 
     def write_packets(self, blocks: list[bytes]) -> int:
         """Add the pcapng blocks of packets until the file is full; how many. There is a file open."""

@@ -14,13 +14,15 @@ import socket
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zmtpscope.live.capture.interfaces import ANY, ETHERNET, LINK_TYPES, RAW_IP, Interface, find_interface, interfaces
 from zmtpscope.live.capture.settings import CaptureSettings, Instruction, Program
+
+if TYPE_CHECKING:  # a socket is open before numpy is loaded
+    import numpy as np
+    from numpy.typing import NDArray
 
 SOL_PACKET, SO_ATTACH_FILTER = 263, 26
 PACKET_ADD_MEMBERSHIP, PACKET_STATISTICS, PACKET_MR_PROMISC, PACKET_OUTGOING = 1, 6, 1, 4  # <linux/if_packet.h>
@@ -74,6 +76,12 @@ class PacketSource(Protocol):
 
     delay: float
     """Seconds from the time stamp of a packet until `read` gives it, at most."""
+    has_read_all: bool
+    """Whether `read` has given all that had come when it gave nothing last."""
+
+    @property
+    def due(self) -> float:
+        """When `read` has something to look at, on the monotonic clock, though poll(2) does not report it."""
 
     @property
     def interfaces(self) -> list[CapturedInterface]: ...
@@ -98,6 +106,7 @@ class PacketSocket(ABC):
     """
 
     delay = 0.0
+    has_read_all = True
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.settings = settings
@@ -183,6 +192,11 @@ class PacketSocket(ABC):
                     name = f"interface {index}"
             self._add(CapturedInterface(name, LINK_TYPES.get(hardware_type, RAW_IP)))
         return number
+
+    @property
+    def due(self) -> float:
+        """See `PacketSource`."""
+        return inf
 
     @abstractmethod
     def read(self) -> Batch | None:

@@ -4,281 +4,27 @@ It takes packets and writes them, and does nothing else, so that it keeps up wit
 standard input brings the settings, one line of JSON, then commands, a line each: `consumed FILE OCTETS` and `stop`; at
 its end the process ends. On standard output it says what has changed, a line of JSON at most every 10 ms; a reader that
 is busy is not waited for.
+
+The sockets are open before anything is loaded that they do not need: packets wait in the kernel meanwhile.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import sys
-import time
-from collections import Counter
-from collections.abc import Iterable
-from struct import Struct
-from typing import Any
+from importlib import import_module
 
-from zmtpscope.export.pcapng import InterfaceStatistics, interface_description, interface_statistics, section_header
 from zmtpscope.live.capture.controls import Controls
 from zmtpscope.live.capture.engines import enter_namespace, open_source, with_interface_names
 from zmtpscope.live.capture.interfaces import UnknownInterface
-from zmtpscope.live.capture.output_files import OutputFiles, fitting
-from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSource
+from zmtpscope.live.capture.output_files import OutputFiles
+from zmtpscope.live.capture.packet_socket import CannotCapture
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
-from zmtpscope.live.capture.ring import RETIRE
-from zmtpscope.live.capture.settings import CaptureSettings
 
-REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
-"""Seconds between reports, between statistics in the file, and between looks whether interface and file are there."""
-IDLE_INTERVAL = 0.25
-"""Seconds from one look to the next where nothing comes, so that those who wait for what does not come know in time."""
-QUIET = 3 * RETIRE / 1000
-"""Seconds without a packet after which the kernel has no more: it has handed over what it began by then."""
-LONGEST_DRAIN = 2.0
-MOST_BATCHES = 64
-"""Batches that are written before others have their turn."""
-
-_interface_at_8 = Struct("<8xI").unpack_from
-
-
-class Capture:
-    """One capture from its first packet to its last. `files` has its first file open."""
-
-    def __init__(self, settings: CaptureSettings, source: PacketSource, files: OutputFiles, controls: Controls) -> None:
-        self.settings = settings
-        self.source = source
-        self.files = files
-        self.controls = controls
-        self.packets = self.octets = 0
-        """What was written."""
-        self.received = self.kernel_drops = self.freezes = 0
-        """What the kernel counted: packets that it had for us, of these those that it dropped, and full rings."""
-        self.refused: Counter[int] = Counter()
-        """Packets that were read and not written, by interface."""
-        self.never_read = 0
-        self.failure: str | None = None
-        self.is_complete = False
-        """Whether all that was asked for is written: what comes after is not lost."""
-        self.started, self.started_clock = self.look = time.time_ns(), time.monotonic()
-        """When it began; and when there was a look of which it is not sure yet that it found all packets until then."""
-        self.known_until = self.started
-        """All packets up to this time, in nanoseconds since the epoch, are written or counted as lost."""
-        self.described = 0
-        """Interfaces that the open file describes."""
-        self.last_statistics: tuple[int, ...] = ()
-        self.reported: dict[str, Any] = {}
-        self.reported_files = 0
-        """Files that the parent knows to be complete."""
-
-    def run(self) -> None:
-        """Capture until it is over, and say how it ended."""
-        steps = (
-            self.capture_until_stopped,
-            self.source.stop,
-            self.drain,
-            self.count_never_read,
-            self.end_file,
-        )
-        for step in steps:
-            try:
-                step()
-            except CannotCapture as failure:
-                self.failure = self.failure or str(failure)
-        self.controls.send_last({**self.changes(), "ended": True})
-
-    def capture_until_stopped(self) -> None:
-        """Raises `CannotCapture`."""
-        poll = select.poll()
-        poll.register(self.source.fileno(), select.POLLIN)
-        poll.register(self.controls.incoming, select.POLLIN)
-        next_check = next_statistics = next_report = time.monotonic()
-        limit = self.settings.stop_after.duration
-        deadline = float("inf") if limit is None else self.started_clock + limit
-        is_stopped = has_changed = is_known = False
-        while not is_stopped and not self.is_complete and not self.controls.is_stopped:
-            next_look = self.look[1] + max(self.source.delay, IDLE_INTERVAL if is_known else 0.0)
-            wake = min(next_check, deadline, next_look, next_report if has_changed else next_check)
-            events = dict(poll.poll(max(0.0, wake - time.monotonic()) * 1000))
-            is_stopped = self.controls.incoming in events and self.obey()
-            look = time.time_ns(), time.monotonic()
-            batches = self.write_batches()
-            if batches < MOST_BATCHES and self.looked(*look):
-                is_known = has_changed = True
-            if batches:
-                is_known, has_changed = False, True
-            now = time.monotonic()
-            if now >= next_check or events.get(self.source.fileno(), 0) & ~select.POLLIN:
-                self.source.check()
-                self.files.check()
-                next_check = now + CHECK_INTERVAL
-            if now >= next_statistics:
-                self.write_statistics()
-                has_changed = True
-                next_statistics = now + STATISTICS_INTERVAL
-            if has_changed and now >= next_report:
-                has_changed = not self.report()
-                next_report = now + REPORT_INTERVAL
-            is_stopped = is_stopped or now >= deadline
-
-    def obey(self) -> bool:
-        """Do what the parent asks for; whether that is to stop."""
-        is_stopped = False
-        for command, *words in self.controls.commands():
-            if command == "consumed":
-                self.files.consumed(int(words[0]), int(words[1]))
-            elif command == "stop":
-                is_stopped = True
-        return is_stopped or self.controls.is_gone
-
-    def drain(self) -> None:
-        """Write what came before the stop. Raises `CannotCapture`."""
-        poll = select.poll()
-        poll.register(self.source.fileno(), select.POLLIN)
-        deadline = time.monotonic() + LONGEST_DRAIN
-        while not self.is_complete and time.monotonic() < deadline:
-            poll.poll(QUIET * 1000)
-            if not self.write_batches():
-                return
-            self.obey()
-            self.report()
-
-    def write_batches(self) -> int:
-        """Write the packets that are there, in at most `MOST_BATCHES`; in how many. Raises `CannotCapture`."""
-        for count in range(MOST_BATCHES):
-            batch = self.source.read()
-            if batch is None:
-                return count
-            self.write(batch)
-        return MOST_BATCHES
-
-    def looked(self, time: int, clock: float) -> bool:
-        """A look that began then has left nothing; whether that makes a later time known.
-
-        A packet may come after others had theirs: it takes up to `source.delay` from its time stamp until it can be
-        read. So each look vouches for the time of an earlier one.
-        """
-        if clock < self.look[1] + self.source.delay:
-            return False
-        self.known_until, self.look = self.look[0], (time, clock)
-        return True
-
-    def write(self, batch: Batch) -> None:
-        """Write packets, as far as they are asked for. Raises `CannotCapture`."""
-        blocks, limits = batch.blocks, self.settings.stop_after
-        if limits.packets is not None or limits.filesize is not None:
-            count = fitting(blocks, limits.packets, self.packets, limits.filesize, self.files.octets)
-            self.is_complete = count < len(blocks) or self.packets + count == limits.packets
-            for number in _interfaces_of(blocks[count:]):
-                self.source.counts[number] -= 1
-            blocks = blocks[:count]
-        written = 0
-        try:
-            while written < len(blocks) and self.has_file(blocks[written:]):
-                self.describe()
-                written += self.files.write_packets(blocks[written:])
-        finally:
-            self.refused.update(_interfaces_of(blocks[written:]))
-            self.packets += written
-            self.octets += int(batch.captured[:written].sum())
-
-    def has_file(self, blocks: list[bytes]) -> bool:
-        """Whether there is a file for these packets, the next one if need be. Raises `CannotCapture`."""
-        if not self.files.is_full:
-            return True
-        if not self.files.make_room():
-            return False
-        self.end_file(blocks)
-        self.described = 0
-        self.files.open_next(section_header())
-        return True
-
-    def describe(self) -> None:
-        """Write down the interfaces that the open file does not know yet. Raises `CannotCapture`."""
-        settings = self.settings
-        for interface in self.source.interfaces[self.described :]:
-            self.files.write(
-                interface_description(interface.link_type, interface.name, settings.snap_length, settings.filter)
-            )
-            self.described += 1
-
-    def end_file(self, unwritten: Iterable[bytes] = ()) -> None:
-        """The open file gets its last statistics, in which packets are not `unwritten`. Raises `CannotCapture`."""
-        if self.files.is_open:
-            self.last_statistics = ()
-            try:
-                self.write_statistics(unwritten)
-            finally:
-                self.files.complete()
-
-    def count(self) -> None:
-        """Add what the kernel counted since the last time."""
-        received, dropped, freezes = self.source.statistics()
-        self.received += received
-        self.kernel_drops += dropped
-        self.freezes += freezes
-
-    def count_never_read(self) -> None:
-        """At the end: what the kernel has and nobody will read."""
-        self.count()
-        if not self.is_complete:
-            self.never_read = max(0, self.received - self.kernel_drops - sum(self.source.counts))
-
-    def write_statistics(self, unwritten: Iterable[bytes] = ()) -> None:
-        """Interface statistics blocks, if anything has changed; what the kernel dropped is the first one's.
-
-        Raises `CannotCapture`.
-        """
-        self.count()
-        waiting = Counter(_interfaces_of(unwritten))
-        read = [count - waiting[number] for number, count in enumerate(self.source.counts)]
-        lost = self.kernel_drops + self.never_read
-        now = (*read, lost, self.refused.total())
-        if now == self.last_statistics or not self.files.is_open:
-            return
-        self.last_statistics = now
-        self.describe()
-        end = time.time_ns()
-        comment = f"The kernel's buffer was full {self.freezes} times." if self.freezes else ""
-        for number, count in enumerate(read):
-            refused = self.refused[number]
-            statistics = InterfaceStatistics(self.started, end, count + lost, lost + refused, count - refused, comment)
-            self.files.write(interface_statistics(number, statistics))
-            lost, comment = 0, ""
-
-    def report(self) -> bool:
-        """Tell the parent what has changed; False if it is busy."""
-        self.count()
-        changes = self.changes()
-        if not changes:
-            return True
-        if not self.controls.send(changes):
-            return False
-        self.reported |= changes
-        while self.reported_files < len(self.files.files) and self.files.files[self.reported_files].is_complete:
-            self.reported_files += 1
-        return True
-
-    def changes(self) -> dict[str, Any]:
-        """What the parent does not know yet; of its files path, octets, and whether it is complete, by number."""
-        files = enumerate(self.files.files[self.reported_files :], self.reported_files)
-        values = {
-            "packets": self.packets,
-            "octets": self.octets,
-            "known_until": self.known_until,
-            "kernel_drops": self.kernel_drops,
-            "freezes": self.freezes,
-            "unread_drops": self.never_read + self.refused.total(),
-            "interfaces": [each.name for each in self.source.interfaces],
-            "files": {str(number): [each.path, each.octets, each.is_complete] for number, each in files},
-            "failure": self.failure,
-        }
-        return {name: value for name, value in values.items() if self.reported.get(name) != value}
-
-
-def _interfaces_of(blocks: Iterable[bytes]) -> list[int]:
-    """The numbers of the interfaces that packets came from."""
-    return [_interface_at_8(block)[0] for block in blocks]
+LOOP = "zmtpscope.live.capture.loop"
+"""What needs numpy, which takes a tenth of a second to load."""
 
 
 def main() -> None:
@@ -292,15 +38,17 @@ def main() -> None:
         enter_namespace(settings)
         settings = with_interface_names(settings)
         engine, source, passed_over = open_source(settings)
+        if user is not None:
+            import_module(LOOP)  # which the user may have no right to read
         become(user)
         files = OutputFiles(settings)
-        files.open_next(section_header())
+        files.open_next()
     except (CannotCapture, UnknownInterface, RightsKept, UnknownUser) as refusal:
         controls.send_last({"refused": str(refusal), "hint": getattr(refusal, "hint", None)})
         return
     names = settings.interfaces
     controls.send({"engine": engine, "passed_over": passed_over, "names": names, "directory": files.directory})
-    Capture(settings, source, files, controls).run()
+    import_module(LOOP).Capture(settings, source, files, controls).run()
     source.close()
     if controls.is_gone:  # nobody will read it, and nobody else removes it
         files.remove_private()

@@ -103,8 +103,6 @@ class CaptureSession:
         if self._directory is not None:
             self._held = hold(self._directory)
         self._update()
-        while not self.status.files and self.wait(1):
-            pass
 
     def wait(self, seconds: float) -> bool:
         """Wait for something new, at most so long. False once the capture has ended and all it wrote was announced."""

@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 
 from zmtpscope.live.capture.interfaces import ANY
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, CapturedInterface
@@ -114,6 +115,9 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 
 class Tool:
     """A program that captures, started; its methods are those of `PacketSocket`. Raises `ToolRefused`."""
+
+    has_read_all = True
+    due = inf
 
     def __init__(self, name: str, command: Sequence[str], settings: CaptureSettings, delay: float) -> None:
         self.delay = delay

@@ -1,0 +1,69 @@
+"""A capture of our own, which begins before anything is loaded that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from zmtpscope.live.capture.packet_copy import PacketCopy
+from zmtpscope.live.capture.session import CaptureFile, CaptureSession
+from zmtpscope.live.capture.settings import CaptureSettings
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import Captures
+    from zmtpscope.live.capture.following import SessionFollow
+
+
+class OwnCapture:
+    """A capture of our own: `close` it in any case. `copy` gets the packets as they are written. Raises
+    `CaptureRefused` when made."""
+
+    def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
+        self._copy = copy
+        self._session = CaptureSession(settings)
+        self._session.start()
+        self._settings = settings
+        self.status = self._session.status
+
+    @cached_property
+    def captures(self) -> Captures:
+        """What is captured, to be iterated."""
+        from zmtpscope.capture import follow_captures  # numpy: the capture begins before it is loaded
+
+        return follow_captures(self._follow)
+
+    @cached_property
+    def _follow(self) -> SessionFollow:
+        from zmtpscope.live.capture.following import SessionFollow
+
+        return SessionFollow(self._session, self._settings, self._copy)
+
+    def stop(self) -> None:
+        """Read what was captured until now, and end. May be called by a signal handler, and from another thread."""
+        self._session.stop()
+
+    def known_until(self, latest: int, *, is_idle: bool) -> int:
+        """See `analysis.Following`."""
+        return max(latest, self.status.known_until) if is_idle else latest
+
+    @property
+    def unread(self) -> int:
+        """Octets that were written and not read yet."""
+        return self._follow.unread
+
+    @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        """All that was written so far; of a private capture the oldest are not there any more."""
+        return tuple(self.status.files)
+
+    @property
+    def dropped(self) -> int:
+        """Packets that were lost so far."""
+        return self.status.kernel_drops + self.status.unread_drops
+
+    def close(self) -> None:
+        """End the capture, and remove what it wrote where nobody asked for it."""
+        self._session.close()
+        if self._copy is not None:
+            self._copy.close()
