@@ -49,6 +49,34 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: SUB 10.77.0.2 and PUB 10.77.0.1:5104 have fallen silent: a PING came every 503 ms until packet "
         "86, and nothing at all for 6.77 s",
     ),
+    "short-lived-push": (
+        "warn likely: PUSH 10.9.0.2 closes 4 of 8 connections to PULL 10.9.0.1:5557 before the handshake is "
+        "complete: a program that ends so soon loses the messages that it queued",
+    ),
+    "curve-vouch": (
+        "error likely: 10.9.0.1:9091 closes on the INITIATE of 10.9.0.2 without an ERROR: the client's public and "
+        "secret key are no pair, or the socket types do not fit, 16 times in 2.35 s",
+        "warn 10.9.0.2 connects to 10.9.0.1:9091 again and again without waiting longer, 17 times in 2.57 s",
+    ),
+    "curve-both-servers": (
+        "error 10.9.0.1:5571 and 10.9.0.2 are both servers of CURVE: each waits for the HELLO of the other, 4 "
+        "times in 4.99 s, every 1.67 s",
+    ),
+    "radio-dish-heartbeat": (
+        "warn likely: DISH 10.9.0.2 closes 0.203 ms after the PING of RADIO 10.9.0.1:5570 and does not come back",
+    ),
+    "ready-above-limit": (
+        "warn likely: PULL 10.9.8.1:5555 closes 0.0119 ms after the READY of PUSH 10.9.8.1, although their socket "
+        "types fit, 13 times in 1.84 s",
+        "warn PUSH 10.9.8.1 connects to PULL 10.9.8.1:5555 again and again without waiting longer, 13 times in 1.84 s",
+    ),
+    "curve-both-clients": ("error 10.9.8.1:5555 and 10.9.8.1 are both clients of CURVE: each sends HELLO",),
+    "plain-both-servers": (
+        "error likely: 10.9.8.1:5555 and 10.9.8.1 are both servers of PLAIN: each waits for the HELLO of the other",
+    ),
+    "closes-on-ping": (
+        "warn likely: PUSH 10.9.8.1 closes 0.0835 ms after the PING of PULL 10.9.8.1:5555, 6 times in 3.96 s",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 

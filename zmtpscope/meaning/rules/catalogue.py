@@ -3,6 +3,7 @@
 from zmtpscope.meaning.diagnosis import Rule
 from zmtpscope.meaning.rules import (
     answering,
+    breaking_off,
     capturing,
     connecting,
     contents,
@@ -38,6 +39,7 @@ TABLES = (
     receiving.TABLE,
     refusing.TABLE,
     handshaking.TABLE,
+    breaking_off.TABLE,
     pairing.TABLE,
     limiting.TABLE,
     requesting.TABLE,

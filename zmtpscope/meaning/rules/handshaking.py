@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from zmtpscope.meaning.across.handshakes import Hung, Waiting, hung_handshakes
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
@@ -26,7 +26,8 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
             client = connection.sides[1 - connection.listener].ip
             found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
     for (endpoint, client), met in found.items():
-        listening, connecting = _mechanism(met, listens=True), _mechanism(met, listens=False)
+        known = knowledge.by_address[client, endpoint]
+        listening, connecting = _mechanism(known, listens=True), _mechanism(known, listens=False)
         if listening == connecting:
             continue
         conn_ids = frozenset(each.connection.conn_id for each in met)
@@ -46,9 +47,9 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
         )
 
 
-def _mechanism(met: list[Met], *, listens: bool) -> str | None:
+def _mechanism(connections: Sequence[ObservedConnection], *, listens: bool) -> str | None:
     """What a side announced, on any of the connections."""
-    sides = [each.connection.sides[each.connection.listener ^ (not listens)] for each in met]
+    sides = [each.sides[each.listener ^ (not listens)] for each in connections]
     return next((side.mechanism for side in sides if side.mechanism), None)
 
 

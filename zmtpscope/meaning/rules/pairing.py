@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.across.words import address, how_often, name_of, server_name, shown
+from zmtpscope.meaning.across.words import MILLISECOND, address, how_often, name_of, server_name, shown
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
@@ -35,7 +36,7 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for (endpoint, client), met in found.items():
         connection, finding = met[0]
         types = [_type_of(knowledge, met, listens) for listens in (True, False)]
-        if finding.id not in TOLD and (_fit(types) or not closed_at_once(knowledge, met)):
+        if finding.id not in TOLD and (_fit(types) or not _is_closed_by_types(knowledge, met)):
             continue  # it closed for another reason, or its ZAP handler is slow
         count = len(met)
         conn_ids = frozenset(each.connection.conn_id for each in met)
@@ -56,6 +57,20 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
         )
 
 
+AT_ONCE = 10 * MILLISECOND
+"""libzmq closes so soon after a type that does not fit, and the time that the handshake took."""
+
+
+def _is_closed_by_types(knowledge: Knowledge, met: list[Met]) -> bool:
+    """Whether the side that did not say of which type it is always closed right after the READY of the other one."""
+    late = []
+    for connection, finding in met:
+        ready = connection.sides[1 - (finding.side or 0)].ready
+        if ready is not None:
+            late.append(finding.moment.ns - ready.ns - (ready.ns - connection.start.ns))
+    return closed_at_once(knowledge, met) and (not late or median(late) <= AT_ONCE)
+
+
 def _fit(types: list[str | None]) -> bool:
     one, other = types
     return one is not None and other is not None and may_meet(one, other)
@@ -65,6 +80,10 @@ def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
     """Return the socket type of the listener or of the client, as these or other connections between the two show. The
     listener's is that of the time: another program may take a port."""
     own = _first_type(each.connection.sides[each.connection.listener ^ (not listens)] for each in met)
+    if own is None and not listens and met[0].finding.id not in TOLD:  # others of the client may show it
+        client = met[0].connection.sides[1 - met[0].connection.listener].ip
+        connections = knowledge.by_address[client, met[0].connection.endpoint]
+        return _first_type(each.sides[1 - each.listener] for each in connections)
     if own is not None or not listens:
         return own
     known = _listening(knowledge)[met[0].connection.endpoint]

@@ -35,6 +35,15 @@ def _understands_hello(connection: ObservedConnection, finding: ObservedFinding)
     return connection.finding(MISSPELT_HELLO) is None
 
 
+def _would_send_error(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether the server is of a release that sends ERROR when its ZAP handler refuses: those of ZMTP 3.1 do."""
+    return connection.sides[finding.side or 0].version == "3.1"
+
+
+def _may_be_silent_refusal(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return not _would_send_error(connection, finding)
+
+
 LOGIN_REFUSED = (
     OfFindings(
         "login-refused", "error", ERRORS, "{server} refuses {client}: {detail}", None, FOLLOWS, holds=_is_refused
@@ -48,6 +57,20 @@ LOGIN_REFUSED = (
         "give the client's public key to the server's ZAP handler; if it is there, compare the socket types",
         ("ZMTP-CONN-08",),
         LIKELY,
+        holds=_may_be_silent_refusal,
+        are=closed_at_once,
+    ),
+    OfFindings(
+        "login-refused",
+        "error",
+        ("CURVE-24",),
+        "{server} closes on the INITIATE of {client} without an ERROR: the client's public and secret key are no pair, "
+        "or the socket types do not fit",
+        "check that ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY of the client belong together, then the socket types; "
+        "the ZAP handler would have sent ERROR, unless a ZAP domain is enforced and no handler runs",
+        ("ZMTP-CONN-08",),
+        LIKELY,
+        holds=_would_send_error,
         are=closed_at_once,
     ),
 )
@@ -102,8 +125,10 @@ TABLE = (
         "error",
         "Credentials are refused",
         "The server answered the handshake with an ERROR: 400 is the status of its ZAP handler for credentials that it "
-        "does not accept. Releases before 4.1 close without a word instead, which is only likely to mean the same. "
-        "Which credentials would be let in, only the server knows. A note where the same client was let in later.",
+        "does not accept. Releases before 4.1 close without a word instead, which is only likely to mean the same; a "
+        "server that announces ZMTP 3.1 sends ERROR: if it closes without one, it cannot open the INITIATE, or the "
+        "socket types do not fit. Which credentials would be let in, only the server knows. A note where the same "
+        "client was let in later.",
         "The same client is let in later: then it is a note.",
         diagnoses_of(LOGIN_REFUSED),
         ("reconnect-storm",),

@@ -1,23 +1,37 @@
-"""What no other rule accounts for: errors and warnings of the protocol, told once for each endpoint."""
+"""What no other rule accounts for: errors and warnings of the protocol, and handshakes that all fail."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from zmtpscope.findings import FINDINGS
+from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.across.words import address, how_often, name_of
-from zmtpscope.meaning.diagnosis import FAILING, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.across.words import address, client_name, duration, how_often, name_of, server_name
+from zmtpscope.meaning.diagnosis import FAILING, LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 
 MOST_EVIDENCE = 3
 VIOLATION = "protocol-violation"
+NO_HANDSHAKE = "handshake-failing"
+WEAK = ("peer-departed", "periodic-disconnect", "clear-text")
+"""Rules that name no reason why a handshake fails."""
 
 
-def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequence[Rule]) -> Iterator[Diagnosis]:
+def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequence[Rule]) -> list[Diagnosis]:
+    """Return the diagnoses of what none of `found` explains."""
+    ids, told = {rule.id for rule in rules}, list(found)
+    more: list[Diagnosis] = []
+    if VIOLATION in ids:
+        more += _violations(knowledge, told)
+    if NO_HANDSHAKE in ids:
+        more += _failing_handshakes(knowledge, told + more)
+    return more
+
+
+def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
     """One diagnosis for each kind of finding at each endpoint that none of `found` explains."""
-    if all(rule.id != VIOLATION for rule in rules):
-        return
     explained = {each for diagnosis in found for each in diagnosis.explains}
     met: dict[tuple[str, str, Endpoint], list[tuple[ObservedConnection, ObservedFinding]]] = {}
     for connection in knowledge.connections:
@@ -44,6 +58,58 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
         )
 
 
+class Failed(NamedTuple):
+    """A connection that ended in its handshake, and how."""
+
+    connection: ObservedConnection
+    ending: Ending
+
+
+def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+    """One for each client address and endpoint of which no handshake succeeds, if none of `found` says why."""
+    explained = {conn_id for diagnosis in found if diagnosis.rule not in WEAK for conn_id in diagnosis.conn_ids}
+    for (client, endpoint), connections in knowledge.by_address.items():
+        if any(is_agreed(each) or each.conn_id in explained for each in connections):
+            continue
+        failed = [Failed(each, ending) for each in connections if (ending := _failed(each)) is not None]
+        if not failed:
+            continue
+        (connection, ending), times = failed[0], [each.ending.moment.ns for each in failed]
+        yield Diagnosis(
+            NO_HANDSHAKE,
+            "warn" if len(failed) > 1 else "note",
+            f"{client} at {address(endpoint)}",
+            f"No handshake of {client_name(connection)} with {server_name(connection)} succeeds: "
+            f"{name_of(connection, ending.side)} closes {_after(connection, ending)}"
+            + (f", {how_often(times)}" if len(failed) > 1 else ""),
+            "see the log of the side that closes; usual reasons are the mechanism, keys, the ZAP handler, socket types "
+            "and ZMQ_MAXMSGSIZE",
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in failed[:MOST_EVIDENCE]),
+            len(failed),
+            max(times),
+            LIKELY,
+            frozenset(each.conn_id for each, _ in failed),
+        )
+
+
+def _failed(connection: ObservedConnection) -> Ending | None:
+    """How a connection ended on which a client of ZMTP never completed its handshake."""
+    client = connection.sides[1 - connection.listener]
+    return ending_of(connection) if client.greeting is not None and connection.is_whole else None
+
+
+def _after(connection: ObservedConnection, ending: Ending) -> str:
+    """`1.5 ms after the READY of PUSH 10.0.0.2`: the last that the closing side got."""
+    number = 1 - ending.side
+    side, other = connection.sides[number], name_of(connection, number)
+    if side.last_command is not None:
+        moment, name = side.last_command
+        return f"{duration(ending.moment.ns - moment.ns)} after the {name} of {other}"
+    if side.greeting is not None:
+        return f"{duration(ending.moment.ns - side.greeting.ns)} after the greeting of {other}"
+    return f"after {duration(ending.moment.ns - connection.start.ns)}, in which {other} sent nothing"
+
+
 TABLE = (
     Rule(
         VIOLATION,
@@ -52,6 +118,15 @@ TABLE = (
         "Findings of severity error and warn that no other rule explains, as `read` shows them, once for each kind and "
         "endpoint.",
         "Another diagnosis explains the finding.",
+        lambda knowledge: iter(()),
+    ),
+    Rule(
+        NO_HANDSHAKE,
+        "warn",
+        "No handshake succeeds",
+        "A client speaks ZMTP to an endpoint, and each of its connections ended before the handshake was complete, "
+        "without a reason that another rule finds. A note if there is only one.",
+        "A handshake of the two that succeeds, or another diagnosis of one of these connections.",
         lambda knowledge: iter(()),
     ),
 )
