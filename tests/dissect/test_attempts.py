@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -58,7 +59,7 @@ def told(packets: list[Packet], port: int = 5555) -> list[dict[str, Any]]:
 
 
 def test_who_was_refused_how_often() -> None:
-    packets = [packet for number in range(31) for packet in attempt(number, *REFUSED, at=number)]
+    packets = [packet for number in range(31) for packet in attempt(number, *REFUSED, at=number + number % 3 / 9)]
     (finding,) = told(packets)
     assert (finding["id"], finding["severity"], finding["side"]) == ("ZMTP-CONN-14", "warn", None)
     assert finding["text"].endswith(": 10.0.0.2 tried 31 times in 30.0 s to reach 10.0.0.1:5555")
@@ -68,12 +69,30 @@ def test_who_was_refused_how_often() -> None:
     assert "times more" not in describe_finding(finding)
 
 
+@pytest.mark.parametrize(
+    ("waits", "severity"),
+    [
+        pytest.param([0.12, 0.17], "warn", id="libzmq, as it is unless told otherwise"),
+        pytest.param([0.61, 0.52, 0.93, 0.77], "warn", id="libzmq with an interval of 500 ms"),
+        pytest.param([0.01, 0.15, 0.08, 0.02, 0.11, 0.14, 0.05, 0.13, 0.03, 0.1], "warn", id="several on one host"),
+        pytest.param([1.04, 1.037, 1.042, 1.043, 1.052], "note", id="a loop with curl"),
+        pytest.param([1.0, 1.6, 2.6, 4.1, 6.5], "note", id="a program that waits longer each time"),
+        pytest.param([0.5, 0.7], "note", id="too few to tell"),
+    ],
+)
+def test_a_refusal_is_a_warning_if_the_client_tries_again_as_zeromq_does(waits: list[float], severity: str) -> None:
+    starts = [0.0, *accumulate(waits)]
+    packets = [packet for number, at in enumerate(starts) for packet in attempt(number, *REFUSED, at=at)]
+    (finding,) = told(packets)
+    assert (finding["id"], finding["severity"]) == ("ZMTP-CONN-14", severity)
+
+
 OUTCOMES = [
     ("refused", REFUSED, "ZMTP-CONN-14"),
     ("not answered", UNANSWERED, "ZMTP-CONN-15"),
     ("never completed", HALF_OPEN, "ZMTP-CONN-16"),
     ("never completed", (*HALF_OPEN, (CLIENT, RST)), "ZMTP-CONN-16"),
-    ("never completed", ((CLIENT, SYN), (SERVER, ACK), (CLIENT, RST)), "ZMTP-CONN-16"),
+    ("refused", ((CLIENT, SYN), (SERVER, ACK), (CLIENT, RST)), "ZMTP-CONN-14"),
     ("not answered", (*UNANSWERED, (CLIENT, RST)), "ZMTP-CONN-15"),
 ]
 

@@ -20,6 +20,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error ROUTER 10.9.0.1:8080 sends PINGs with a TTL of 65.6 s, which libzmq up to 4.3.6 wraps to 64 ms: DEALER "
         '"client" 10.9.0.2 closes the connection 65.6 ms after the last sign of life, 4 times in 4.71 s',
     ),
+    "healthy-second-viewer": (),
     "killed-by-message": (),
     "new-tenant": (
         "error REQ of 10.8.0.2 connects to PUB at 10.8.0.1:5555, and these do not fit; REP listened there before, so "
@@ -29,10 +30,18 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PULL 10.9.7.2:5575 resets the connection while PUSH 10.9.7.1 sends a frame of 48000 octets, "
         "which is lost; the largest that it took has 600 octets",
     ),
+    "refused-not-zeromq": (),
     "request-above-limit": (
         "warn likely: REP 10.8.0.1:5576 resets the connection while REQ 10.8.0.2 sends a frame of 30003 octets, which "
         "is lost; the largest that it took has 103 octets",
     ),
+    "salt-healthy": (),
+    "zre-healthy-leaving": (),
+    "zre-pure-python-healthy": (
+        "error The sequence has a gap, a repeat or goes back: 3 follows 1, from ZRE 872F91 10.77.0.1 to ROUTER "
+        "10.77.0.3:41813, and at 2 endpoints more, 22 times in 6.3 s (ZRE-07)",
+    ),
+    "zre-timewait-reuse": ("warn ZRE node bert at 10.77.0.2:44079 sends no more beacons and said no farewell",),
 }
 """By capture: severity and sentence of each warning and error."""
 
@@ -47,3 +56,9 @@ def test_the_cause_is_named_and_nothing_else_is(name: str) -> None:
     found = [each.diagnosis for each in diagnoses(path)]
     told = tuple(f"{each.severity} {each.statement}" for each in found if each.severity in FAILING)
     assert told == SENTENCES[name]
+
+
+@pytest.mark.parametrize("name", ["refused-not-zeromq", "salt-healthy", "zre-healthy-leaving"])
+def test_of_healthy_programs_not_even_a_note_is_made(name: str) -> None:
+    (path,) = BLAMED.glob(f"{name}.pcap*")
+    assert {each.diagnosis.rule for each in diagnoses(path)} <= {"clear-text"}

@@ -14,7 +14,7 @@ KINDS = (
         "error",
         "36/ZRE, ZRE Commands",
         "The sequence has a gap, a repeat or goes back",
-        "messages were lost between the nodes: the receiver drops the sender",
+        "the sender skips or repeats numbers, since TCP loses nothing: it has to count for each peer by itself",
     ),
     FindingKind("ZRE-08", "error", "36/ZRE, Interconnection", "The identity is not 01 and a UUID"),
     FindingKind(
@@ -55,7 +55,7 @@ KINDS = (
     FindingKind("ZRE-BEACON-02", "error", "36/ZRE, Discovery", "The size of the beacon does not fit its version"),
     FindingKind(
         "ZRE-BEACON-03",
-        "note",
+        "chat",
         "36/ZRE, Interconnection",
         "The port in the beacon is outside the dynamic range",
     ),

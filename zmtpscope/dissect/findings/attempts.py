@@ -37,9 +37,17 @@ MOST_LISTED = 20
 FINDING_BY_OUTCOME = {REFUSED: "ZMTP-CONN-14", UNANSWERED: "ZMTP-CONN-15", HALF_OPEN: "ZMTP-CONN-16"}
 """Each stands for many attempts, and says itself how many."""
 
+LEAST_GAPS, LARGEST_RATIO, LEAST_RATIO = 3, 2.3, 1.1
+"""libzmq waits for ZMQ_RECONNECT_IVL and up to as long again by chance: so many waits differ, by at most twice."""
+SHORT_WAIT, LEAST_FAST = SECOND // 5, 10
+"""Clients that share an address come between each other; so many attempts in waits this short are of ZeroMQ, too."""
+DEFAULT_WAIT = 90 * SECOND // 1000, 220 * SECOND // 1000
+"""A wait of the default interval, 100 ms and up to as long again: two of these are enough."""
+
 LONG_IN_VAIN = 10 * SECOND
 """Who tries for so long to get back has lost its server for good, or for too long."""
 
+CONNECTED_BEFORE = "it had been connected before"
 LATER_HINT = "the other side was not up yet: peers of ZeroMQ try again until it is"
 BEFORE_HINT = "the other side went away: see who closed the connection before, and how"
 
@@ -54,13 +62,35 @@ class Tried:
     syns: int
     connected: Stamp | None = None
     """The SYN of the next connection of the two that is known."""
+    gaps: int = 0
+    """Waits from one attempt to the next, ..."""
+    shortest: int = 0
+    longest: int = 0
+    """... the shortest and the longest of them (ns)."""
+
+    @property
+    def is_like_zeromq(self) -> bool:
+        """Whether a program tries again as libzmq does."""
+        if self.gaps < LEAST_GAPS:
+            least, most = DEFAULT_WAIT
+            return self.gaps > 0 and least <= self.shortest and self.longest <= most
+        if (
+            self.gaps >= LEAST_FAST
+            and (self.last.last.time - self.first.connection.start.time) <= SHORT_WAIT * self.gaps
+        ):
+            return True
+        return self.shortest * LEAST_RATIO <= self.longest <= self.shortest * LARGEST_RATIO
 
     def is_apart(self, later: Tried) -> bool:
         """Whether the two connected between this stretch and a later one."""
         return self.connected is not None and self.connected < later.first.connection.start
 
     def add(self, other: Tried) -> None:
-        """Those of another stretch, too."""
+        """Those of another stretch, which began later, too."""
+        gap = other.first.connection.start.time - self.last.connection.start.time
+        gaps = [gap, *((self.shortest, self.longest) if self.gaps else ())]
+        gaps += (other.shortest, other.longest) if other.gaps else ()
+        self.gaps, self.shortest, self.longest = self.gaps + other.gaps + 1, min(gaps), max(gaps)
         self.count += other.count
         self.syns += other.syns
         self.first = min(self.first, other.first, key=_began)
@@ -165,10 +195,10 @@ class Attempts:
             sentence += "; it connected meanwhile"
             severity = "note"
         elif first is not None:
-            sentence += "; it had been connected before"
+            sentence += f"; {CONNECTED_BEFORE}"
             is_long = tried.last.last.time - start.time >= LONG_IN_VAIN
             severity, hint = None if is_long else "note", BEFORE_HINT
-        elif tried.syns == 1:
+        elif tried.syns == 1 or (outcome == REFUSED and not tried.is_like_zeromq):
             severity = "note"
         return self._summed(outcome, stream, sentence, severity, hint, tried, end)
 

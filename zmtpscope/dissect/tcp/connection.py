@@ -226,8 +226,8 @@ class Connection:
             return None
         if client.acknowledged >= 0 or client.delivered or server.delivered:
             return CONNECTED
-        if self.close_how == "rst" and self.closed_by == 1 and server.initial < 0:
-            return REFUSED
+        if self.close_how == "rst" and server.initial < 0 and server.seen:
+            return REFUSED  # by the listener, or by the client where TIME_WAIT answers (RFC 9293, 3.10.7.3)
         if self.close_how in ("open", "evicted") and self.ceased - self.start.time < SECOND:
             return UNDER_WAY
         return HALF_OPEN if server.seen else UNANSWERED

@@ -9,7 +9,7 @@ from statistics import median
 
 from zmtpscope.meaning.across.knowledge import Endpoint
 from zmtpscope.meaning.observers.observed import ObservedConnection
-from zmtpscope.records import SECOND, to_text
+from zmtpscope.records import SECOND, from_text, to_text
 
 LEAST_CADENCE = 3
 """So many times make a rhythm, where ..."""
@@ -28,7 +28,9 @@ def address(endpoint: Endpoint) -> str:
 def client_name(connection: ObservedConnection) -> str:
     """`DEALER "worker-1" 10.0.0.2`: who connected."""
     side = connection.sides[1 - connection.listener]
-    words = [side.socket_type, f'"{shown(side.identity)}"' if side.identity else None, side.ip]
+    node = zre_node(side.identity)
+    identity = f"ZRE {node}" if node else f'"{shown(side.identity)}"' if side.identity else None
+    words = [None if node else side.socket_type, identity, side.ip]
     return " ".join(word for word in words if word)
 
 
@@ -85,6 +87,9 @@ def how_often(times: Sequence[int], count: int | None = None) -> str:
 LONGEST_NAME = 40
 """Characters of a topic or identity that a sentence shows."""
 
+ZRE_IDENTITY, ZRE_SHOWN = 17, 6
+"""A node of ZRE is named by 01 and a UUID (36/ZRE), of which lines and sentences show so many digits."""
+
 MOST_ESCAPED = 4
 """Octets of a binary topic or identity that a sentence shows escaped: the rest says nothing to people."""
 
@@ -92,6 +97,12 @@ CHARACTERS = re.compile(r"\\x[0-9a-f]{2}|\\\\|.", re.DOTALL)
 """A character of `to_text`, or the escape of an octet."""
 
 MOST_TOPICS_NAMED = 10
+
+
+def zre_node(identity: str | None) -> str | None:
+    """Return the first digits of the UUID of a ZRE node; None for any other identity."""
+    octets = from_text(identity) if identity and identity.startswith("\x01") else b""
+    return octets[1:].hex()[:ZRE_SHOWN].upper() if len(octets) == ZRE_IDENTITY else None
 
 
 def shown(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.across.endings import ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding, once
@@ -106,13 +107,21 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
             others = _served_meanwhile(knowledge, tried, words.patience)
             if not others and any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
                 continue  # somebody listens again, and who tried may have ended before
-            if before or any(each.severity == "warn" for each in tried.findings):
+            if before or _is_zeromq(tried, knowledge):
                 said = words.serving if others else words.nobody
                 text = said.text.format(where=address(endpoint), others=" and ".join(others))
                 text += " any more" if before and not others else ""
                 yield _diagnosis(rule, _severity(knowledge, tried), tried, f"{text}: {_attempts(tried)}", said.hint)
 
     return find
+
+
+def _is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
+    """Whether something links an endpoint to ZeroMQ: connections of others, or the waits between attempts. Connections
+    of the same client before, which spoke no ZMTP, show that it is something else."""
+    if any(each.severity == "warn" and CONNECTED_BEFORE not in each.text for each in tried.findings):
+        return True
+    return tried.attempts > 1 and tried.endpoint in knowledge.by_endpoint
 
 
 MOST_SERVED = 3
@@ -232,7 +241,8 @@ TABLE = (
         "on. A capture shows that the host refuses, not why: the program may not run, or be bound to another address. "
         "Where others were connected to it and stayed so, these are named: then it runs. A warning where the clients "
         "had been connected before; a note for the first 10 s of that.",
-        "A later attempt of any client succeeds, or the attempts are those of a port scan.",
+        "A later attempt of any client succeeds, or nothing shows that it is ZeroMQ: neither a connection to the "
+        "endpoint nor the waits between attempts, which libzmq varies by chance.",
         _in_vain("connection-refused", NOT_LET_IN),
     ),
     Rule(

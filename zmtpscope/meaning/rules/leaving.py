@@ -11,6 +11,7 @@ from zmtpscope.meaning.across.disconnects import CUT_OFF, Disconnect, disconnect
 from zmtpscope.meaning.across.endings import ending_of, lifetime
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.across.words import address, client_name, duration, how_often, name_of, server_name, steady
+from zmtpscope.meaning.across.zre import said_farewell
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules import handshaking, pairing, refusing
@@ -172,7 +173,11 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found: dict[Leaver, list[Disconnect]] = {}
     for departure in disconnects(knowledge):
         connection = departure.connection
-        if connection.conn_id not in periodic and _is_worth_telling(departure):
+        if (
+            connection.conn_id not in periodic
+            and _is_worth_telling(departure)
+            and not said_farewell(departure, knowledge)
+        ):
             client = connection.sides[1 - connection.listener]
             is_replaced = departure.replaced_ns is not None
             who = (None, None) if departure.by_listener and not is_replaced else (client.ip, client.identity)

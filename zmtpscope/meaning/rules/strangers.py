@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zmtpscope.meaning.across.endings import ending_of
+from zmtpscope.meaning.across.endings import ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding
 from zmtpscope.meaning.across.words import address, counted, how_often, server_name
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
@@ -58,6 +58,8 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
             client = connection.sides[1 - connection.listener].ip
             found.setdefault((client, connection.endpoint), []).append(connection)
     for (client, endpoint), visits in found.items():
+        if any(map(is_agreed, knowledge.by_address[client, endpoint])):
+            continue  # a program of that host speaks ZMTP there, and looks whether the port is open before
         first, times = visits[0], [each.start.ns for each in visits]
         yield Diagnosis(
             "scanner",
@@ -127,7 +129,8 @@ TABLE = (
         "Somebody looks for open ports, or looks in",
         "An address tried many endpoints once or twice each, or connected to one of ZeroMQ, said nothing at all and "
         "left. Health checks of load balancers do the latter, at a regular interval.",
-        "The address tries an endpoint more than twice, or says something on the connection.",
+        "The address tries an endpoint more than twice, says something on the connection, or speaks ZMTP there on "
+        "another one.",
         _scanner,
         ("foreign-client",),
     ),

@@ -23,9 +23,6 @@ LATEST_NS = 10 * SECOND
 TOGETHER_NS = 200 * MILLISECOND
 """Who subscribes this much later than its sibling started with it: one of them is always first."""
 
-LATER_NS = 2 * SECOND
-"""Who connects so much later than its sibling may have been started later."""
-
 DELAYED_NS = 50 * MILLISECOND
 """A subscription that comes so long after the handshake was not made before the program connected, or the program did
 not call its socket."""
@@ -85,10 +82,9 @@ def _is_delayed(delivery: Delivery) -> bool:
 
 
 def _late_severity(delivery: Delivery, early: Missed) -> Severity:
-    """A note where it may have been started later, or with its sibling, or is another program than before."""
-    by = _since_sibling(delivery, early)
-    may_be_meant = by < TOGETHER_NS or delivery.may_be_other or (by > LATER_NS and delivery.left_ns is None)
-    return "note" if may_be_meant and not _is_delayed(delivery) else "warn"
+    """A note if it may have been started later, or with its sibling, or is another program than before."""
+    is_back = delivery.left_ns is not None and _since_sibling(delivery, early) >= TOGETHER_NS
+    return "warn" if _is_delayed(delivery) or (is_back and not delivery.may_be_other) else "note"
 
 
 def _late_diagnosis(
@@ -285,9 +281,9 @@ TABLE = (
         "Another subscriber of the same publisher got messages of a topic before this one had subscribed to it, at "
         "most ten seconds later. Since ZMTP 3.0 a publisher sends only what is subscribed to, so that a capture shows "
         "what a slow joiner missed only where a sibling got it: what nobody had subscribed to is never on the wire. A "
-        "warning where it subscribed 50 ms or more after its own handshake, where it had the topic on an earlier "
-        "connection and came back 200 ms or more later, and where it came 200 ms to two seconds after its sibling; "
-        "else a note: it started together with it, or was started later, which may be meant. Where a subscriber "
+        "warning where it subscribed 50 ms or more after its own handshake, and where it had the topic on an earlier "
+        "connection and came back 200 ms or more later; else a note: it was started later, which may be meant. Where a "
+        "subscriber "
         "without identity ended its connection by itself, who comes from the same address later may be another "
         "program: a note, and likely only.",
         "No sibling got a message of the topic before, or the subscriber came more than ten seconds later.",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zmtpscope.findings import FINDINGS
 from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.across.words import address, client_name, duration, how_often, name_of, server_name
+from zmtpscope.meaning.across.words import address, client_name, counted, duration, how_often, name_of, server_name
 from zmtpscope.meaning.diagnosis import FAILING, LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 
@@ -31,15 +31,18 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
 
 
 def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """One diagnosis for each kind of finding at each endpoint that none of `found` explains."""
+    """Yield one diagnosis for each kind of finding that none of `found` explains: programs repeat their mistakes."""
     explained = {each for diagnosis in found for each in diagnosis.explains}
-    met: dict[tuple[str, str, Endpoint], list[tuple[ObservedConnection, ObservedFinding]]] = {}
+    met: dict[tuple[str, str], list[tuple[ObservedConnection, ObservedFinding]]] = {}
     for connection in knowledge.connections:
         for finding in connection.findings.values():
             if finding.severity in FAILING and (connection.conn_id, finding.id) not in explained:
-                met.setdefault((finding.severity, finding.id, connection.endpoint), []).append((connection, finding))
-    for (severity, id_, endpoint), each in met.items():
+                met.setdefault((finding.severity, finding.id), []).append((connection, finding))
+    for (severity, id_), each in met.items():
+        each.sort(key=_first_seen)
         connection, first = each[0]
+        endpoints = len({of.endpoint for of, _ in each})
+        more = f", and at {counted(endpoints - 1, 'endpoint')} more" if endpoints > 1 else ""
         count = sum(finding.count for _, finding in each)
         times = sorted(finding.moment.ns for _, finding in each)
         who = ""
@@ -48,8 +51,8 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
         yield Diagnosis(
             VIOLATION,
             "error" if severity == "error" else "warn",
-            f"{id_} at {address(endpoint)}",
-            f"{first.text}{who}{f', {how_often(times, count)}' if count > 1 else ''} ({id_})",
+            f"{id_} at {address(connection.endpoint)}",
+            f"{first.text}{who}{more}{f', {how_often(times, count)}' if count > 1 else ''} ({id_})",
             first.hint or f"see {FINDINGS[id_].section}",
             tuple(Evidence(finding.moment, finding.text, finding.ref) for _, finding in each[:MOST_EVIDENCE]),
             count,
@@ -110,13 +113,16 @@ def _after(connection: ObservedConnection, ending: Ending) -> str:
     return f"after {duration(ending.moment.ns - connection.start.ns)}, in which {other} sent nothing"
 
 
+def _first_seen(met: tuple[ObservedConnection, ObservedFinding]) -> int:
+    return met[1].moment.ns
+
+
 TABLE = (
     Rule(
         VIOLATION,
         "warn",
         "A peer does not keep to the protocol",
-        "Findings of severity error and warn that no other rule explains, as `read` shows them, once for each kind and "
-        "endpoint.",
+        "Findings of severity error and warn that no other rule explains, as `read` shows them, once for each kind.",
         "Another diagnosis explains the finding.",
         lambda knowledge: iter(()),
     ),

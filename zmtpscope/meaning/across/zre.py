@@ -1,0 +1,58 @@
+"""Nodes of ZRE: their beacons say that they leave, or cease without that (36/ZRE, Discovery)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from zmtpscope.meaning.across.disconnects import Disconnect
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding, once
+from zmtpscope.meaning.across.words import zre_node
+from zmtpscope.records import SECOND
+
+FAREWELL, CEASED = "ZRE-BEACON-04", "ZRE-BEACON-06"
+
+AROUND_NS = 5 * SECOND
+"""A node closes its connections so soon before or after its farewell."""
+
+PORT = re.compile(r" port (\d+)$")
+NODE = re.compile(r": node (.*?)(?:, \S+ port \d+)?$")
+
+
+class Node(NamedTuple):
+    """A node whose beacons ceased without farewell, and where it listens."""
+
+    name: str
+    endpoint: Endpoint
+    finding: RunFinding
+
+
+@once
+def _farewells(knowledge: Knowledge) -> dict[str, list[RunFinding]]:
+    """Return the farewells by the address of the node."""
+    found: dict[str, list[RunFinding]] = {}
+    for finding in knowledge.findings:
+        if finding.id == FAREWELL and finding.client is not None:
+            found.setdefault(finding.client, []).append(finding)
+    return found
+
+
+def said_farewell(departure: Disconnect, knowledge: Knowledge) -> bool:
+    """Whether a node that closed a connection said farewell around that time."""
+    connection, ending = departure.connection, departure.ending
+    node = zre_node(connection.sides[1 - connection.listener].identity)
+    if node is None:
+        return False
+    return any(
+        abs(each.moment.ns - ending.moment.ns) <= AROUND_NS and (departure.by_listener or each.text.endswith(node))
+        for each in _farewells(knowledge).get(connection.sides[ending.side].ip, ())
+    )
+
+
+def gone_nodes(knowledge: Knowledge) -> Iterator[Node]:
+    """Yield the nodes whose beacons ceased without farewell."""
+    for finding in knowledge.findings:
+        name, port = NODE.search(finding.text), PORT.search(finding.text)
+        if finding.id == CEASED and finding.client is not None and name and port:
+            yield Node(name[1], (finding.client, int(port[1])), finding)
