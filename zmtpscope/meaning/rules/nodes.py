@@ -37,6 +37,6 @@ TABLE = (
         "its connections.",
         "The node sends a beacon again, or said farewell.",
         _gone,
-        ("peer-departed", "connection-refused", "heartbeat-timeout", "peer-silent", "slow-receiver"),
+        ("peer-departed", "connection-refused", "heartbeat-timeout", "slow-receiver"),
     ),
 )

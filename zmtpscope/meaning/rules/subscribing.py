@@ -20,6 +20,9 @@ from zmtpscope.records import SECOND
 LATEST_NS = 10 * SECOND
 """Who subscribes so much later than its sibling is not late: it came later."""
 
+LATER_NS = 2 * SECOND
+"""A connection that begins so much later than that of a sibling from the same host may be of the same program."""
+
 TOGETHER_NS = 200 * MILLISECOND
 """Who subscribes this much later than its sibling started with it: one of them is always first."""
 
