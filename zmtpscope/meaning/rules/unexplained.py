@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from zmtpscope.findings import FINDINGS
 from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
-from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.across.words import address, client_name, counted, duration, how_often, name_of, server_name
 from zmtpscope.meaning.diagnosis import FAILING, LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
