@@ -96,7 +96,7 @@ FAILURES: dict[str, tuple[Script, int, str]] = {
     "flood_in_front_of_ready": (
         flood_in_front_of_ready,
         16,
-        "A message comes before the sender finished its handshake",
+        "Message before the sender completed its handshake",
     ),
     "flood_of_parts": (flood_of_parts, 16, "a message takes up more than"),
     "endless_frame": (behind_handshake("REP", b"\2" + (1 << 63).to_bytes(8) + b"x" * 100), 16, "octet"),

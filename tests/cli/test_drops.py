@@ -19,13 +19,13 @@ def test_read_says_what_the_capture_lost_and_ends_with_3(zmtpscope: Run, tmp_pat
     assert code == 3
     said = "the capture  "
     line = next(line for line in out.splitlines() if said in line)
-    assert "warn CAPTURE-01 Packets were dropped while they were captured: 12 on eth0 -> " in line
+    assert "warn CAPTURE-01 The capture dropped packets: 12 on eth0 -> " in line
     assert "zmtpscope: 12 packets were dropped while they were captured: 12 on eth0\n" in err
 
     code, out, err = zmtpscope("read", "-q", path)
     assert code == 3
     assert "damage           12 packets dropped while captured: 12 on eth0" in out
-    assert "1 x warn  CAPTURE-01 Packets were dropped while they were captured -> " in out
+    assert "1 x warn  CAPTURE-01 The capture dropped packets -> " in out
 
     code, out, err = zmtpscope("read", "--json", path)
     assert code == 3
@@ -44,7 +44,7 @@ def test_a_file_that_is_cut_short_is_a_finding(zmtpscope: Run, tmp_path: Path) -
     assert f'"file":"{path}","packet":{len(PACKETS) - 1},' in out
     assert '"conn":null,"conn_id":null' in out
     assert '"id":"CAPTURE-02","severity":"warn"' in out
-    assert f'"text":"A capture file could not be read to its end: {path}: the file ends inside a packet' in out
+    assert f'"text":"The capture file could not be read to its end: {path}: the file ends inside a packet' in out
 
 
 def test_a_capture_that_lost_nothing_says_nothing(zmtpscope: Run, tmp_path: Path) -> None:

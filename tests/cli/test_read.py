@@ -70,7 +70,7 @@ def test_a_file_cut_before_its_first_packet_is_a_finding_and_a_line(zmtpscope: R
     path.write_bytes(pathlib.Path(PUBSUB).read_bytes()[:40])
     code, out, err = zmtpscope("read", str(path))
     assert (code, out.count("\n"), err.count("\n")) == (3, 1, 1)
-    assert "warn CAPTURE-02 A capture file could not be read to its end: " in out
+    assert "warn CAPTURE-02 The capture file could not be read to its end: " in out
     assert "cut.pcap: the file ends inside a packet" in err
     assert "before the first packet, octet 24" in err
 

@@ -287,4 +287,4 @@ def test_a_sign_of_life_of_the_subscriber_decides() -> None:
     talk = talk_of(steps, closed=False)
     assert told(talk.packets) == [FIRST + 1]
     (finding,) = (each for each in records(Capture(talk.packets))[0] if each.get("id") == "ZMTP-SUB-05")
-    assert finding["text"].startswith("A message was published that matches no subscription")
+    assert finding["text"].startswith("Published message matches no subscription")

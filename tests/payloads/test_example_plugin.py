@@ -158,7 +158,7 @@ def test_its_finding_is_told(tmp_path: pathlib.Path, site: pathlib.Path, monkeyp
     (finding,) = (each for each in records(str(path)) if each.get("id") == "PAYLOAD-04")
     assert (finding["severity"], finding["text"], finding["count"]) == (
         "warn",
-        "A payload dissector says: mdp: a worker replies that never was READY",
+        "Reported by a payload dissector: mdp: a worker replies that never was READY",
         1,
     )
     assert "PAYLOAD-04" in run("read", "-q", str(path)).stdout.decode()

@@ -107,7 +107,7 @@ def test_an_answer_to_nothing_is_written() -> None:
     assert [what for what in words(talk.packets) if "PONG" in what] == [
         "PONG",
         "PONG context else",
-        "note ZMTP31-PING-08 A PONG comes without a PING",
+        "note ZMTP31-PING-08 PONG without a PING",
         "PING/PONG 3 times more, every 1 s, slowest answer 1 ms",
     ]
 

@@ -46,7 +46,7 @@ ROWS = (
     Row(1, "command", ("0.000494", "SUB", "weather", "", 'SUBSCRIBE "weather"')),
     Row(2, "message", ("1.002", "PUB :5556", "weather.berlin", "33", '{"temperature": 21.5, "humidity": 40}')),
     Row(3, "error", ("1.003", "PUB :5556", "", "", "error ZMTP-FRAME-02 A reserved bit of the flags is set")),
-    Row(4, "warn", ("1.004", "SUB", "", "", "warn PLAIN-06 The server did not let the client in")),
+    Row(4, "warn", ("1.004", "SUB", "", "", "warn PLAIN-06 The server refused the client")),
     Row(5, "message", ("1.105", "PUB :5556", "weather.zürich", "2048", "a long text that goes on and on " * 9)),
     Row(6, "connection", ("2.000", "", "", "", "closed by SUB after 2 s, 2 messages from PUB")),
 )

@@ -110,7 +110,7 @@ def test_names_of_members_are_offered() -> None:
 
 def test_values_say_what_they_mean() -> None:
     found = complete("id == PLAIN", 11, store_of("security/plain-accepted.pcap"))
-    assert dict(zip(found.texts, found.notes, strict=True))["PLAIN-04"] == "A password crosses the network in clear"
+    assert dict(zip(found.texts, found.notes, strict=True))["PLAIN-04"] == "Password sent unencrypted"
 
 
 def test_no_password_is_offered() -> None:
