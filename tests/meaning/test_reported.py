@@ -20,6 +20,14 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUB 10.9.0.1:5556 was still sending a message when SUB 10.9.0.2 closed, 712 ms after its PING in "
         "packet 72: the PONG can only follow the message",
     ),
+    "locust-worker-stopped": (
+        'warn likely: DEALER "vm_cea99ec6dc224fe9b83ce67cd4063cf6" 127.0.0.1 sent nothing after packet 216, for 22 s, '
+        "while 1 other client of this endpoint goes on; before, no pause of it was longer than 1.18 s",
+    ),
+    "mdp-workers-stopped": (
+        "warn likely: DEALER 127.0.0.1 sent nothing after packet 128, for 25.8 s, though ROUTER 127.0.0.1:5555 sent 4 "
+        "messages since; before, no pause of it was longer than 2.5 s",
+    ),
     "quiet-hang-meshcat": (
         "error REP 127.0.0.1:6000 does not reply to REQ 127.0.0.1: the request in packet 75 waits for 15.1 s; "
         "17 before were answered, median 0.451 ms",
@@ -76,6 +84,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "closes-on-ping": (
         "warn likely: PUSH 10.9.8.1 closes 0.0835 ms after the PING of PULL 10.9.8.1:5555, 6 times in 3.96 s",
+    ),
+    "zerorpc-handler-blocks": (
+        "warn likely: ROUTER 127.0.0.1:4242 sent nothing after packet 40, for 20.3 s, though DEALER 127.0.0.1 sent 4 "
+        "messages since; before, no pause of it was longer than 332 ms",
     ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""

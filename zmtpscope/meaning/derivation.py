@@ -16,6 +16,7 @@ from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedSta
 from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.meaning.observers.publishing import PublishingObserver
 from zmtpscope.meaning.observers.requests import RequestObserver
+from zmtpscope.meaning.observers.rhythms import RhythmObserver
 from zmtpscope.meaning.observers.room import Room
 from zmtpscope.meaning.observers.sizes import SizeObserver
 
@@ -26,7 +27,13 @@ forgotten, and counted."""
 MOST_FINDINGS = 4096
 """Findings that belong to no connection that speaks ZMTP."""
 
-OBSERVERS: tuple[type[Observer], ...] = (PublishingObserver, RequestObserver, HeartbeatObserver, SizeObserver)
+OBSERVERS: tuple[type[Observer], ...] = (
+    PublishingObserver,
+    RequestObserver,
+    HeartbeatObserver,
+    SizeObserver,
+    RhythmObserver,
+)
 """One idea each: each connection has one of each."""
 
 

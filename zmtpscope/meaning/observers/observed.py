@@ -16,6 +16,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed_heartbeats import ObservedHeartbeats
 from zmtpscope.meaning.observers.observed_requests import ObservedRequests
+from zmtpscope.meaning.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscriptions
 from zmtpscope.meaning.observers.topics import PublishedTopics
 
@@ -102,6 +103,8 @@ class ObservedSide:
     published: PublishedTopics | None = None
     """What it published, if it is a publisher that did."""
     sizes: ObservedSizes | None = None
+    """Of its messages, if it sent any."""
+    rhythm: ObservedRhythm | None = None
     """Of its messages, if it sent any."""
 
     @property

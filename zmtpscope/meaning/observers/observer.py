@@ -34,6 +34,11 @@ class Rows(NamedTuple):
     files: Sequence[str | None]
 
 
+def first_order(run: MessageRun) -> int:
+    """What runs of one side are sorted by."""
+    return int(run.orders[0])
+
+
 class Observer(ABC):
     """Follows one connection, for one idea: what it learns it writes into `observed`, for those who compare
     connections.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed import ObservedSizes
-from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows, first_order
 
 
 class SizeObserver(Observer):
@@ -13,7 +12,7 @@ class SizeObserver(Observer):
 
     def rows(self, rows: Rows) -> None:
         for side, runs in zip(self.observed.sides, rows.sides, strict=True):
-            for run in sorted(runs, key=_first_order) if len(runs) > 1 else runs:
+            for run in sorted(runs, key=first_order) if len(runs) > 1 else runs:
                 begin = int(run.first[-1])
                 before = 0 if side.sizes is None else max(side.sizes.before, side.sizes.of_last)
                 if begin:
@@ -26,7 +25,3 @@ class SizeObserver(Observer):
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
         return []
-
-
-def _first_order(run: MessageRun) -> int:
-    return int(run.orders[0])

@@ -357,7 +357,7 @@ TABLE = (
         _time_outs,
         consequences=(
             *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect"),
-            *("request-lost", "request-unanswered"),
+            *("request-lost", "request-unanswered", "fell-silent"),
         ),
     ),
 )

@@ -219,6 +219,6 @@ TABLE = (
         "A reply, the same request answered on another connection, a REQ that may wait for work, or a server that "
         "left soon.",
         _unanswered,
-        consequences=("request-lost",),
+        consequences=("request-lost", "fell-silent"),
     ),
 )

@@ -1,0 +1,142 @@
+"""Peers that fall silent while others go on, and those that only have no more to send."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.meaning.requesting_traffic import Asker, diagnosed
+from tests.scripted import message, ready
+from zmtpscope.capture.segments import ACK
+from zmtpscope.meaning.diagnosis import Diagnosis
+
+RULE = "fell-silent"
+
+
+class Worker(Asker):
+    """A DEALER that tells a ROUTER every so many milliseconds that it is there."""
+
+    def __init__(self, host: int = 2, at: int = 0, types: tuple[str, str] = ("DEALER", "ROUTER")) -> None:
+        super().__init__(types, host, at)
+
+    def beat(self, times: int, every: int = 500) -> Worker:
+        for _ in range(times):
+            self.send(0, message(b"here"))
+            self.send(1, message(b"noted"))
+            self.pause(every - 2)
+        return self
+
+    def asks(self, times: int, every: int = 1000) -> Worker:
+        for _ in range(times):
+            self.send(0, message(b"are you there?"))
+            self.pause(every - 1)
+        return self
+
+    def idles(self, milliseconds: int) -> Worker:
+        self.pause(milliseconds)
+        self.add(1, ACK)
+        return self
+
+
+def told(*workers: Asker) -> list[tuple[str, str]]:
+    found: list[Diagnosis] = diagnosed(*workers, rule=RULE)
+    return [(each.severity, each.text) for each in found]
+
+
+def test_a_peer_that_answered_and_is_still_asked_has_fallen_silent() -> None:
+    assert told(Worker().beat(10).asks(5)) == [
+        (
+            "warn",
+            "ROUTER 10.0.0.1:5555 sent nothing after packet 27, for 4.5 s, though DEALER 10.0.0.2 sent 5 messages "
+            "since; before, no pause of it was longer than 500 ms",
+        )
+    ]
+
+
+def test_it_has_also_if_its_peer_gives_up() -> None:
+    worker = Worker().beat(10).asks(5)
+    worker.close()
+    assert [severity for severity, _ in told(worker)] == ["warn"]
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        Worker().beat(10).asks(2),
+        Worker().beat(10).asks(5, every=200),
+        Worker().beat(4).asks(5),
+        Worker().beat(10, every=50).asks(5),
+        Worker().asks(10).beat(1).asks(10),
+        Worker().beat(10, every=4000).asks(20, every=500),
+        Worker().beat(20).idles(30_000),
+    ],
+    ids=[
+        "few questions",
+        "a pause",
+        "few answers",
+        "an exchange at the start",
+        "one answer in a stream",
+        "another way to talk",
+        "nobody goes on",
+    ],
+)
+def test_other_silences_are_not_reported(worker: Worker) -> None:
+    assert told(worker) == []
+
+
+def test_a_client_whose_siblings_go_on_has_fallen_silent() -> None:
+    stopped, other = Worker(2).beat(10).idles(6000), Worker(3, at=100).beat(22)
+    assert told(stopped, other) == [
+        (
+            "note",
+            "DEALER 10.0.0.2 sent nothing after packet 51, for 6.5 s, while 1 other client of this endpoint goes on; "
+            "before, no pause of it was longer than 500 ms",
+        )
+    ]
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_who_leaves_has_not_fallen_silent(by_itself: bool) -> None:
+    gone, other = Worker(2).beat(10), Worker(3, at=100).beat(22)
+    gone.pause(5000)
+    if by_itself:
+        gone.close()
+    assert bool(told(gone, other)) is not by_itself
+
+
+def test_who_asks_for_replies_may_stop_asking() -> None:
+    types = ("REQ", "REP")
+    done, other = Worker(2, types=types).beat(10).idles(6000), Worker(3, at=100, types=types).beat(22)
+    assert told(done, other) == []
+
+
+def test_others_of_another_rhythm_tell_nothing() -> None:
+    rare, frequent = Worker(2).beat(5, every=5000).idles(25_000), Worker(3, at=100).beat(100)
+    assert told(rare, frequent) == []
+
+
+def test_a_named_worker_that_is_silent_for_long_is_a_warning() -> None:
+    stopped, other = NamedWorker(2).beat(20).idles(12_000), NamedWorker(3, at=100).beat(46)
+    assert [severity for severity, _ in told(stopped, other)] == ["warn"]
+
+
+class NamedWorker(Worker):
+    """One with an identity."""
+
+    def __init__(self, host: int, at: int = 0) -> None:
+        super().__init__(host, at)
+
+    def send(self, side: int, octets: bytes) -> None:
+        named = ready("DEALER", ("Identity", f"worker-{self.ports[0]}"))
+        super().send(side, named if octets == ready("DEALER") else octets)
+
+
+def test_a_publisher_that_ceases_is_a_note() -> None:
+    publisher = Asker(("SUB", "PUB"))
+    publisher.send(0, b"\x04\x0a\x09SUBSCRIBE")
+    for _ in range(30):
+        publisher.send(1, message(b"weather"))
+        publisher.pause(199)
+    publisher.pause(12_000)
+    publisher.add(0, ACK)
+    ((severity, text),) = told(publisher)
+    assert (severity, text.partition(",")[0]) == ("note", "PUB 10.0.0.1:5555 sent nothing after packet 38")

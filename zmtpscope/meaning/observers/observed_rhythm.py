@@ -1,0 +1,31 @@
+"""What is remembered of how regularly a side sends messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zmtpscope.meaning.moments import Moment
+
+MOST_RECENT = 8
+"""The times of so many messages are remembered, those that came last."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedRhythm:
+    """The messages of a side: the first came at `first_ns`, and `longest_ns` is the longest pause between two."""
+
+    first_ns: int
+    last: Moment
+    longest_ns: int = 0
+    count: int = 0
+    recent: tuple[int, ...] = ()
+    """When the last of them came."""
+
+    @property
+    def lasted_ns(self) -> int:
+        """From the first message to the last."""
+        return self.last.ns - self.first_ns
+
+    def since(self, time: int) -> int:
+        """How many came after a time, as far as they are remembered."""
+        return sum(each > time for each in self.recent)

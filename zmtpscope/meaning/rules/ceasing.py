@@ -1,0 +1,208 @@
+"""Peers that sent messages steadily, and fall silent while others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.across.endings import ending_of, is_agreed
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import counted, duration, name_of
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_rhythm import MOST_RECENT, ObservedRhythm
+from zmtpscope.records import SECOND
+
+FELL_SILENT = "fell-silent"
+
+LEAST_SILENCE = 3 * SECOND
+"""A shorter silence is a pause."""
+LEAST_LASTED = 2 * SECOND
+"""Who sent messages for less than this had no rhythm: that was a start."""
+
+LEAST_MESSAGES = 8
+LEAST_UNANSWERED = 3
+"""A peer that sent so many messages, about one for each that came, leaves so many without any of its own."""
+LARGEST_SHARE = 2
+"""Of so many messages one is answered at least, by who answers."""
+MANY_PAUSES = 3
+"""Its silence is so many times as long as any pause before."""
+FASTER = 3
+"""Who sends so many times as fast as before does something else than before, and waits for nothing."""
+
+LEAST_TURNS, LEAST_PAUSES = 3.5, 4
+"""A client that sent for so many times its longest pause, and is silent for so many, has ceased if others of its kind
+go on."""
+MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
+"""A warning where both are so many times, and so long, of a DEALER with an identity: it is known to its ROUTER."""
+SAME_RHYTHM = 2
+"""The longest pauses of others of its kind differ from its own by this factor at most."""
+
+PUBLISHERS = ("PUB", "XPUB", "RADIO")
+ASKERS = ("REQ", "CLIENT")
+"""Who asks stops when it has nothing more to ask."""
+
+HINT = "look at that program: it is stopped, blocked in a call, or has no more to send; its host still answers for it"
+
+
+class Silence(NamedTuple):
+    """A side that sent nothing from its last message to `until`, though its connection was open; `text` says who goes
+    on meanwhile."""
+
+    connection: ObservedConnection
+    side: int
+    until: int
+    severity: Severity
+    text: str
+
+    @property
+    def rhythm(self) -> ObservedRhythm:
+        """That of its messages."""
+        rhythm = self.connection.sides[self.side].rhythm
+        assert rhythm is not None
+        return rhythm
+
+
+def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each peer: who listens, or who connects, by address and identity."""
+    found: dict[tuple[str, int] | tuple[str, str | None], list[Silence]] = {}
+    for connection in knowledge.connections:
+        if connection.is_whole and is_agreed(connection):
+            for silence in _of_connection(connection, knowledge):
+                side = connection.sides[silence.side]
+                is_listener = silence.side == connection.listener
+                found.setdefault(connection.endpoint if is_listener else (side.ip, side.identity), []).append(silence)
+    for same in found.values():
+        yield _diagnosis(same)
+
+
+def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
+    ending = ending_of(connection)
+    if ending is None and not connection.is_open:
+        return
+    until = knowledge.last_ns if ending is None else ending.moment.ns
+    for side in (0, 1):
+        if _may_be_silent(connection, side, until):
+            is_left = ending is None or ending.side != side
+            silence = _unanswering(connection, side, until)
+            if silence is None and is_left:
+                silence = _beside_others(connection, side, until, knowledge)
+            if silence is None and ending is None:
+                silence = _publishing(connection, side, knowledge)
+            if silence is not None:
+                yield silence
+
+
+def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> bool:
+    """Whether a side had a rhythm, and nothing keeps it from sending: no closed window, no message under way."""
+    side = connection.sides[number]
+    rhythm = side.rhythm
+    if rhythm is None or side.is_sending or rhythm.lasted_ns < LEAST_LASTED:
+        return False
+    is_stalled = any(stall.end_ns > rhythm.last.ns for stall in side.stalls)
+    return until - rhythm.last.ns >= LEAST_SILENCE and not is_stalled
+
+
+def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silence | None:
+    """It sent about one message for each that came, and none for those that came since."""
+    own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
+    if own is None or other is None or own.count < LEAST_MESSAGES:
+        return None
+    missed = other.since(own.last.ns)
+    before = other.count - missed
+    silent = until - own.last.ns
+    if missed < LEAST_UNANSWERED or own.count * LARGEST_SHARE < before or silent < MANY_PAUSES * own.longest_ns:
+        return None
+    usual = (own.last.ns - other.first_ns) / max(before, 1)
+    now = (other.last.ns - own.last.ns) / missed
+    if now * FASTER < usual or before < LEAST_MESSAGES:
+        return None
+    several = f"{missed} messages" if missed < MOST_RECENT else f"{missed} messages and more"
+    return Silence(connection, side, until, "warn", f"though {name_of(connection, 1 - side)} sent {several} since")
+
+
+def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
+    """A client of the rhythm of others at its endpoint, which go on."""
+    own, socket_type = connection.sides[side].rhythm, connection.sides[side].socket_type
+    if own is None or side == connection.listener or socket_type in ASKERS:
+        return None
+    turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - own.last.ns
+    if turns < LEAST_TURNS or silent < LEAST_PAUSES * own.longest_ns:
+        return None
+    others = 0
+    for each in _rhythms(knowledge).get((connection.endpoint, socket_type), ()):
+        is_same = own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
+        goes_on = each.last.ns - own.last.ns >= max(LEAST_PAUSES * own.longest_ns, LEAST_SILENCE)
+        others += is_same and goes_on
+    if not others:
+        return None
+    is_named = socket_type == "DEALER" and connection.sides[side].identity is not None
+    is_long = turns >= MANY_TURNS and silent >= max(MANY_TURNS * own.longest_ns, LONG_SILENCE)
+    go_on = f"{counted(others, 'other client')} of this endpoint {'goes' if others == 1 else 'go'} on"
+    return Silence(connection, side, until, "warn" if is_named and is_long else "note", f"while {go_on}")
+
+
+def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
+    """A publisher that has ceased on all its connections."""
+    own, until = connection.sides[side].rhythm, knowledge.last_ns
+    if own is None or side != connection.listener or connection.sides[side].socket_type not in PUBLISHERS:
+        return None
+    last = max(each.sides[each.listener].last_ns or 0 for each in knowledge.by_endpoint[connection.endpoint])
+    turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
+    if turns < MANY_TURNS or silent < max(MANY_TURNS * own.longest_ns, LONG_SILENCE):
+        return None
+    return Silence(connection, side, until, "note", "to any subscriber")
+
+
+@once
+def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
+    """Those of the clients of each endpoint, by socket type."""
+    found: dict[tuple[Endpoint, str | None], list[ObservedRhythm]] = {}
+    for connection in knowledge.connections:
+        client = connection.sides[1 - connection.listener]
+        if client.rhythm is not None:
+            found.setdefault((connection.endpoint, client.socket_type), []).append(client.rhythm)
+    return found
+
+
+def _diagnosis(same: list[Silence]) -> Diagnosis:
+    first = min(same, key=_gravity)
+    connection, rhythm = first.connection, first.rhythm
+    name = name_of(connection, first.side)
+    more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+    return Diagnosis(
+        FELL_SILENT,
+        first.severity,
+        name,
+        f"{name} sent nothing after packet {rhythm.last.packet}, for {duration(first.until - rhythm.last.ns)}, "
+        f"{first.text}; before, no pause of it was longer than {duration(rhythm.longest_ns)}{more}",
+        HINT,
+        (Evidence(rhythm.last, "its last message"),),
+        len(same),
+        first.until,
+        LIKELY,
+        frozenset(each.connection.conn_id for each in same),
+    )
+
+
+def _gravity(silence: Silence) -> tuple[bool, int]:
+    """The worst first, then the one that began first."""
+    return silence.severity != "warn", silence.rhythm.last.ns
+
+
+TABLE = (
+    Rule(
+        FELL_SILENT,
+        "warn",
+        "A peer that sent messages steadily sends none any more",
+        "A warning where a peer that sent about one message for each that came, eight at least, sends none for 3 s and "
+        "for three times its longest pause while three come or more. A note where a client sends nothing for four "
+        "times its longest pause, having sent for about as long before, while others of its socket type with the same "
+        "rhythm go on at the endpoint; a warning for a DEALER with an identity where that is fifteen times, and 10 s. "
+        "A note where a publisher that is bound publishes nothing to anybody for fifteen times its longest pause. It "
+        "is likely only: a program that has no more to send looks the same.",
+        "The peer closes its connection itself, cannot send since its receiver takes nothing, or nobody goes on.",
+        _fell_silent,
+    ),
+)
