@@ -54,7 +54,13 @@ class Terminal:
     ) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self._master)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the terminal, as ssh does when it is cut off."""
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
 
     def resize(self, columns: int, lines: int) -> None:
         """Another size from now on."""
@@ -82,6 +88,13 @@ class Terminal:
             assert time.monotonic() < end, f"not on the screen: {texts} {first}\n" + "\n".join(self.screen)
             self._read(0.1)
         return self.screen
+
+    def read_until(self, text: str) -> None:
+        """Wait until `text` was written to the terminal, not as a part of a screen."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.written:
+            assert time.monotonic() < end, self.written
+            self._read(0.1)
 
     def _has(self, texts: Sequence[str], first: str) -> bool:
         screen = self.screen

@@ -15,10 +15,11 @@ import pytest
 import zmq
 
 from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
-from tests.cli.running import COMMAND, ROOT, Run
+from tests.cli.running import COMMAND, ROOT, Run, deadline
+from tests.cli.terminal import Terminal
 from tests.dissect.talks import hello
 from tests.live.capture.capturing import contents, say
-from tests.live.capture.namespaces import in_namespace
+from tests.live.capture.namespaces import VETH, in_namespace
 from tests.live.capture.test_privileges import as_root
 from tests.waiting import PATIENCE
 from zmtpscope.cli.following import SAME_INTERRUPT, stopped_by_interrupt, take_capture_filter
@@ -163,6 +164,78 @@ def test_a_second_interrupt_ends_at_once(tmp_path: pathlib.Path) -> None:
         live.interrupt()
         assert live.end()[0] == 130
     assert read(path)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@in_namespace(LOOPBACK)
+def test_a_signal_stops_the_capture_in_order(name: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pcapng"
+    with Live("-i", "lo", "-q", "-w", path) as live:
+        live.begun()
+        push(5)
+        live.process.send_signal(signal.Signals[name])
+        code, out, err = live.end()
+    assert (code, err) == (0, f"zmtpscope: {len(contents(path).packets)} packets captured on lo, 0 dropped\n")
+    assert "5 frames" in out
+
+
+@in_namespace(LOOPBACK)
+def test_a_terminal_that_is_closed_ends_the_capture_and_the_file_is_whole(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pcapng"
+    with Terminal("live", "-i", "lo", "-w", str(path)) as terminal:
+        terminal.read_until("capturing on lo")
+        push(5)
+        terminal.hang_up()
+        assert terminal.process.wait(PATIENCE) == 0
+    found = contents(path)
+    assert found.counted() == (len(found.packets), 0, len(found.packets))
+
+
+@in_namespace(LOOPBACK)
+def test_counts_are_printed_on_request() -> None:
+    with Live("-i", "lo", "--json") as live:
+        live.begun()
+        live.process.send_signal(signal.SIGUSR1)  # before anything is loaded that could count
+        assert live.process.stderr is not None
+        with deadline(live.process):
+            line = live.process.stderr.readline().decode()
+        assert line == "zmtpscope: 0 packets  0 messages  0 connections  0 dropped\n"
+        push(5)
+        live.lines_until(is_end_of_connection)
+        live.process.send_signal(signal.SIGUSR1)
+        with deadline(live.process):
+            line = live.process.stderr.readline().decode()
+        assert " packets  5 messages  0 connections  0 dropped" in line
+        live.interrupt()
+        assert live.end()[0] == 0
+
+
+@in_namespace(*VETH)
+def test_an_interface_that_goes_down_is_named_and_does_not_end_the_capture() -> None:
+    with Live("-i", "vb", "--json") as live:
+        live.begun()
+        subprocess.run(["ip", "link", "set", "vb", "down"], check=True)
+        assert live.process.stderr is not None
+        with deadline(live.process):
+            line = live.process.stderr.readline().decode()
+        assert line == "zmtpscope: vb went down; the capture goes on when it is up\n"
+        live.interrupt()
+        assert live.end()[0] == 0
+
+
+def test_a_hangup_stops_once_and_stays_ignored_where_it_was() -> None:
+    stops: list[str] = []
+    with stopped_by_interrupt(lambda: stops.append("stop")):
+        signal.raise_signal(signal.SIGHUP)
+        time.sleep(2 * SAME_INTERRUPT)
+        signal.raise_signal(signal.SIGHUP)
+    assert stops == ["stop"]
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopped_by_interrupt(lambda: stops.append("stop")):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize(("pause", "interrupts"), [(0.0, 0), (2 * SAME_INTERRUPT, 1)])

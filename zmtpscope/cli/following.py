@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import sys
 import time
@@ -19,12 +20,14 @@ from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.commands import CAPTURE, option
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import PACKETS, names_a_file
+from zmtpscope.cli.status_line import State, status_text
 from zmtpscope.export.words import counted
 from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
+    from zmtpscope.dissect import Analyser
     from zmtpscope.live.capture.packet_copy import PacketCopy
     from zmtpscope.live.capture.session import CaptureFile
     from zmtpscope.live.capture.settings import CaptureSettings, Program
@@ -218,6 +221,9 @@ class WrittenByOthers:
     def dropped(self) -> int:
         return sum(self.captures.statistics.dropped().values())
 
+    def news(self) -> list[str]:
+        return []
+
     def say_end(self) -> int:
         return 0
 
@@ -274,7 +280,14 @@ class CapturedByUs:
     def dropped(self) -> int:
         return self._capture.dropped
 
+    def news(self) -> list[str]:
+        """Return what the capture process has said since the last call: an interface went down, say."""
+        notices = self._capture.status.notices
+        return [notices.popleft() for _ in range(len(notices))]
+
     def say_end(self) -> int:
+        for line in self.news():
+            say(f"zmtpscope: {line}")
         status, packets = self._capture.status, self.captures.statistics.packets
         freezes = f"; the kernel's buffer was full {counted(status.freezes, 'time')}" if status.freezes else ""
         say(f"zmtpscope: {counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{freezes}")
@@ -328,6 +341,21 @@ def open_followed(given: dict[str, Any], paths: Sequence[str]) -> Followed:
     if os.path.isdir(path):
         raise NoCapture(f"{path}: is a directory; name the file in it that is written")
     return WrittenByOthers(path, given["packets"])
+
+
+def state_of(followed: Followed, analyser: Analyser) -> State:
+    """Return the counts so far."""
+    messages, connections = analyser.messages_so_far()
+    packets, lag = followed.captures.statistics.packets, seconds_behind(followed, analyser.latest)
+    return State(packets, messages, connections, followed.dropped, lag)
+
+
+def news_lines(followed: Followed, analyser: Analyser, counts_wanted: Callable[[], bool]) -> list[str]:
+    """Return what is to be said on standard error meanwhile: what became of interfaces, and counts if asked for."""
+    news = followed.news()
+    if counts_wanted():
+        news.append(status_text(state_of(followed, analyser)))
+    return [f"zmtpscope: {line}" for line in news]
 
 
 def seconds_behind(followed: Followed, latest: int) -> float:
@@ -430,20 +458,60 @@ def refused(*lines: str) -> click.exceptions.Exit:
 
 @contextmanager
 def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C, or SIGTERM, calls `stop`; a later one raises `KeyboardInterrupt`."""
+    """Ctrl-C, SIGTERM, or SIGHUP of a terminal that is closed, calls `stop`; a later Ctrl-C or SIGTERM raises
+    `KeyboardInterrupt`. A SIGHUP that is ignored stays ignored (nohup(1))."""
     stopped: float | None = None
+    hangup = getattr(signal, "SIGHUP", None)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         nonlocal stopped
+        if number == hangup:
+            _leave_terminal()
         if stopped is None:
             stopped = time.monotonic()
             stop()
-        elif time.monotonic() - stopped > SAME_INTERRUPT:
+        elif number != hangup and time.monotonic() - stopped > SAME_INTERRUPT:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        numbers.append(hangup)
+    with _handled(numbers, on_signal):
+        yield
+
+
+def _leave_terminal() -> None:
+    """Write to nowhere what would go to a terminal that is closed, and fail there: the rest must still be done."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        if any(events & select.POLLHUP for _, events in poll.poll(0)):
+            os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+@contextmanager
+def counts_on_request() -> Iterator[Callable[[], bool]]:
+    """Yield whether SIGUSR1 has asked for the counts so far since the last call."""
+    requests: list[int] = []
+
+    def is_asked() -> bool:
+        asked = bool(requests)
+        requests.clear()
+        return asked
+
+    numbers = [signal.SIGUSR1] if hasattr(signal, "SIGUSR1") else []
+    with _handled(numbers, lambda number, frame: requests.append(number)):
+        yield is_asked
+
+
+@contextmanager
+def _handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call `handler` on these signals."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -14,14 +15,16 @@ from zmtpscope.cli.following import (
     FOLLOWED_FILE,
     Followed,
     capture_options,
+    counts_on_request,
     list_interfaces,
+    news_lines,
     open_followed,
-    seconds_behind,
+    state_of,
     stopped_by_interrupt,
     take_capture_filter,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
-from zmtpscope.cli.messages import is_seen
+from zmtpscope.cli.messages import is_seen, say
 from zmtpscope.cli.output import (
     ALL,
     COLOR,
@@ -40,11 +43,8 @@ from zmtpscope.cli.output import (
     write_end,
 )
 from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS, WITH_DERIVED
-from zmtpscope.cli.status_line import State, StatusLine
+from zmtpscope.cli.status_line import StatusLine
 from zmtpscope.cli.templates import template_options
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect import Analyser
 
 
 @command(short_help="Print events as they happen, from an interface or a growing file.")
@@ -76,21 +76,22 @@ def live(**given: Any) -> int:
     writes (- is standard input), and print every event of every ZMTP connection, one per line, as `zmtpscope read`
     does for a file.
 
-    Ctrl-C stops the capture, and the packets received until then are printed. A second Ctrl-C exits at once."""
+    Ctrl-C stops the capture, and the packets received until then are printed. A second Ctrl-C exits at once. SIGUSR1
+    prints the counts so far to standard error."""
     if given["list_interfaces"]:
         return list_interfaces(netns=given["netns"], as_json=given["as_json"])
     take_capture_filter(given)
     check_output(given)
     followed = open_followed(given, given["files"])
     try:
-        with stopped_by_interrupt(followed.stop):
+        with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
             followed.say_begin()
-            return _live(followed, given)
+            return _live(followed, given, counts_wanted)
     finally:
         followed.close()
 
 
-def _live(followed: Followed, given: dict[str, Any]) -> int:
+def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[], bool]) -> int:
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError
     from zmtpscope.cli.diagnoses import Diagnoses
@@ -123,8 +124,11 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
                     if lines:
                         status.clear()
                         click.echo("\n".join(lines))
+                for line in news_lines(followed, analyser, counts_wanted):
+                    status.clear()
+                    say(line)
                 if status.is_due:
-                    status.show(_state(analyser, followed))
+                    status.show(state_of(followed, analyser))
         for batch in end(analyser, captures):
             writer.write(batch)
             if diagnoses is not None:
@@ -139,9 +143,3 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
     say_problems(keys, said)
     ended = followed.say_end()
     return exit_code(captures) or ended
-
-
-def _state(analyser: Analyser, followed: Followed) -> State:
-    lag = seconds_behind(followed, analyser.latest)
-    messages, connections = analyser.messages_so_far()
-    return State(followed.captures.statistics.packets, messages, connections, followed.dropped, lag)

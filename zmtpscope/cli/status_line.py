@@ -26,11 +26,11 @@ class State(NamedTuple):
     lag: float
 
 
-def status_text(state: State, rate: float) -> str:
+def status_text(state: State, rate: float | None = None) -> str:
     """`1,204 packets  310 messages (25/s)  2 connections  0 dropped  lag 1.2 s`."""
     words = [
         f"{state.packets:,} packets",
-        f"{state.messages:,} messages ({rate:,.0f}/s)",
+        f"{state.messages:,} messages" + ("" if rate is None else f" ({rate:,.0f}/s)"),
         f"{state.connections:,} connection{'' if state.connections == 1 else 's'}",
         f"{state.dropped:,} dropped",
     ]

@@ -24,7 +24,9 @@ from zmtpscope.cli.following import (
     Followed,
     capture_options,
     check_no_capture_options,
+    counts_on_request,
     list_interfaces,
+    news_lines,
     open_followed,
     seconds_behind,
     stopped_by_interrupt,
@@ -129,10 +131,10 @@ def top(**given: Any) -> int:
         return _run(captures, ", ".join(map(_name, paths)), view, given)
     followed = open_followed(given, paths)
     try:
-        with stopped_by_interrupt(followed.stop):
+        with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
             followed.say_begin()
             view = _view(given)  # loads numpy: the capture has begun by now
-            code = _run(followed.captures, _name(followed.title), view, given, followed)
+            code = _run(followed.captures, _name(followed.title), view, given, followed, counts_wanted)
             ended = followed.say_end()
             return code or ended
     finally:
@@ -154,7 +156,14 @@ def _name(path: str) -> str:
     return "standard input" if path == "-" else path.rpartition("/")[2]
 
 
-def _run(captures: Captures, title: str, view: View, given: dict[str, Any], followed: Followed | None = None) -> int:
+def _run(
+    captures: Captures,
+    title: str,
+    view: View,
+    given: dict[str, Any],
+    followed: Followed | None = None,
+    counts_wanted: Callable[[], bool] = lambda: False,
+) -> int:
     """Count the messages of captures, of those that are `followed` as they come; an exit code."""
     from zmtpscope.capture import CaptureError
     from zmtpscope.cli.diagnoses import Diagnoses
@@ -178,7 +187,14 @@ def _run(captures: Captures, title: str, view: View, given: dict[str, Any], foll
     try:
         with bar, output:
             intervals = _intervals(analyser, captures, rates, counted, followed, diagnoses)
-            is_wanted = all(output.update(interval) for interval in intervals)
+            is_wanted = True
+            for interval in intervals:
+                if followed is not None and not isinstance(output, Screen):
+                    for line in news_lines(followed, analyser, counts_wanted):
+                        say(line)
+                is_wanted = output.update(interval)
+                if not is_wanted:
+                    break
             for batch in end(analyser, captures):
                 for interval in rates.feed(counted(batch)):
                     output.update(interval)

@@ -43,6 +43,8 @@ class Capture:
         self.refused: Counter[int] = Counter()
         """Packets that were read and not written, by interface."""
         self.never_read = 0
+        self.notices: list[str] = []
+        """Sentences for people that the parent has not got yet."""
         self.failure: str | None = None
         self.is_complete = False
         """Whether all that was asked for is written: what comes after is not lost."""
@@ -97,8 +99,9 @@ class Capture:
                 is_known, has_changed = False, True
             now = time.monotonic()
             if now >= next_check or events.get(self.source.fileno(), 0) & ~select.POLLIN:
-                self.source.check()
+                self.notices += self.source.check()
                 self.files.check()
+                has_changed = has_changed or bool(self.notices)
                 next_check = now + CHECK_INTERVAL
             if now >= next_statistics:
                 self.write_statistics()
@@ -244,6 +247,8 @@ class Capture:
             return True
         if not self.controls.send(changes):
             return False
+        changes.pop("notices", None)
+        self.notices = []
         self.reported |= changes
         while self.reported_files < len(self.files.files) and self.files.files[self.reported_files].is_complete:
             self.reported_files += 1
@@ -261,6 +266,7 @@ class Capture:
             "unread_drops": self.never_read + self.refused.total(),
             "interfaces": [each.name for each in self.source.interfaces],
             "files": {str(number): [each.path, each.octets, each.is_complete] for number, each in files},
+            "notices": self.notices or None,
             "failure": self.failure,
         }
         return {name: value for name, value in values.items() if self.reported.get(name) != value}

@@ -93,7 +93,7 @@ class PacketSource(Protocol):
     def read(self) -> Batch | None: ...
     def stop(self) -> None: ...
     def statistics(self) -> tuple[int, int, int]: ...
-    def check(self) -> None: ...
+    def check(self) -> list[str]: ...
     def close(self) -> None: ...
 
 
@@ -118,6 +118,8 @@ class PacketSocket(ABC):
         for each in self._asked:
             if not each.is_up:
                 raise CannotCapture(f"{each.name} is down", f"ip link set {each.name} up")
+        self._down: set[int] = set()
+        """Interfaces that are down."""
         self._is_any = ANY in (each.name for each in self._asked)
         if len(self._asked) > MOST_INTERFACES:
             raise CannotCapture(f"more than {MOST_INTERFACES} interfaces", f"capture from {ANY}")
@@ -221,19 +223,34 @@ class PacketSocket(ABC):
         received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
         return received, dropped, freezes[0] if freezes else 0
 
-    def check(self) -> None:
-        """Raises `CannotCapture` if an interface that was asked for cannot be captured from any more."""
+    def check(self) -> list[str]:
+        """Return a sentence for each interface that went down, is up again, or was deleted, since the last call.
+
+        Raises `CannotCapture` if no interface is left.
+        """
         number = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if number not in (0, errno.ENETDOWN):
             raise CannotCapture(f"{', '.join(self.settings.interfaces)}: {os.strerror(number)}")
         if self._is_any:
-            return
+            return []
+        news = []
         there = {each.index: each for each in interfaces()}
-        for each in self._asked:
-            if each.index not in there:
-                raise CannotCapture(f"{each.name} is gone")
-            if number or not there[each.index].is_up:
-                raise CannotCapture(f"{each.name} went down")
+        for each in [*self._asked]:
+            now = there.get(each.index)
+            if now is None:
+                self._asked.remove(each)
+                self._down.discard(each.index)
+                if not self._asked:
+                    raise CannotCapture(f"{each.name} is gone")
+                news.append(f"{each.name} is gone; the capture goes on without it")
+                continue
+            if each.index not in self._down and (number or not now.is_up):
+                self._down.add(each.index)
+                news.append(f"{each.name} went down; the capture goes on when it is up")
+            if each.index in self._down and now.is_up:
+                self._down.remove(each.index)
+                news.append(f"{each.name} is up again")
+        return news
 
     def close(self) -> None:
         """Nothing is read any more."""

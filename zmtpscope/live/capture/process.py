@@ -31,7 +31,8 @@ def main() -> None:
     """Run one capture, as the parent wants it."""
     gc.disable()  # nothing here makes circles
     controls = Controls(sys.stdin.fileno(), sys.stdout.fileno())
-    signal.signal(signal.SIGTERM, lambda number, frame: controls.stop())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: controls.stop())
     settings = controls.settings()
     try:
         user = invoking_user(settings.user, os.environ)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -47,7 +48,8 @@ class CaptureStatus:
     `kernel_drops` did not fit into the kernel's buffer, which was full `freezes` times; `unread_drops` had no place in
     the files since those were not read yet, or were left in the buffer at the end. All packets up to `known_until`,
     nanoseconds since the epoch, are in what the files are said to hold, or lost; it goes on where nothing comes.
-    `failure`, a sentence, is why the capture ended early.
+    `notices` are sentences for people, which whoever shows them removes; the oldest are forgotten. `failure`, a
+    sentence, is why the capture ended early.
     """
 
     engine: str = ""
@@ -61,6 +63,7 @@ class CaptureStatus:
     freezes: int = 0
     unread_drops: int = 0
     files: list[CaptureFile] = field(default_factory=list)
+    notices: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     failure: str | None = None
     ended: bool = False
 
@@ -167,6 +170,7 @@ class CaptureSession:
             for number, file in values.pop("files", {}).items():
                 del self.status.files[int(number) :]  # it repeats all from the first one on that has changed
                 self.status.files.append(CaptureFile(*file))
+            self.status.notices.extend(values.pop("notices", ()))
             for name, value in values.items():
                 setattr(self.status, name, value)
         self._release()

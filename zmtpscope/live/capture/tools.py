@@ -218,8 +218,9 @@ class Tool:
         self._counted = received, dropped
         return news
 
-    def check(self) -> None:
+    def check(self) -> list[str]:
         """Nothing: `read` finds its end."""
+        return []
 
     def close(self) -> None:
         """End it, whatever it does."""
