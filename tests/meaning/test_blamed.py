@@ -12,6 +12,11 @@ from zmtpscope.meaning.diagnosis import FAILING
 BLAMED = Path(__file__).parents[2] / "captures/problems/blamed"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
+    "conflate-pub": (
+        "warn likely: PUB 10.8.0.1:5575 sends 60 messages of one frame to SUB 10.8.0.2, none of which begins with "
+        '"prices": their first frames are lost, as by ZMQ_CONFLATE',
+    ),
+    "cut-off": (),
     "hb-ttl-below-interval": (
         "error DEALER 10.9.7.1 sends a PING every 2 s with a TTL of only 600 ms: ROUTER 10.9.7.2:5572 closes the "
         "connection 601 ms after the last sign of life, 4 times in 10.3 s",
@@ -21,6 +26,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         '"client" 10.9.0.2 closes the connection 65.6 ms after the last sign of life, 4 times in 4.71 s',
     ),
     "healthy-second-viewer": (),
+    "incomplete-last-single-frame": (),
     "killed-by-message": (),
     "new-tenant": (
         "error REQ of 10.8.0.2 connects to PUB at 10.8.0.1:5555, and these do not fit; REP listened there before, so "
@@ -30,12 +36,15 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PULL 10.9.7.2:5575 resets the connection while PUSH 10.9.7.1 sends a frame of 48000 octets, "
         "which is lost; the largest that it took has 600 octets",
     ),
+    "pub-connects-sub-restarts": (),
     "refused-not-zeromq": (),
     "request-above-limit": (
         "warn likely: REP 10.8.0.1:5576 resets the connection while REQ 10.8.0.2 sends a frame of 30003 octets, which "
         "is lost; the largest that it took has 103 octets",
     ),
     "salt-healthy": (),
+    "xpub-manual": (),
+    "xpub-manual-sub": (),
     "zre-healthy-leaving": (),
     "zre-pure-python-healthy": (
         "error The sequence has a gap, a repeat or goes back: 3 follows 1, from ZRE 872F91 10.77.0.1 to ROUTER "
@@ -58,7 +67,27 @@ def test_the_cause_is_named_and_nothing_else_is(name: str) -> None:
     assert told == SENTENCES[name]
 
 
-@pytest.mark.parametrize("name", ["refused-not-zeromq", "salt-healthy", "zre-healthy-leaving"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cut-off",
+        "incomplete-last-single-frame",
+        "refused-not-zeromq",
+        "salt-healthy",
+        "xpub-manual",
+        "zre-healthy-leaving",
+    ],
+)
 def test_of_healthy_programs_not_even_a_note_is_made(name: str) -> None:
     (path,) = BLAMED.glob(f"{name}.pcap*")
     assert {each.diagnosis.rule for each in diagnoses(path)} <= {"clear-text"}
+
+
+def test_what_a_publisher_had_queued_is_received_by_the_subscription_that_follows() -> None:
+    found = {each.diagnosis.rule for each in diagnoses(BLAMED / "pub-connects-sub-restarts.pcap.gz")}
+    assert "topic-without-subscriber" not in found
+
+
+def test_an_xsub_receives_what_a_manual_xpub_maps() -> None:
+    found = {each.diagnosis.rule for each in diagnoses(BLAMED / "xpub-manual-sub.pcapng.gz")}
+    assert "topic-without-subscriber" not in found

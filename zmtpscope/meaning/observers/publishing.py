@@ -46,7 +46,8 @@ class PublishingObserver(Observer):
             if run.socket_type == "RADIO":
                 run = replace(run, topics=first_frames(run))
             for stretch in to.stretches(run):
-                own.published.feed(stretch, rows.files, self.observed, to.matching, self.room)
+                matching = to.matching if to.has_begun else None
+                own.published.feed(stretch, rows.files, self.observed, matching, self.room)
 
     def derive(self) -> list[DerivedTable]:
         """The subscriptions that have ended."""

@@ -96,6 +96,11 @@ class Subscriptions:
             yield run if end - begin == len(orders) else run.part(begin, end)
             begin = end
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether something was in force until now."""
+        return self._known is not None
+
     def matching(self, topic: bytes) -> list[ObservedSubscription]:
         """Those in force that ask for messages of a topic."""
         found = self._matching.get(topic)

@@ -39,8 +39,10 @@ class PublishedTopic:
     octets: int = 0
     """In all frames, headers not counted."""
     unmatched: int = 0
-    """Messages that came while nothing was subscribed on the connection which they begin with, as far as that was
-    captured."""
+    """Complete messages that no subscription in force matched."""
+    early: int = 0
+    """Messages before the first subscription of the connection: a publisher that connects sends what it had queued
+    for the subscriptions of an earlier one."""
     timeline: Timeline = field(default_factory=Timeline)
 
 
@@ -53,9 +55,15 @@ class PublishedTopics:
     latest_ns: int = 0
 
     def feed(
-        self, run: MessageRun, files: Sequence[str | None], of: Remembering, matching_of: Matching, room: Room
+        self,
+        run: MessageRun,
+        files: Sequence[str | None],
+        of: Remembering,
+        matching_of: Matching | None,
+        room: Room,
     ) -> None:
-        """Count the messages of a run, and what the subscriptions in force of the other side get of them."""
+        """Count the messages of a run, and how many of them the subscriptions in force match: `matching_of` is None
+        before the first one."""
         keys, order, edges = topic_groups(run)
         times = np.maximum.accumulate(np.maximum(run.times, self.latest_ns))
         self.latest_ns = int(times[-1])
@@ -69,12 +77,15 @@ class PublishedTopics:
                     continue
             topic.octets += size
             topic.timeline.add(times[begin:end])
-            if key.topic is not None:
-                matching = matching_of(key.topic)
-                for subscription in matching:
-                    subscription.count(end - begin, int(times[begin]))
-                if not matching:
-                    topic.unmatched += end - begin
+            if matching_of is None:
+                topic.early += end - begin
+                continue
+            matching = () if key.topic is None else matching_of(key.topic)
+            for subscription in matching:
+                subscription.count(end - begin, int(times[begin]))
+            if not matching:
+                # of a message that the capture cuts off the topic is not known
+                topic.unmatched += int(run.complete[order[begin:end]].sum())
 
     def _begin(
         self, key: TopicKey, run: MessageRun, row: int, files: Sequence[str | None], of: Remembering, room: Room

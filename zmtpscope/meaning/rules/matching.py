@@ -12,7 +12,7 @@ from zmtpscope.meaning.across.deliveries import MOST_SIBLINGS
 from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
 from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.meaning.across.words import counted, name_of, topic_name
+from zmtpscope.meaning.across.words import counted, name_of, of_topics, topic_name
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
 from zmtpscope.meaning.observers.subscriptions import ref_of_subscription
@@ -30,6 +30,8 @@ MOST_TOLD = 32
 MOST_TOLD_IN_ALL = 128
 """... and of all of them."""
 
+
+CONFLATED, LEAST_CONFLATED = "first-frames-lost", 3
 
 BEGINNING = (
     "a subscription is compared octet by octet with the beginning of the first frame: upper case, blanks and zero "
@@ -75,13 +77,21 @@ def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
 
 def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
     """The subscriptions of a publisher that match nothing that it is known to have published, where it filters."""
-    topics = sorted(key.topic or b"" for key in publisher.topic_keys())
+    unknown = (
+        topic.beginning for each in publisher.subscribers for topic in each.topics.values() if not topic.key.topic
+    )
+    topics = sorted((*(key.topic or b"" for key in publisher.topic_keys()), *unknown))
     for subscriber in publisher.subscribers:
-        if subscriber.is_filtered and not any(topic.unmatched for topic in subscriber.topics.values()):
+        if subscriber.is_filtered and not any(map(_is_open, subscriber.topics.values())):
             for subscription in subscriber.subscriptions:
                 is_idle = subscription.topic and not subscription.messages
                 if is_idle and not _matches_any(subscription, topics):
                     yield Unanswered(subscriber, subscription)
+
+
+def _is_open(topic: PublishedTopic) -> bool:
+    """Whether messages may have matched a subscription that matches no known topic."""
+    return topic.unmatched > 0 or topic.key.topic is None
 
 
 def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> bool:
@@ -96,7 +106,7 @@ def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
     for subscriber in publisher.subscribers:
         for key, topic in subscriber.topics.items():
             name = key.topic if key.is_frame else topic.beginning
-            if name:
+            if name and (key.topic is not None or topic.unmatched):
                 found.setdefault(name, topic)
     return found
 
@@ -182,12 +192,22 @@ def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, Publi
             name = key.topic if key.is_frame else topic.beginning
             if not name:
                 continue
-            is_unmatched = key.topic is None or topic.unmatched == topic.timeline.count
-            if is_unmatched and _shows_subscriptions(subscriber):
+            if _is_unmatched(subscriber, topic) and _shows_subscriptions(subscriber):
                 found.setdefault(name, []).append((subscriber, topic))
             else:
                 matched.add(name)
     return {name: got for name, got in found.items() if name not in matched}
+
+
+def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
+    """Whether no subscription of a connection matched any message of a topic, nor matches those that came before the
+    first one. An XSUB receives whatever comes."""
+    if subscriber.socket_type == "XSUB":
+        return False
+    if topic.key.topic is None:
+        return topic.unmatched > 0
+    early = 0 if subscriber.matching(topic.key) else topic.early
+    return topic.unmatched + early == topic.timeline.count
 
 
 def _shows_subscriptions(subscriber: Subscriber) -> bool:
@@ -206,15 +226,16 @@ def _without_subscriber_diagnosis(
     near: Near | None = nearest_subscription(name, dict.fromkeys(wanted))
     nearly = "" if near is None else f"; the subscription {topic_name(near.name)} {near.how}"
     messages = max(each.timeline.count for _, each in got)
+    is_mistake = near is not None and near.is_telling and publisher.socket_type != "XPUB"
     return Diagnosis(
         "topic-without-subscriber",
-        "warn" if near is not None and near.is_telling else "note",
+        "warn" if is_mistake else "note",
         f"{topic_name(name)} at {publisher.name}",
         f"{_publisher_name(subscriber)} sends {topic_name(name)} to "
-        f"{name_of(subscriber.connection, subscriber.side)}, and no subscription matches it: "
-        f"{counted(messages, 'message')} dropped on arrival{nearly}",
-        "this publisher does not filter (ZMQ_INVERT_MATCHING, a version before ZMTP 3.0, or a program of its own): the "
-        "subscriber drops what it did not ask for; correct the topic on one side, or let the publisher filter",
+        f"{name_of(subscriber.connection, subscriber.side)} in {counted(messages, 'message')} that no subscription "
+        f"matches{nearly}",
+        "correct the topic on one side, or let the publisher filter: a SUB drops such messages; nothing to do for "
+        "ZMQ_INVERT_MATCHING on both sides, a welcome message, or ZMQ_XPUB_MANUAL",
         (Evidence(topic.first, f"the first message of {topic_name(name)}"),),
         messages,
         max(each.timeline.last_ns for _, each in got),
@@ -227,7 +248,65 @@ def _publisher_name(subscriber: Subscriber) -> str:
     return name_of(subscriber.connection, 1 - subscriber.side)
 
 
+# -- first frames that are lost ----------------------------------------------------------------------------------------
+
+
+def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each publisher of which only the last frames arrive."""
+    for publisher in publishers(knowledge):
+        if publisher.socket_type != "PUB" or any(key.is_frame for each in publisher.subscribers for key in each.topics):
+            continue
+        met = [each for each in publisher.subscribers if _gets_last_frames(each)]
+        if met:
+            yield _conflated_diagnosis(publisher, met)
+
+
+def _gets_last_frames(subscriber: Subscriber) -> bool:
+    """Whether a subscriber of a publisher that filters received messages of one frame, and asked for none of them."""
+    got = subscriber.topics.values()
+    return (
+        subscriber.socket_type == "SUB"
+        and subscriber.is_filtered
+        and _shows_subscriptions(subscriber)
+        and sum(topic.unmatched for topic in got) >= LEAST_CONFLATED
+        and all(topic.key.topic is None and not topic.early for topic in got)
+    )
+
+
+def _conflated_diagnosis(publisher: Publisher, met: list[Subscriber]) -> Diagnosis:
+    subscriber = met[0]
+    (topic,) = subscriber.topics.values()
+    asked = dict.fromkeys(each.topic for each in subscriber.subscriptions)
+    more = f" and {counted(len(met) - 1, 'subscriber')} more" if len(met) > 1 else ""
+    return Diagnosis(
+        CONFLATED,
+        "warn",
+        publisher.name,
+        f"{_publisher_name(subscriber)} sends {counted(topic.unmatched, 'message')} of one frame to "
+        f"{name_of(subscriber.connection, subscriber.side)}{more}, none of which begins with {of_topics(list(asked))}: "
+        "their first frames are lost, as by ZMQ_CONFLATE",
+        "do not set ZMQ_CONFLATE for messages of several frames: it keeps the last frame only; put the topic and the "
+        "body into one frame; nothing to do if ZMQ_INVERT_MATCHING is set on both sides",
+        (Evidence(topic.first, "the first of these messages"),),
+        topic.unmatched,
+        topic.timeline.last_ns,
+        LIKELY,
+        frozenset(each.connection.conn_id for each in met),
+    )
+
+
 TABLE = (
+    Rule(
+        CONFLATED,
+        "warn",
+        "A publisher loses the first frames of its messages",
+        "A PUB that filters sent three messages or more to a SUB, each of one frame, and none begins with what the SUB "
+        "subscribed to: the topic was in a frame that is not there. ZMQ_CONFLATE does so with messages of several "
+        "frames. ZMQ_INVERT_MATCHING on both sides looks the same, so it is likely only.",
+        "The PUB sends messages of several frames, or one that a subscription matches.",
+        _conflated,
+        ("topic-without-subscriber", "subscription-without-messages"),
+    ),
     Rule(
         "subscription-without-messages",
         "warn",
@@ -246,9 +325,10 @@ TABLE = (
         "A topic is sent that no subscription matches",
         "Messages came to subscribers whose subscriptions were all captured and do not match them. Since ZMTP 3.0 a "
         "publisher filters, so this is seen with publishers before, or with such that do not filter. A warning where a "
-        "subscription nearly matches, else a note.",
-        "Subscriptions of that side are missing from the capture or encrypted, or another subscriber subscribed to "
-        "the topic.",
+        "subscription nearly matches, unless an XPUB publishes, which may map topics (ZMQ_XPUB_MANUAL), else a note.",
+        "Subscriptions of that side are missing from the capture or encrypted, another subscriber subscribed to the "
+        "topic, a later subscription matches messages that came before the first one, the receiver is an XSUB, or the "
+        "capture cuts the message off.",
         _without_subscriber,
     ),
 )
