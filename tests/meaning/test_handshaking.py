@@ -70,7 +70,7 @@ def test_a_mechanism_that_was_not_said_is_not_made_up(captures: Path) -> None:
     diagnosis = told(captures / "security/mismatch-null-server-plain-client.pcap")["mechanism-mismatch"]
     assert "PLAIN" not in diagnosis.text
     assert diagnosis.certainty == "likely"
-    assert diagnosis.evidence[0].text.startswith("127.0.0.1 got a full greeting and closed")
+    assert diagnosis.evidence[0].text.startswith("127.0.0.1 received a complete greeting and closed")
 
 
 def test_a_name_that_is_no_mechanism_is_the_whole_cause(captures: Path) -> None:
