@@ -30,6 +30,7 @@ from zmtpscope.dissect import analyser
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.records import RECORDS
 from zmtpscope.spark import schema
+from zmtpscope.spark.schemas import table_schema
 from zmtpscope.spark.settings import ReadSettings
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ MIXED = [
         "security/plain-accepted.pcap",
     )
 ]
+MESSAGE = RECORDS["message"]
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
@@ -82,9 +84,9 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
     paths = [str(path) for path in FILES]
     options = {"record": record, "keys": KEYS, "partitions": str(partitions)}
     frame = spark.read.format("zmtp").options(**options).load(paths)
-    assert frame.schema == schema(record)
+    assert frame.schema == table_schema(record)
     assert frame.rdd.getNumPartitions() == partitions
-    assert in_any_order(spark_rows(frame)) == rows_of_all_captures(record.removesuffix("s"))
+    assert in_any_order(spark_rows(frame.drop("time"))) == rows_of_all_captures(record.removesuffix("s"))
 
 
 @given(
@@ -130,6 +132,23 @@ def test_columns_may_be_an_option_or_a_declared_schema(spark: SparkSession) -> N
     assert by_option.columns == declared.columns == ["topic", "ts_ns"]
     local = local_rows([PUBSUB], ReadSettings.parse({"columns": "topic,ts_ns"}))
     assert spark_rows(by_option) == spark_rows(declared) == local
+
+
+def test_tables_have_the_time_as_a_timestamp(spark: SparkSession) -> None:
+    frame = spark.read.format("zmtp").load(str(PUBSUB))
+    assert frame.where("time is null or time <> timestamp_micros(ts_ns div 1000)").count() == 0
+    named = spark.read.format("zmtp").option("columns", "time,topic").load(str(PUBSUB))
+    assert named.columns == ["time", "topic"]
+    assert named.select("time").distinct().count() == frame.select("time").distinct().count() > 1
+
+
+def test_columns_have_comments(spark: SparkSession) -> None:
+    frame = spark.read.format("zmtp").load(str(PUBSUB))
+    assert frame.schema["topic"].metadata == {"comment": next(f for f in MESSAGE.fields if f.name == "topic").meaning}
+    assert all(field.metadata["comment"] for field in frame.schema)
+    frame.createOrReplaceTempView("commented")
+    described = {row["col_name"]: row["comment"] for row in spark.sql("describe commented").collect()}
+    assert described["ts_ns"] == "Time of the packet, since 1970-01-01 UTC [ns]"
 
 
 def test_captures_are_a_view_in_sql(spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.functions import expr
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.dissect import Batch, Options
@@ -34,7 +35,7 @@ from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.reading import Paths, find_captures
 from zmtpscope.spark.rows import selected
-from zmtpscope.spark.schemas import column_names, schema
+from zmtpscope.spark.schemas import TIME, column_names, schema
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 from zmtpscope.spark.shuffle import AnalyserStage, Run
@@ -110,7 +111,8 @@ def ingest(
 
 
 def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
-    """The tables in a folder that `ingest` or `zmtpscope export` (Parquet or JSON lines) has written, by their names.
+    """The tables in a folder that `ingest` or `zmtpscope export` (Parquet or JSON lines) has written, by their names,
+    with the columns of `read`.
 
     Raises `FileNotFoundError` where there are none.
     """
@@ -129,7 +131,7 @@ def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
             reader = spark.read.schema(schema(record, columns))
             # a default file system may be another one, and Hadoop calls s3 s3a
             place = f"file:{root}" if filesystem.type_name == "local" else re.sub("(?i)^s3n?:", "s3a:", str(out))
-            found[PLURALS[record]] = _opened(reader, f"{place.rstrip('/')}/{name}")
+            found[PLURALS[record]] = _with_time(record, _opened(reader, f"{place.rstrip('/')}/{name}"))
             break
     if not found:
         raise FileNotFoundError(
@@ -146,6 +148,15 @@ def _opened(reader: DataFrameReader, place: str) -> DataFrame:
             raise
         hint = "start it with one, --packages org.apache.hadoop:hadoop-aws:VERSION for s3a"
         raise CaptureError(place, "Spark has no connector for this file system", hint=hint) from None
+
+
+def _with_time(record: str, frame: DataFrame) -> DataFrame:
+    """The table with the column `time`, which no file has."""
+    if "ts_ns" not in frame.columns:
+        return frame
+    time = expr("timestamp_micros(ts_ns div 1000)").alias(TIME, metadata=schema(record, [TIME])[TIME].metadata)
+    place = frame.columns.index("ts_ns") + 1
+    return frame.select(*frame.columns[:place], time, *frame.columns[place:])
 
 
 @dataclass(frozen=True)

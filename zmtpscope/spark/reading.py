@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.paths import find_paths
-from zmtpscope.spark.schemas import column_names, schema
+from zmtpscope.spark.schemas import schema, table_columns
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.shared_scan import MOST_SCANS, SharedScan, useful_scans
@@ -34,7 +34,7 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
     that is no capture, and `SettingsError` for an option that cannot be.
     """
     settings = ReadSettings.parse({"record": record, **options})
-    columns = column_names(settings.record, settings.columns)
+    columns = table_columns(settings.record, settings.columns)
     register(spark)
     files = find_captures(paths)
     if not _is_scanned(spark, files, settings):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
-from zmtpscope.spark.schemas import arrow_schema
+from zmtpscope.spark.schemas import TIME, arrow_schema
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 
 LARGEST_BATCH = 8 << 20
@@ -31,7 +32,8 @@ class RowBatches:
         self._record = record = settings.record
         self._filter = settings.parsed_filter()
         self._options = options
-        made = [name for name in columns if name not in NUMBERS_OF_CONNECTIONS]
+        wanted = dict.fromkeys("ts_ns" if name == TIME else name for name in columns)
+        made = [name for name in wanted if name not in NUMBERS_OF_CONNECTIONS]
         self._held_schema = held_schema(record, made or ["schema"])  # a table without columns has no rows
         self._schema = arrow_schema(record, columns)
         self._waiting: Batch | None = None
@@ -66,6 +68,8 @@ class RowBatches:
         for field in self._schema:
             if field.name in NUMBERS_OF_CONNECTIONS:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
+            elif field.name == TIME:
+                arrays.append(pc.cast(batch.column("ts_ns").cast(pa.timestamp("ns", "UTC")), field.type, safe=False))
             else:
                 column = batch.column(field.name)
                 arrays.append(column if column.type == field.type else column.cast(field.type))

@@ -22,7 +22,7 @@ from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body,
 from zmtpscope.records import ACROSS, SECOND
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.paths import PATH_OPTIONS
-from zmtpscope.spark.schemas import check_schema, column_names, record_name
+from zmtpscope.spark.schemas import check_schema, record_name, table_columns
 
 if TYPE_CHECKING:
     from zmtpscope.dissect import Options
@@ -92,7 +92,7 @@ class ReadSettings:
 
     def _check(self) -> None:
         try:
-            column_names(self.record, self.columns)
+            table_columns(self.record, self.columns)
         except ValueError as error:
             raise SettingsError(f"option columns: {error}") from None
         if self.since is not None and self.until is not None and self.since >= self.until:

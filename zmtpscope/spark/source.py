@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.paths import NO_TABLES, find_paths, given_paths
-from zmtpscope.spark.schemas import schema
+from zmtpscope.spark.schemas import table_schema
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.shared_scan import SharedScan
 from zmtpscope.spark.stream_settings import STREAM_OPTIONS, StreamSettings, are_of_a_stream
@@ -43,7 +43,7 @@ class ZmtpDataSource(DataSource):
         return "zmtp"
 
     def schema(self) -> StructType:
-        return schema(self.settings.record, self.settings.columns)
+        return table_schema(self.settings.record, self.settings.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_sentence():
