@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyspark
 import pytest
 
 from tests.readings import CAPTURES
@@ -35,6 +38,17 @@ def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
 def test_filters_of_queries_are_left_to_spark(spark: SparkSession) -> None:
     """Spark would keep what one query pushes down for the next one."""
     assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "false"
+
+
+def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> None:
+    """Not the copy in a zip file, which each process compiles anew."""
+
+    def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyspark
+
+        yield from (pa.record_batch({"path": [pyspark.__file__]}) for _ in batches)
+
+    assert spark.range(1).mapInArrow(imported, "path string").collect() == [(pyspark.__file__,)]
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from zmtpscope.spark.java import provide_java
-from zmtpscope.spark.source import ZmtpDataSource
 
 BATCH_OCTETS = 8 << 20
 
@@ -27,8 +26,12 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-"""A session of one machine is nobody else's business."""
+LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "zmtpscope.spark.worker_daemon",
+}
+"""A session of one machine is nobody else's business, and its workers have what the driver has."""
 
 
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -79,5 +82,7 @@ def register(spark: SparkSession) -> None:
     if context is None or not context.master.startswith("local") or "PYSPARK_PYTHON" in os.environ:
         return
     if context.pythonExec != sys.executable:
+        from zmtpscope.spark.source import ZmtpDataSource  # a session of ours starts without it
+
         context.pythonExec = sys.executable
         spark.dataSource.register(ZmtpDataSource)
