@@ -30,7 +30,7 @@ def test_what_is_missing_is_all_that_is_wrong(captures: Path, name: str, rule: s
 
 @pytest.mark.parametrize("name", ["duplicates", "reordered", "overlaps", "reorder-duplicate"])
 def test_what_tcp_mends_is_no_loss(captures: Path, name: str) -> None:
-    assert told(captures / f"damage/{name}.pcap") == {}
+    assert set(told(captures / f"damage/{name}.pcap")) <= {"clock-went-back"}
 
 
 def test_what_had_no_room_is_counted(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:

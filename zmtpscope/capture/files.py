@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.capture import pcap, pcapng
+from zmtpscope.capture.clock import Clocks, SetBack, folded
 from zmtpscope.capture.errors import CaptureError, CaptureProblem, CutShort, Damage
 from zmtpscope.capture.packets import LATEST, PacketBlock
-from zmtpscope.capture.segments import FILE_SHIFT
+from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.capture.source import OpenFiles, Source, open_source
 from zmtpscope.capture.statistics import FileReports, FileStatistics
 
@@ -70,6 +71,8 @@ class CaptureFile:
         """Its place in `Captures.files`."""
         self.packets_before = 0
         """Packets of other files that are counted as one with this."""
+        self.clocks: Clocks | None = None
+        """Those of the files in front of it that it goes on with, else its own."""
         self._started: Iterator[PacketBlock] | None = None
         self._source: Source | None = self._open()
         self.is_regular = self.name is not None and os.path.isfile(self.name) and not self._source.is_growing
@@ -100,15 +103,16 @@ class CaptureFile:
         try:
             source = self._source = self._source or self._open()
             head = source.peek(LONGEST_MAGIC)
+            reports.statistics.append(statistics := FileStatistics(self.name))
             if head.startswith(pcapng.MAGIC):
-                reports.statistics.append(FileStatistics(self.name))
-                blocks = pcapng.read_pcapng(source, block_size, reports.statistics[-1])
+                blocks = pcapng.read_pcapng(source, block_size, statistics)
             else:
                 blocks = pcap.read_pcap(source, block_size)
-            taken = 0
+            clocks, taken = self.clocks or Clocks(), 0
             for block in blocks:
                 last = int(block.references[-1]) if len(block) else last
                 block.references += (self.index << FILE_SHIFT) + self.packets_before
+                self._correct_times(block, clocks, statistics)
                 if self._span is ALWAYS:
                     yield block
                     continue
@@ -130,6 +134,18 @@ class CaptureFile:
             reports.problems.append(CaptureProblem(self.name, 0, 0, error.message))
         finally:
             self._close()
+
+    def _correct_times(self, block: PacketBlock, clocks: Clocks, statistics: FileStatistics) -> None:
+        """Let times go on where the clock was set back."""
+        steps = clocks.correct(block.times, block.interfaces)
+        if steps:
+            packets = [int(block.references[row]) & PACKET_MASK for row, _ in steps]
+            found = [
+                SetBack(ns, int(block.times[row]), self.name, packet)
+                for (row, ns), packet in zip(steps, packets, strict=True)
+            ]
+            before = [] if statistics.set_back is None else [statistics.set_back]
+            statistics.set_back = folded(before + found)
 
     def _open(self) -> Source:
         source = self._open_source()

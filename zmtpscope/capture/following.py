@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.capture.clock import Clocks
 from zmtpscope.capture.files import CaptureFile
 from zmtpscope.capture.packets import NOWHERE, PacketBlock, no_packets
 from zmtpscope.capture.source import Source, open_descriptor, ready
@@ -243,11 +244,12 @@ class FollowedSource(Source):
 class FollowedCapture(CaptureFile):
     """A file of `follow`, known to begin like a capture: waits until it does. Raises `CaptureError`."""
 
-    def __init__(self, follow: Follow, number: int, pace: Pace) -> None:
+    def __init__(self, follow: Follow, number: int, pace: Pace, clocks: Clocks) -> None:
         self._follow = follow
         self._number = number
         self._pace = pace
         super().__init__(follow.files[number].path)
+        self.clocks = clocks
 
     @property
     def is_complete(self) -> bool:
@@ -273,7 +275,7 @@ def read_followed(
 ) -> Iterator[PacketBlock]:
     """The packets of all files of `follow`, in blocks of at most about `block_size` octets; a look that brought nothing
     is a block without packets. `names` gets what records call the files. Raises `CaptureError`."""
-    pace = Pace(follow)
+    pace, clocks = Pace(follow), Clocks()
     packets = 0
     for number in count():
         while not _is_there(follow, number):
@@ -281,7 +283,7 @@ def read_followed(
                 return
             pace.wait(IDLE_PAUSE)
             yield no_packets()
-        file = FollowedCapture(follow, number, pace)
+        file = FollowedCapture(follow, number, pace, clocks)
         name = follow.files[number].name
         if name is None:
             file.packets_before = packets

@@ -37,6 +37,8 @@ class PacketBlock:
     times: NDArray[np.int64]
     references: NDArray[np.int64]
     offsets: NDArray[np.int64]
+    interfaces: NDArray[np.int64] | None = None
+    """Which interface took each packet, where the file says so; only of a block as it was read."""
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -87,6 +87,8 @@ class Section:
     def __init__(self, order: str, number: int = 0) -> None:
         self.order = order
         self.number = number
+        self.first_interface = number * MOST_INTERFACES
+        """What its interfaces are counted from, so that no two of a file have the same number."""
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
         self.columns = np.dtype([(name, order + "u4") for name in PACKET_FIELDS])
@@ -166,7 +168,7 @@ def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> 
 
 Column = NDArray[np.int64]
 Columns = tuple[NDArray[np.int64], ...]
-"""Link types, starts, stops, missing octets, times and numbers of the interfaces of some packets."""
+"""Link types, starts, stops, missing octets, times and interfaces of some packets."""
 
 
 class Reader:
@@ -190,8 +192,6 @@ class Reader:
         self.parts: list[Columns] = []
         self.lone: list[tuple[int, ...]] = []
         """Packets of `data` in order: those in `parts`, then those that were read one by one since the last of them."""
-        self.interfaces = np.empty(0, np.int64)
-        """The interface, by its number in the section, of each packet that `packets` gave last."""
         self.broken: Damage | None = None
         self.skip = 0
         self.trailer = b""
@@ -234,10 +234,10 @@ class Reader:
         self.end_lone()
         if not self.parts:
             return None
-        *columns, self.interfaces = (np.concatenate(column) for column in zip(*self.parts, strict=True))
-        links, starts, stops, missing, times = columns
+        columns = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        links, starts, stops, missing, times, interfaces = columns
         numbers, offsets = np.arange(first, self.count + 1), self.source.offsets(starts, self.origin)
-        return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets)
+        return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets, interfaces)
 
     def end_lone(self) -> None:
         """Make columns of the packets that were read one by one."""
@@ -318,7 +318,8 @@ class Reader:
         times = times_of(interfaces, which, ticks)
         self.end_lone()
         missing = np.maximum(fields["original"] - captured, 0)
-        self.parts.append((links, starts, starts + captured, missing, times, fields["interface"].astype(np.int64)))
+        places = fields["interface"].astype(np.int64) + self.section.first_interface
+        self.parts.append((links, starts, starts + captured, missing, times, places))
         self.count += len(starts)
         self.time = int(times[-1])
 
@@ -397,7 +398,8 @@ class Reader:
             raise self.damage(f"a packet claims {captured} octets in a block that has room for {room}")
         if time is not None:
             self.time = interface.time(time)
-        self.lone.append((interface.link, start, start + captured, max(original - captured, 0), self.time, number))
+        missing, place = max(original - captured, 0), section.first_interface + number
+        self.lone.append((interface.link, start, start + captured, missing, self.time, place))
         self.count += 1
         self.count_packets(number, 1)
         behind, end = start + captured + (-captured & 3), position + length - 4

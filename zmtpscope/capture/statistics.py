@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from zmtpscope.capture.clock import SetBack, folded
 from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.packets import PacketBlock
 
@@ -59,10 +60,12 @@ class InterfaceStatistics:
 
 @dataclass
 class FileStatistics:
-    """What one file says of its interfaces, each of which is known by its section and its number there."""
+    """What one file says of its interfaces, each of which is known by its section and its number there; and whether
+    its clock was set back."""
 
     file: str | None
     interfaces: dict[tuple[int, int], InterfaceStatistics] = field(default_factory=dict)
+    set_back: SetBack | None = None
 
     def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
         """The counts of an interface; those of one too many are forgotten."""
@@ -90,7 +93,7 @@ class CaptureStatistics:
     """Datagrams of which some fragments came but never all, or too late, or too many at a time."""
     first_time: int | None = None
     last_time: int | None = None
-    """Times of the first and the last packet in capture order, nanoseconds since the epoch."""
+    """The time of the first packet in capture order, and the largest time, nanoseconds since the epoch."""
     is_cut: bool = False
     """Only the first packets were wanted."""
     files: list[FileStatistics] = field(default_factory=list)
@@ -104,7 +107,7 @@ class CaptureStatistics:
         self.octets += int((packets.stops - packets.starts).sum())
         if self.first_time is None:
             self.first_time = int(packets.times[0])
-        self.last_time = int(packets.times[-1])
+        self.last_time = max(self.last_time or 0, int(packets.times.max()))
 
     def count(self, reason: str) -> None:
         """Count one packet that gave no segment."""
@@ -136,18 +139,22 @@ class CaptureStatistics:
                 drops[interface.name] = drops.get(interface.name, 0) + interface.dropped
         return drops
 
+    def set_back(self) -> SetBack | None:
+        """Where the clock of some file was set back."""
+        return folded(file.set_back for file in self.files if file.set_back is not None)
+
     def fold_files(self) -> None:
         """Sum up what `files` say, so that it does not grow with their number; what was lost stays what it was."""
-        folded = FileStatistics(None)
+        together = FileStatistics(None, set_back=self.set_back())
         lost: dict[str, int] = {}
         for place, interface in enumerate(self.interfaces()):
             if interface.start is not None:
-                folded.interfaces[0, place] = interface
+                together.interfaces[0, place] = interface
             elif interface.dropped:
                 lost[interface.name] = lost.get(interface.name, 0) + interface.dropped
         for place, (name, dropped) in enumerate(lost.items()):
-            folded.interfaces[1, place] = InterfaceStatistics(name, None, dropped_between=dropped)
-        self.files[:] = [folded]
+            together.interfaces[1, place] = InterfaceStatistics(name, None, dropped_between=dropped)
+        self.files[:] = [together]
 
 
 @dataclass

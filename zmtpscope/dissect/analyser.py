@@ -9,20 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.capture import CaptureProblem, Captures
-from zmtpscope.capture.segments import SegmentBlock
-from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.capture.clock import SetBack
+from zmtpscope.capture.segments import ORDINALS, SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.datagrams import Datagrams
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.lane.lane import Lane
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.records.batch import Batch, Record, order_of_record
-from zmtpscope.dissect.records.facts import end_facts
+from zmtpscope.dissect.records.facts import ClockWentBack, end_facts
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import CONNECTED, Connection
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
+from zmtpscope.dissect.tcp.misordered import Misordered, put_in_order
 
 NO_DIRECTIONS = np.empty(0, np.bool_)
 
@@ -80,7 +82,12 @@ class Analyser:
         for block in captures:
             yield from self.feed(block)
         statistics = captures.statistics
-        yield from self.finish(statistics.dropped(), captures.problems, last=statistics.end_time())
+        yield from self.finish(
+            statistics.dropped(),
+            captures.problems,
+            set_back=statistics.set_back(),
+            last=statistics.end_time(),
+        )
 
     def begin(self, files: list[str | None]) -> None:
         """Blocks will come whose packet references index these files."""
@@ -91,23 +98,24 @@ class Analyser:
 
     def feed(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
-        self.latest = max(self.latest, block.latest)
+        before, self.latest = self.latest, max(self.latest, block.latest)
         self.now = max(self.now, self.latest)
         self.summary.datagrams += len(block.datagrams)
         if block.datagrams:
             self.datagrams.feed(block)
         if self.options.keys is not None:
             self.options.keys.refresh()
-        touched = self._take(block)
+        touched = self._take(block, before)
         if touched or self.sink.batch.records or self.sink.batch.facts or self.sink.batch.runs:
             self._advance(touched, block if self.options.index else None)
             yield from self._flush()
 
-    def _take(self, block: SegmentBlock) -> list[Connection]:
+    def _take(self, block: SegmentBlock, before: int) -> list[Connection]:
         """Read what a block has of the connections in the lane, and hand the rest to the others: those that it
-        touched."""
+        touched. `before` is the largest time of all packets in front of it."""
         if not len(block):
             return self.flows.feed(block, None, NO_DIRECTIONS, [])
+        self._put_in_order(block, before)
         directions = Directions(block)
         is_full = self.flows.is_full(block)
         if is_full:
@@ -117,6 +125,22 @@ class Analyser:
         self.lane.give()
         self._take_over()
         return touched
+
+    def _put_in_order(self, block: SegmentBlock, before: int) -> None:
+        """Let the order of packets decide where times within a connection go back."""
+        found = put_in_order(block, before, self._released)
+        if found:
+            most, (last, _) = max(found, key=_by), found[-1]
+            arrival = Arrival(block.ordinal + ORDINALS * last, int(block.packets[last]), int(block.times[last]))
+            first = Stamp(int(block.times[most.row]), int(block.packets[most.row]))
+            self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
+
+    def _released(self, key: bytes) -> Connection | None:
+        """The open connection of a direction, which reads on itself from now on."""
+        self.lane.release_one(key)
+        self._take_over()
+        side = self.flows.sides.get(key)
+        return None if side is None else self.flows.connections[side]
 
     def release_all(self) -> None:
         """Let all connections that are in the lane read on themselves."""
@@ -175,17 +199,19 @@ class Analyser:
         drops: Mapping[str, int] = MappingProxyType({}),
         problems: Iterable[CaptureProblem] = (),
         *,
+        set_back: SetBack | None = None,
         last: int = 0,
     ) -> Iterator[Batch]:
         """What is left when no more blocks will come. `drops`: packets lost while they were captured, by interface.
-        `problems`: files that could not be read to their end. `last`: when the capture ended, as far as files tell, or
-        the largest time of all packets, where some of the last were not for this analyser."""
+        `problems`: files that could not be read to their end. `set_back`: where the clock of one was. `last`: when the
+        capture ended, as far as files tell, or the largest time of all packets, where some of the last were not for
+        this analyser."""
         self.latest = max(self.now, last)
         self.release_all()
         self._advance(self.flows.end_of_capture(self.latest))
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
         if self.comparison is not None:
-            self.sink.batch.records += self.comparison.finish(end, drops, problems)
+            self.sink.batch.records += self.comparison.finish(end, drops, problems, set_back)
         self.datagrams.finish(end.ordinal)
         yield from self._flush()
         self.summary.sums.captured += self.flows.late
@@ -236,3 +262,7 @@ class Analyser:
         batch.records.sort(key=order_of_record)
         if batch.records or batch.runs or batch.frame_runs or batch.facts or batch.segments:
             yield batch
+
+
+def _by(misordered: Misordered) -> int:
+    return misordered.ns

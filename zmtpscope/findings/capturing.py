@@ -123,6 +123,14 @@ KINDS = (
         "later packets are missing: check whether the capturing program was stopped, or its disk was full",
     ),
     FindingKind(
+        "CAPTURE-03",
+        "note",
+        "records.md, Times",
+        "The clock of the capture went back",
+        "the order of packets decides, and times go on from where they were; keep the clock of that host steady "
+        "(chrony or ntpd slew it)",
+    ),
+    FindingKind(
         "ZMTP-DOWNGRADE-01",
         "error",
         "37/ZMTP 3.1, Backwards Interoperability",

@@ -61,4 +61,5 @@ def _step(analyser: Analyser, block: SegmentBlock, following: Following | None) 
 def end(analyser: Analyser, captures: Captures) -> Iterator[Batch]:
     """What is left when there are no more steps, or none are wanted."""
     statistics = captures.statistics
-    return analyser.finish(statistics.dropped(), captures.problems, last=statistics.end_time())
+    set_back, last = statistics.set_back(), statistics.end_time()
+    return analyser.finish(statistics.dropped(), captures.problems, set_back=set_back, last=last)

@@ -96,7 +96,7 @@ def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iter
     statistics = run_statistics(latest, reports)
     problems = [problem for report in reports for problem in report.problems]
     end = Arrival(ordinal + ORDINALS, 0, max(latest, statistics.end_time()))
-    records += comparison.finish(end, statistics.dropped(), problems)
+    records += comparison.finish(end, statistics.dropped(), problems, statistics.set_back())
     yield Batch(names, records=records)
 
 

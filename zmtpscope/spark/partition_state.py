@@ -72,7 +72,8 @@ class PartitionState:
         statistics.files += reports.statistics
         if batch.is_last:
             self.segmenter.finish()
-            yield from self.analyser.finish(statistics.dropped(), reports.problems, last=statistics.end_time())
+            set_back, last = statistics.set_back(), statistics.end_time()
+            yield from self.analyser.finish(statistics.dropped(), reports.problems, set_back=set_back, last=last)
         else:
             yield from self.analyser.tick(self.analyser.latest)
             yield from self.analyser.report(reports.problems)

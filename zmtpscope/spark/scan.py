@@ -51,4 +51,5 @@ def _analysed(analyser: Analyser, files: list[str], settings: ReadSettings, flow
         problem = captures.problems[0]
         raise CaptureError(problem.file, problem.text, offset=problem.offset or None)
     statistics = captures.statistics
-    yield from analyser.finish(statistics.dropped(), captures.problems, last=statistics.end_time())
+    set_back, last = statistics.set_back(), statistics.end_time()
+    yield from analyser.finish(statistics.dropped(), captures.problems, set_back=set_back, last=last)

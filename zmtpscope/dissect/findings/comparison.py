@@ -11,15 +11,27 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from zmtpscope.capture import CaptureProblem
+from zmtpscope.capture.clock import SetBack, folded
+from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.findings.attempts import Attempts
-from zmtpscope.dissect.findings.drops import put_drops, put_problems
+from zmtpscope.dissect.findings.drops import put_drops, put_problems, put_set_back
 from zmtpscope.dissect.findings.endpoints import Endpoints
 from zmtpscope.dissect.findings.zre import Network
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import DATAGRAMS, Record
-from zmtpscope.dissect.records.facts import Attempt, Fact, GaveWay, Said, Spoke, ZreBeacon, ZreClose, ZreCommand
+from zmtpscope.dissect.records.facts import (
+    Attempt,
+    ClockWentBack,
+    Fact,
+    GaveWay,
+    Said,
+    Spoke,
+    ZreBeacon,
+    ZreClose,
+    ZreCommand,
+)
 from zmtpscope.dissect.records.notes import Note, ZrePair
 from zmtpscope.dissect.records.record_writer import AT_THE_END, MOST_WRITTEN, RecordWriter
 from zmtpscope.dissect.records.sink import Sink, Summary
@@ -45,6 +57,8 @@ class Comparison:
         self.gave_way = 0
         """Connections that were given up for newer ones."""
         self.last_to_give_way: GaveWay | None = None
+        self.set_back: SetBack | None = None
+        """Where packets of one connection are stamped before those in front of them."""
         self.writers: OrderedDict[str, RecordWriter] = OrderedDict()
         """By conn_id."""
 
@@ -57,6 +71,8 @@ class Comparison:
                 self.attempts.evaluate(fact)
             elif isinstance(fact, GaveWay):
                 self._give_way(fact)
+            elif isinstance(fact, ClockWentBack):
+                self._note_clock(fact)
             elif isinstance(fact, Said):
                 self._write(self.endpoints.evaluate(fact))
             else:
@@ -70,22 +86,32 @@ class Comparison:
         return self._drain()
 
     def finish(
-        self, end: Arrival, drops: Mapping[str, int] = MappingProxyType({}), problems: Iterable[CaptureProblem] = ()
+        self,
+        end: Arrival,
+        drops: Mapping[str, int] = MappingProxyType({}),
+        problems: Iterable[CaptureProblem] = (),
+        set_back: SetBack | None = None,
     ) -> list[Record]:
         """What is to be said at the end, which comes behind all facts. `drops`: packets lost while they were captured,
-        by interface; `problems`: files that could not be read to their end."""
+        by interface; `problems`: files that could not be read to their end; `set_back`: where their clock was."""
         if self.gave_way > MOST_WRITTEN and self.last_to_give_way is not None:
             last = self.last_to_give_way
             writer = self._writer(last.connection.stream, end.ordinal)
             writer.note_repeats(Note(None, GAVE_WAY, stamp(last.arrival), end.ordinal), self.gave_way - MOST_WRITTEN)
         put_drops(self.sink, drops, end)
         put_problems(self.sink, problems, end)
+        put_set_back(self.sink, folded([each for each in (set_back, self.set_back) if each is not None]), end)
         self._write(self.attempts.finish(end))
         self._write(self.network.finish(end))
         for writer in self.writers.values():
             writer.counted_findings(end.ordinal)
         self.writers.clear()
         return self._drain()
+
+    def _note_clock(self, fact: ClockWentBack) -> None:
+        index, packet = divmod(fact.most.packet, 1 << FILE_SHIFT)
+        now = SetBack(fact.ns, fact.most.time, self.sink.files[index], packet, fact.times)
+        self.set_back = now if self.set_back is None else folded((self.set_back, now))
 
     def _give_way(self, fact: GaveWay) -> None:
         self.gave_way += 1
@@ -132,7 +158,7 @@ def _order(fact: Fact) -> tuple[int, bool, Stamp, int]:
         return ordinal, True, Stamp(0, fact.arrival.packet), 0
     if isinstance(fact, ZreCommand | ZreClose):
         return ordinal, False, fact.sender.start, fact.unit if isinstance(fact, ZreCommand) else AT_THE_END
-    if isinstance(fact, Spoke):
+    if isinstance(fact, Spoke | ClockWentBack):
         return ordinal, False, stamp(fact.arrival), 0
     start = fact.origin.start if isinstance(fact, Said) else fact.connection.start
     return ordinal, False, start, 0

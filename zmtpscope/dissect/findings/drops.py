@@ -1,5 +1,5 @@
-"""What captures themselves lost, packets or the rest of a file: findings of the whole run, since nobody knows on which
-connections."""
+"""What is wrong with captures themselves, packets that were lost, the rest of a file, or the clock: findings of the
+whole run, since nobody knows on which connections."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zmtpscope.capture import CaptureProblem
+from zmtpscope.capture.clock import SetBack
 from zmtpscope.capture.errors import STDIN_NAME
 from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.durations import duration
 from zmtpscope.dissect.records.batch import RANKS, Record
 from zmtpscope.dissect.records.record_writer import AT_THE_END
 from zmtpscope.dissect.records.sink import Sink
@@ -17,6 +19,7 @@ from zmtpscope.records import SCHEMA, empty
 
 PACKETS_DROPPED = "CAPTURE-01"
 FILE_DAMAGED = "CAPTURE-02"
+CLOCK_WENT_BACK = "CAPTURE-03"
 
 NO_CONNECTION = 1 << 63
 """Where it stands among the connections: behind all of them, and behind datagrams."""
@@ -39,6 +42,15 @@ def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival) -
         _put(sink, FILE_DAMAGED, end, f"{name}: {problem.text}", **own)
 
 
+def put_set_back(sink: Sink, set_back: SetBack | None, end: Arrival) -> None:
+    """Add the finding that the clock of the capture went back, if it did; `packet` is where it did by most."""
+    if set_back is not None:
+        detail = f"packet {set_back.packet} is stamped {duration(set_back.ns)} before an earlier one"
+        detail += f", and {set_back.times - 1} more by no more than that" if set_back.times > 1 else ""
+        own = {"count": set_back.times, "file": set_back.file, "packet": set_back.packet, "ts_ns": set_back.time}
+        _put(sink, CLOCK_WENT_BACK, end, detail, **own)
+
+
 def _put(sink: Sink, id_: str, end: Arrival, detail: str, **own: Any) -> None:
     kind = FINDINGS[id_]
     sink.summary.count_finding((kind.severity, kind.id), 1, kind.hint)
@@ -48,14 +60,13 @@ def _put(sink: Sink, id_: str, end: Arrival, detail: str, **own: Any) -> None:
     values.update(
         schema=SCHEMA,
         record="finding",
-        ts_ns=end.time,
         id=kind.id,
         severity=kind.severity,
         text=f"{kind.text}: {detail}",
         section=kind.section,
         hint=kind.hint,
         refs=[],
-        **own,
+        **{"ts_ns": end.time} | own,
     )
     order = (end.ordinal, NO_CONNECTION, 0, 0, AT_THE_END, RANKS["finding"])
     sink.put(Record("finding", order, values))

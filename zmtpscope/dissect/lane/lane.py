@@ -122,6 +122,10 @@ class Lane:
         """Let all connections read on themselves."""
         self.residents.release_all()
 
+    def release_one(self, key: bytes) -> None:
+        """Let the connection of a direction read on itself, if it is here."""
+        self.residents.release_one(key)
+
     def release_late(self, now: int) -> None:
         """Let connections read on themselves whose openings have not ended in time."""
         self.residents.release_late(now)

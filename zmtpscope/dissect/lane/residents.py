@@ -312,6 +312,13 @@ class Residents:
         for each in list(dict.fromkeys(self.opening.values())):
             self.lose(each)
 
+    def release_one(self, key: bytes) -> None:
+        """Let the connection of a direction read on itself, if it is here."""
+        if key in self.slots:
+            self.release(self.slots[key])
+        elif key in self.opening:
+            self.lose(self.opening[key])
+
     def release_late(self, now: int) -> None:
         """Let connections read on themselves whose openings have not ended in time."""
         for each in list(dict.fromkeys(self.opening.values())):

@@ -56,6 +56,16 @@ class GaveWay(NamedTuple):
     connection: ConnectionIdentity
 
 
+class ClockWentBack(NamedTuple):
+    """In one block `times` packets are stamped before the one in front of them on their connection, `most` by most:
+    `ns`. The last one is `arrival`."""
+
+    arrival: Arrival
+    most: Stamp
+    ns: int
+    times: int
+
+
 class Spoke(NamedTuple):
     """Somebody spoke ZMTP with an endpoint, the first time in this run."""
 
@@ -171,7 +181,7 @@ class ZreBeacon(NamedTuple):
     fields: dict[str, Any]
 
 
-Fact = Attempt | GaveWay | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
+Fact = Attempt | ClockWentBack | GaveWay | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:

@@ -116,7 +116,7 @@ class PacketStream:
             raise CannotCapture("what comes is damaged: it begins a second section")
         for interface in reader.section.interfaces[len(self.interfaces) :]:
             self._add(interface.name or self._name, interface.link)
-        return packets, reader.interfaces
+        return packets, np.empty(0, np.int64) if packets is None or packets.interfaces is None else packets.interfaces
 
 
 def _blocks(packets: PacketBlock, interfaces: NDArray[np.int64]) -> list[bytes]:

@@ -10,7 +10,7 @@ from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
 
 ONE_SIDE, GAP = "ZMTP-CONN-02", "ZMTP-CONN-05"
-DROPPED, DAMAGED = "CAPTURE-01", "CAPTURE-02"
+DROPPED, DAMAGED, CLOCK = "CAPTURE-01", "CAPTURE-02", "CAPTURE-03"
 SNAP_LENGTH = "snap length"
 MOST_NAMED = 3
 
@@ -69,6 +69,21 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
         "Packets are missing from the capture",
         "capture with a larger buffer (-B), with a filter for the ports that matter, or closer to the host",
     )
+
+
+def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for the run."""
+    for finding in knowledge.findings:
+        if finding.id == CLOCK:
+            yield Diagnosis(
+                "clock-went-back",
+                "note",
+                finding.moment.file or "",
+                finding.text,
+                finding.hint or "",
+                (Evidence(finding.moment, "the packet that is stamped too early", finding.ref or None),),
+                finding.times,
+            )
 
 
 def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
@@ -131,6 +146,17 @@ TABLE = (
         "missing stay silent.",
         "The capturing program reports no drops, and no octets are missing.",
         _losses,
+    ),
+    Rule(
+        "clock-went-back",
+        "note",
+        "The clock that stamped the packets went back",
+        "A packet is stamped before an earlier one of its connection, or a second or more before an earlier one of its "
+        "file. Within a connection the order of packets decides, and times go on from where they were: no reply comes "
+        "before its request. Times of different connections may be wrong by as much as the clock went back.",
+        "Packets of different connections that are stamped less than a second out of order: those of several "
+        "interfaces or processors are.",
+        _clock,
     ),
     Rule(
         "limits-reached",

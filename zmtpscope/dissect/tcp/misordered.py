@@ -1,0 +1,67 @@
+"""Packets of one connection that are stamped earlier than those in front of them: the order of packets decides.
+
+Processors and interfaces have clocks of their own, so that a reply may be stamped before its request. Within a
+connection no packet is older than the one in front of it, then: it counts as taken at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.capture.segments import ACK, SYN, SegmentBlock
+from zmtpscope.dissect.tcp.connection import Connection, reverse
+
+
+class Misordered(NamedTuple):
+    """The segment of a row is stamped `ns` before the one in front of it on its connection."""
+
+    row: int
+    ns: int
+
+
+def put_in_order(
+    block: SegmentBlock, latest: int, connection_of: Callable[[bytes], Connection | None]
+) -> list[Misordered]:
+    """Correct the times of a block that stand in the way of the order of packets, and return where they did. `latest`
+    is the largest time of the packets in front of it, `connection_of` the open connection of a direction."""
+    times = block.times
+    if not len(times) or (times[0] >= latest and (times[1:] >= times[:-1]).all()):
+        return []
+    found: list[Misordered] = []
+    for key, rows in _suspects(block, latest):
+        found += _put_in_order(block, rows, connection_of(key))
+    return sorted(found)
+
+
+def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[int]]]:
+    """The rows of each connection that has a row which may be older than the one in front of it, and one of its
+    keys."""
+    numbers: dict[bytes, int] = {}
+    of_keys = [numbers.setdefault(min(key, reverse(key)), len(numbers)) for key in block.keys]
+    of_rows = np.array(of_keys, np.int64)[block.flows]
+    order = of_rows.argsort(kind="stable")
+    times, of_rows = block.times[order], of_rows[order]
+    is_first = np.diff(of_rows, prepend=-1) > 0
+    is_older = np.where(is_first, times < latest, np.diff(times, prepend=latest) < 0)
+    begins = np.append(np.flatnonzero(is_first), len(order)).tolist()
+    keys = list(numbers)
+    for number in np.unique(of_rows[is_older]).tolist():
+        yield keys[number], order[begins[number] : begins[number + 1]].tolist()
+
+
+def _put_in_order(block: SegmentBlock, rows: list[int], connection: Connection | None) -> Iterator[Misordered]:
+    """Those of one connection; a SYN that it did not begin with begins another one."""
+    last, initial = 0, -1
+    if connection is not None:
+        last, initial = connection.last.time, connection.tcp[0].initial
+    for row in rows:
+        time = int(block.times[row])
+        if block.flags[row] & (SYN | ACK) == SYN and block.sequences[row] != initial:
+            last, initial = time, int(block.sequences[row])
+        if time < last:
+            block.times[row] = last
+            yield Misordered(row, last - time)
+        last = max(last, time)
