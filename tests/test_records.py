@@ -50,6 +50,7 @@ def test_records_come_in_the_order_of_the_reference() -> None:
         "zre_pair",
         "gap",
         "stall",
+        "retransmission",
         "leftover",
         "finding",
         "request",

@@ -283,6 +283,33 @@ _STALL = (
     Field("longest_ns", "int", "Duration of the longest of them", "ns"),
 )
 
+_RETRANSMISSION = (
+    Field("duration_ns", "int", "From the first packet that was sent again to the answer, or to the end", "ns"),
+    Field(
+        "acknowledged",
+        "bool",
+        "Whether the other side acknowledged the octet at `offset` in the end; null: the end was not captured",
+    ),
+    Field(
+        "until",
+        "text",
+        "acknowledged, disconnected, running (the capture ends), or unseen (the end was not captured)",
+    ),
+    Field("until_ns", "int", "Time of that; of several stretches that of the last", "ns"),
+    Field("retransmissions", "int", "How often the octet at `offset` was sent again"),
+    Field("keepalive_probes", "int", "How often the sender asked whether the other side is there (TCP keepalive)"),
+    Field("smallest", "int", "Payload of the smallest segment that was sent again; 0: none was", "octets"),
+    Field("largest", "int", "Payload of the largest one", "octets"),
+    Field("answers", "int", "Packets of the other side that came meanwhile"),
+    Field(
+        "count",
+        "int",
+        "How many stretches: of a side the first ten have a record each, and all that follow one more when the "
+        "connection ends",
+    ),
+    Field("longest_ns", "int", "Duration of the longest of them", "ns"),
+)
+
 _LEFTOVER = (
     Field("bytes", "int", "Octets that are in no other record", "octets"),
     Field(
@@ -318,6 +345,12 @@ _REQUEST = (
     Field("latency_ns", "int", "From the request to its reply", "ns"),
     Field("waited_ns", "int", "From the request to its reply, else to the end of the connection or capture", "ns"),
     Field("size", "int", "Octets in the frames of the request", "octets"),
+    Field(
+        "acknowledged",
+        "bool",
+        "Whether the peer got the request: true if it replied, false if TCP sent it again and again and no packet of "
+        "the peer acknowledged it; null: not known",
+    ),
     Field("reply_ts_ns", "int", "Time of the reply", "ns"),
     Field("reply_packet", "int", "Packet of the reply"),
     Field("reply_offset", "int", "Place of the reply in the stream of the other side", "octets"),
@@ -367,8 +400,9 @@ _PEER = (
         "departures",
         _DEPARTURE,
         "When and why each of its connections ended, the last hundred. `cause` is closed (FIN without a word), reset "
-        "(RST without a word), heartbeat (a PING had no answer, or its TTL was over), error (an ERROR was sent), "
-        "handshake (not completed) or violation (a frame just before broke the protocol); `by` is itself or other",
+        "(RST without a word), heartbeat (a PING had no answer, or its TTL was over), unacknowledged (TCP gave up, "
+        "since nothing was acknowledged), error (an ERROR was sent), handshake (not completed) or violation (a frame "
+        "just before broke the protocol); `by` is itself or other",
     ),
     Field("messages_sent", "int", "Messages that it sent"),
     Field("messages_received", "int", "Messages that it received"),
@@ -389,6 +423,7 @@ _DELIVERY = (
     Field("publisher", "text", "Who published it"),
     Field("subscriber", "text", "Who got it: identity, else address"),
     Field("messages", "int", "How many it got"),
+    Field("unacknowledged", "int", "How many more were sent to it, again and again, and it never acknowledged them"),
     Field("siblings", "int", "Other subscribers of the publisher that got the topic"),
     Field("missed_early", "int", "At least so many a sibling got before this one subscribed"),
     Field("missed", "int", "At least so many a sibling got while this one was subscribed, and it did not"),
@@ -427,6 +462,12 @@ RECORDS: dict[str, RecordType] = {
             "stall",
             "A stretch of time in which a side could not send, since the other one had closed its receive window",
             COMMON + STREAM + _STALL,
+        ),
+        RecordType(
+            "retransmission",
+            "A stretch of time in which a side sent the same octets or keepalive probes again and again, and the other "
+            "did not acknowledge them",
+            COMMON + STREAM + _RETRANSMISSION,
         ),
         RecordType(
             "leftover",

@@ -30,6 +30,9 @@ KNOWN = {
     "zre_pair": _ADDRESSED | {"conn", "uuid_0", "uuid_1"},
     "gap": _OF_CONNECTION | {"bytes", "reason"},
     "stall": _OF_CONNECTION | {"duration_ns", "until", "until_ns", "window_probes", "count", "longest_ns"},
+    "retransmission": _OF_CONNECTION
+    | {"duration_ns", "until", "until_ns", "retransmissions", "keepalive_probes", "smallest", "largest", "answers"}
+    | {"count", "longest_ns"},
     "leftover": _OF_CONNECTION | {"bytes", "kind", "reason"},
     "finding": _COMMON | {"id", "severity", "text", "section", "refs", "count"},
     "request": _OF_CONNECTION | {"outcome"},
@@ -39,7 +42,7 @@ KNOWN = {
     | {"name", "address", "role", "connections", "failed", "start_ns", "end_ns", "state", "departures"}
     | {"messages_sent", "messages_received"},
     "topic": _COMMON | {"topic", "publisher", "messages", "bytes", "first_ns", "last_ns", "subscribers"},
-    "delivery": _COMMON | {"topic", "publisher", "subscriber", "messages", "siblings"},
+    "delivery": _COMMON | {"topic", "publisher", "subscriber", "messages", "unacknowledged", "siblings"},
     "diagnosis": _COMMON | {"rule", "severity", "text", "hint", "subject", "certainty", "evidence", "count", "last_ns"},
 }
 """The fields that every record of a type knows."""

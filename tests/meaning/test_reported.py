@@ -12,7 +12,14 @@ from zmtpscope.meaning.diagnosis import FAILING
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
+    "clock-back": ("note The clock of the capture went back: packet 111 is stamped 3600.0 s before an earlier one",),
+    "clock-one-inversion": (
+        "note The clock of the capture went back: packet 24 is stamped 1 us before an earlier one, and 1 more"
+        " by no more than that",
+    ),
     "half-open-late-subscriber": (
+        "error PUB 10.77.0.1:5106 acknowledges nothing that SUB 10.77.0.2 sends since packet 113: sent again 5 times "
+        "in 6.22 s",
         "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5106 4.26 s before PUB 10.77.0.1:5106 reset its old "
         "connection, on which it had sent nothing for 6.44 s",
     ),
@@ -27,6 +34,19 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "mdp-workers-stopped": (
         "warn likely: DEALER 127.0.0.1 sent nothing after packet 128, for 25.8 s, though ROUTER 127.0.0.1:5555 sent 4 "
         "messages since; before, no pause of it was longer than 2.5 s",
+    ),
+    "link-outage-delays": (
+        "warn SUB 10.9.7.2 acknowledged nothing that PUB 10.9.7.1:5577 sent for 6.25 s, sent again 5 times, "
+        "and then did: messages came that much later",
+    ),
+    "mtu-black-hole": (
+        "error PULL 10.9.2.1:5558 does not acknowledge large segments of PUSH 10.9.1.1 since packet 22: 1448 "
+        "octets, sent again 6 times in 6.53 s; all that arrived before was smaller; 1 message may not have "
+        "arrived",
+    ),
+    "nat-idle-req-hang": (
+        "error REP 10.9.1.1:4506 acknowledges nothing that REQ 10.9.2.1 sends since packet 21: sent again 6 "
+        "times in 6.51 s; 1 message may not have arrived",
     ),
     "quiet-hang-meshcat": (
         "error REP 127.0.0.1:6000 does not reply to REQ 127.0.0.1: the request in packet 75 waits for 15.1 s; "
@@ -48,12 +68,19 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "127.0.0.1:4506",
     ),
     "sub-host-crash-returns": (
+        "error SUB 10.77.0.2 acknowledges nothing that PUB 10.77.0.1:5107 sends since packet 56: sent again 5 times in "
+        "6.36 s; 3 messages may not have arrived",
         "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5107 1.59 s before SUB 10.77.0.2 reset its old connection, "
         "on which it had sent nothing for 8.86 s",
         "note PUB 10.77.0.1:5107 closes its connection with SUB 10.77.0.2; they tried again in vain until the capture "
         "ended",
     ),
+    "tcp-keepalive-dead": (
+        "error SUB 10.9.2.1 answers none of 3 TCP keepalive probes of PUB 10.9.1.1:4505 for 3.07 s, until TCP gave up",
+    ),
     "unplugged-heartbeats-untold": (
+        "error SUB 10.77.0.2 acknowledges nothing that PUB 10.77.0.1:5104 sends since packet 94: sent again 5 times in "
+        "6.55 s; 3 messages may not have arrived",
         "warn likely: SUB 10.77.0.2 and PUB 10.77.0.1:5104 have fallen silent: a PING came every 503 ms until packet "
         "86, and nothing at all for 6.77 s",
     ),

@@ -15,6 +15,7 @@ Datagram = class_of(RECORDS["datagram"])
 ZrePair = class_of(RECORDS["zre_pair"])
 Gap = class_of(RECORDS["gap"])
 Stall = class_of(RECORDS["stall"])
+Retransmission = class_of(RECORDS["retransmission"])
 Leftover = class_of(RECORDS["leftover"])
 Finding = class_of(RECORDS["finding"])
 Request = class_of(RECORDS["request"])
@@ -28,7 +29,8 @@ Diagnosis = class_of(RECORDS["diagnosis"])
 CLASSES = {
     class_.type.name: class_
     for class_ in (
-        *(Connection, Greeting, Command, Message, Frame, Datagram, ZrePair, Gap, Stall, Leftover, Finding),
+        *(Connection, Greeting, Command, Message, Frame, Datagram, ZrePair, Gap, Stall),
+        *(Retransmission, Leftover, Finding),
         *(Request, Subscription, Heartbeat, Peer, Topic, Delivery, Diagnosis),
     )
 }

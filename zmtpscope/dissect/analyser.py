@@ -31,12 +31,13 @@ NO_DIRECTIONS = np.empty(0, np.bool_)
 
 class Ongoing(NamedTuple):
     """What goes on in a capture that has not ended: up to `now` (ns, 0 if nobody knows) all packets were taken,
-    `stalls` are stretches in which a side cannot send, with what they have lasted so far, and the sides `sending`
-    (conn_id and number) have sent a part of a message."""
+    `stalls` are stretches in which a side cannot send, and `outages` those in which it is not acknowledged, with what
+    they have lasted so far, and the sides `sending` (conn_id and number) have sent a part of a message."""
 
     now: int = 0
     stalls: Sequence[Record] = ()
     sending: Sequence[tuple[str, int]] = ()
+    outages: Sequence[Record] = ()
 
 
 ENDED = Ongoing()
@@ -183,9 +184,11 @@ class Analyser:
     def ongoing(self) -> Ongoing:
         """What is no part of batches yet, since it goes on."""
         now, ordinal = self.now, self.next_ordinal
-        stalls = [record for each in self.connections.values() for record in each.running_stalls(now, ordinal)]
-        sending = [side for each in self.connections.values() for side in each.sending()]
-        return Ongoing(now, stalls, sending)
+        connections = self.connections.values()
+        stalls = [record for each in connections for record in each.running_stalls(now, ordinal)]
+        sending = [side for each in connections for side in each.sending()]
+        outages = [record for each in connections for record in each.running_outages(now, ordinal)]
+        return Ongoing(now, stalls, sending, outages)
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
         """Files that could not be read to their end, where the run goes on with others."""

@@ -166,6 +166,27 @@ def describe_stall(values: Values) -> str:
     return f"{receiver} {took} nothing {how_long}: its receive window {was} closed{probes}"
 
 
+def describe_retransmission(values: Values) -> str:
+    """`10.0.0.2:41234 did not acknowledge offset 144 for 6.5 s: it was sent again 6 times, 26 octets at a time`."""
+    duration, count = _duration(values["duration_ns"]), values["count"]
+    how_long = {
+        "disconnected": f"for the last {duration} of the connection",
+        "running": f"for {duration}, up to the last packet",
+        "acknowledged": f"for {duration}, and then did",
+    }.get(values["until"], f"for {duration} or longer")
+    if count > 1:
+        how_long = f"for {duration} in {count} more stretches, the longest of {_duration(values['longest_ns'])}"
+    receiver, probes = endpoint(values["dst_ip"], values["dst_port"]), values["keepalive_probes"]
+    probed = f"{counted(probes, 'keepalive probe')} had no answer" if probes else ""
+    if not values["retransmissions"]:
+        return f"{receiver} did not answer {how_long}: {probed}"
+    sizes = sorted({values["smallest"], values["largest"]})
+    octets = f"{sizes[0]} to {sizes[1]} octets" if len(sizes) > 1 else counted(sizes[0], "octet")
+    again = f"sent again {counted(values['retransmissions'], 'time')}, {octets} at a time"
+    more = f"; {probed}" if probed else ""
+    return f"{receiver} did not acknowledge offset {values['offset']} {how_long}: {again}{more}"
+
+
 def describe_leftover(values: Values) -> str:
     """How much of what is in no unit, and why."""
     octets = counted(values["bytes"], "octet")
@@ -350,6 +371,7 @@ DESCRIBE: dict[str, Callable[[Values], str]] = {
     "command": describe_command,
     "gap": describe_gap,
     "stall": describe_stall,
+    "retransmission": describe_retransmission,
     "leftover": describe_leftover,
     "finding": describe_finding,
     "connection": describe_connection,

@@ -21,6 +21,7 @@ STYLES = {
     **dict.fromkeys(DERIVED, "bold"),
     "gap": "bold yellow",
     "stall": "bold yellow",
+    "retransmission": "bold yellow",
     "leftover": "yellow",
     "error": "bold red",
     "warn": "yellow",

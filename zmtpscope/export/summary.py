@@ -77,6 +77,10 @@ def summary_lines(
         yield _line(
             "stalls", f"{how_often} in which a receive window was closed, {summary.stalled / SECOND:.1f} s in all"
         )
+    if summary.outages:
+        how_often = counted(summary.outages, "stretch", "stretches")
+        how_long = f"{summary.unacknowledged / SECOND:.1f} s in all"
+        yield _line("retransmitted", f"{how_often} in which nothing was acknowledged, {how_long}")
     damage = damage_of(summary, statistics, problems)
     yield _line("damage", "; ".join(damage) or "none")
     yield from _finding_lines(summary, paint, files, chat)

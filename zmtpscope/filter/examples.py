@@ -129,7 +129,7 @@ EXAMPLES = {
     "conn_id_0": "conn_id_0 == 2259cdd6a53514b0",
     "conn_id_1": "conn_id_1 == 1d36fe9b94ac7e1e",
     "discovery_ns": "discovery_ns > 1s",
-    # gap, stall, leftover, finding
+    # gap, stall, retransmission, leftover, finding
     "bytes": "bytes > 1448",
     "resumed_at": "not resumed_at and record == gap",
     "duration_ns": "duration_ns > 1s",
@@ -137,6 +137,13 @@ EXAMPLES = {
     "until_ns": 'until_ns > "2026-11-22 16:00"',
     "window_probes": "window_probes > 0",
     "longest_ns": "longest_ns > 200ms",
+    "unacknowledged": "unacknowledged > 0",
+    "acknowledged": "acknowledged == false",
+    "retransmissions": "retransmissions > 3",
+    "keepalive_probes": "keepalive_probes > 0",
+    "smallest": "smallest > 1000",
+    "largest": "largest > 1400",
+    "answers": "answers > 0",
     "id": "id == ZMTP-CONN-14",
     "severity": "severity in {error, warn}",
     "text": 'text contains "refused"',

@@ -12,7 +12,8 @@ from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.across.knowledge import Knowledge, RunFinding
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.heartbeats import HeartbeatObserver
-from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedStall, observe_record
+from zmtpscope.meaning.observers.last_messages import LastMessagesObserver
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedOutage, ObservedStall, observe_record
 from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.meaning.observers.publishing import PublishingObserver
 from zmtpscope.meaning.observers.requests import RequestObserver
@@ -33,6 +34,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
     HeartbeatObserver,
     SizeObserver,
     RhythmObserver,
+    LastMessagesObserver,
 )
 """One idea each: each connection has one of each."""
 
@@ -105,18 +107,23 @@ class Derivation:
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
     def note_ongoing(self, ongoing: Ongoing) -> None:
-        """Learn up to which time nothing more came, and which stalls and messages go on: these and no others."""
+        """Learn up to which time nothing more came, and which stalls, outages and messages go on, and no others."""
         if self.open and ongoing.now:
             self._see(ongoing.now)
         for connection in self.open.values():
             for side in connection.observed.sides:
-                side.running_stall, side.is_sending = None, False
-        for record in ongoing.stalls:
+                side.running_stall = side.running_outage = None
+                side.is_sending = False
+        for record in (*ongoing.stalls, *ongoing.outages):
             values = record.values
             open_one = self.open.get(values["conn_id"])
             if open_one is not None:
                 self._see(values["until_ns"])
-                open_one.observed.sides[values["side"]].running_stall = ObservedStall.of(values)
+                side = open_one.observed.sides[values["side"]]
+                if record.type == "stall":
+                    side.running_stall = ObservedStall.of(values)
+                else:
+                    side.running_outage = ObservedOutage.of(values)
         for conn_id, number in ongoing.sending:
             if conn_id in self.open:
                 self.open[conn_id].observed.sides[number].is_sending = True
@@ -203,7 +210,7 @@ class Derivation:
         self._last_ns = max(self._last_ns, time)
 
 
-KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall"})
+KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
 """Records of one connection that are learnt from, beside its own and findings."""
 
 

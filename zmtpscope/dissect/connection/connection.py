@@ -24,6 +24,7 @@ from zmtpscope.dissect.stream.side_stream import Mode, SideStream
 from zmtpscope.dissect.tcp.closed_windows import running_stall
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
+from zmtpscope.dissect.tcp.retransmissions import running_outage
 from zmtpscope.findings import FINDINGS
 from zmtpscope.zmtp.events import Command, Remark
 from zmtpscope.zmtp.reader import Finding
@@ -114,7 +115,7 @@ class ZmtpConnection:
         self.relations.evaluate(block, rows)
         self._record_relations()
         self._write_gaps()
-        self._write_stalls()
+        self._write_stretches()
         self.rows.write()
         self._give_segments()
 
@@ -174,7 +175,7 @@ class ZmtpConnection:
             for note in self.session.notes(arrival):
                 self._write(note)
         self._write_gaps()
-        self._write_stalls()
+        self._write_stretches()
         self.rows.write()
         self._give_segments()
         self.rows.release()
@@ -197,7 +198,7 @@ class ZmtpConnection:
         self._record_relations()
         self.sink.connected_to((self.writer.whole.dst_ip, self.writer.whole.dst_port), arrival)
         self.writer.counted_findings(arrival.ordinal)
-        self._write_other_stalls(arrival.ordinal)
+        self._write_other_stretches(arrival.ordinal)
         came_out = outcome.outcome_of(self.view)
         if self.options.records:
             self.writer.connection(tcp.start, outcome.values(came_out, tcp), arrival.ordinal)
@@ -276,13 +277,14 @@ class ZmtpConnection:
             detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{behind}"
             self._note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.decided)
 
-    def _write_stalls(self) -> None:
-        """Write those that are over, once it is known that this is ZMTP."""
+    def _write_stretches(self) -> None:
+        """Write stalls and outages that are over, once it is known that this is ZMTP."""
         since = self.view.zmtp_since
-        for side in self.tcp.tcp:
-            if since is not None and side.stalls is not None:
-                for stall in side.stalls.drain():
-                    self.writer.stall(side.number, stall, max(stall.decided, since))
+        for side in self.tcp.tcp if since is not None else ():
+            for stall in side.stalls.drain() if side.stalls is not None else ():
+                self.writer.stall(side.number, stall, max(stall.decided, since or 0))
+            for outage in side.outages.drain() if side.outages is not None else ():
+                self.writer.outage(side.number, outage, max(outage.decided, since or 0))
 
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
         """Records of those that go on at the time `now`: what would be written if the capture ended there."""
@@ -291,14 +293,23 @@ class ZmtpConnection:
             if stall is not None:
                 yield self.writer.stall_record(side.number, stall, ordinal)
 
+    def running_outages(self, now: int, ordinal: int) -> Iterator[Record]:
+        """The same of outages."""
+        for side in self.tcp.tcp if self.view.is_zmtp else ():
+            outage = running_outage(side, now, ordinal)
+            if outage is not None:
+                yield self.writer.outage_record(side.number, outage, ordinal)
+
     def sending(self) -> Iterator[tuple[str, int]]:
         """The conn_id and number of each side that has sent a part of a message, and not its end yet."""
         for stream in self.streams if self.view.is_zmtp else ():
             if stream.end > stream.unit_octets + stream.outputs.gaps + stream.outputs.undissected:
                 yield self.tcp.ends()[stream.side].conn_id, stream.side
 
-    def _write_other_stalls(self, ordinal: int) -> None:
-        """At the end: one record for all of a side that have none of their own."""
+    def _write_other_stretches(self, ordinal: int) -> None:
+        """At the end: one record for all of a kind and side that have none of their own."""
         for side in self.tcp.tcp:
             if side.stalls is not None and side.stalls.others is not None:
                 self.writer.stall(side.number, side.stalls.others, ordinal)
+            if side.outages is not None and side.outages.others is not None:
+                self.writer.outage(side.number, side.outages.others, ordinal)

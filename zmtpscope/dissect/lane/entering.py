@@ -32,7 +32,9 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
     """The sides of a quiet connection whose messages the lane reads from now on, by number; none where it does not read
     the connection."""
     tcp = connection.tcp
-    if tcp.is_to_itself or any(side.plain < 0 or side.stalls is not None or side.pieces for side in tcp.tcp):
+    if tcp.is_to_itself or any(
+        side.plain < 0 or side.stalls is not None or side.outages is not None or side.pieces for side in tcp.tcp
+    ):
         return {}
     roles, subscribed = _roles(connection), [_subscribed(connection, number) for number in (0, 1)]
     is_in_order = roles != NO_ROLES or any(subscribed)

@@ -90,7 +90,8 @@ RANKS = {
     rank: place
     for place, rank in enumerate(
         (
-            *("greeting", "command", "frame", "message", "datagram", "gap", "stall", "leftover", "finding", "zre_pair"),
+            *("greeting", "command", "frame", "message", "datagram", "gap", "stall", "retransmission", "leftover"),
+            *("finding", "zre_pair"),
             *("heartbeat", "subscription", "request", "connection", "peer", "topic", "delivery", "diagnosis"),
         )
     )

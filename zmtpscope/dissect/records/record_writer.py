@@ -13,7 +13,8 @@ from zmtpscope.dissect.records.finding_endpoints import FindingEndpoints
 from zmtpscope.dissect.records.leftovers import Gap, Leftover
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink, Summary, count_word
-from zmtpscope.dissect.tcp.stalls import Stall
+from zmtpscope.dissect.tcp.outages import ACKNOWLEDGED, Outage
+from zmtpscope.dissect.tcp.stalls import UNSEEN, Stall
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import SCHEMA, empty
 from zmtpscope.zmtp.events import Command, Greeting
@@ -184,6 +185,25 @@ class RecordWriter:
         values.update(duration_ns=stall.duration, until=stall.until, until_ns=stall.end, window_probes=stall.probes)
         values.update(count=stall.stretches, longest_ns=stall.longest)
         return self._record(values, stream, ordinal, stall.position)
+
+    def outage(self, side: int, outage: Outage, ordinal: int) -> None:
+        """A stretch, or several, in which nothing of `side` was acknowledged; known with the segment `ordinal`."""
+        self.sink.summary.outages += outage.stretches
+        self.sink.summary.unacknowledged += outage.duration
+        if self.is_writing:
+            self.sink.put(self.outage_record(side, outage, ordinal))
+
+    def outage_record(self, side: int, outage: Outage, ordinal: int) -> Record:
+        """What `outage` writes."""
+        stream = self.streams[side]
+        values = self._values("retransmission", stream, outage.begin)
+        values.update(source=0, offset=outage.position, length=0)
+        values.update(duration_ns=outage.duration, until=outage.until, until_ns=outage.end)
+        values["acknowledged"] = None if outage.until == UNSEEN else outage.until == ACKNOWLEDGED
+        values.update(retransmissions=outage.retransmissions, keepalive_probes=outage.probes)
+        values.update(smallest=outage.smallest, largest=outage.largest, answers=outage.answers)
+        values.update(count=outage.stretches, longest_ns=outage.longest)
+        return self._record(values, stream, ordinal, outage.position)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
         """Octets of `side` that are in no unit."""

@@ -100,6 +100,10 @@ class Summary:
     """Stretches in which a side could not send, ..."""
     stalled: int = 0
     """... and how long these were (ns)."""
+    outages: int = 0
+    """Stretches in which what a side sent was not acknowledged, ..."""
+    unacknowledged: int = 0
+    """... and how long these were (ns)."""
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By severity and id."""
     hints: dict[tuple[str, str], set[str]] = field(default_factory=dict)

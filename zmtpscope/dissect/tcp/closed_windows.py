@@ -15,14 +15,20 @@ from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, FIN, RST, SYN
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.dissect.tcp.sequence import distance
-from zmtpscope.dissect.tcp.stalls import DISCONNECTED, OPENED, RUNNING, UNSEEN, ClosedWindow, Stall, Stalls
+from zmtpscope.dissect.tcp.stalls import (
+    DISCONNECTED,
+    OPENED,
+    RUNNING,
+    UNSEEN,
+    UNTIL_CLOSE,
+    ClosedWindow,
+    Stall,
+    Stretches,
+)
 
 SHORTEST = 10_000_000
 """Shorter stretches (ns) are not told: a receiver that keeps up closes its window for as long as its thread waits to
 run, which is a few milliseconds on a busy machine, and nobody notices."""
-
-UNTIL_CLOSE = {"open": RUNNING, "fin": DISCONNECTED, "rst": DISCONNECTED}
-"""The same where it ends with the connection, by how that ended."""
 
 PROBE = 1
 """Octets that a window probe may have although the window is closed (RFC 9293, 3.8.6.1)."""
@@ -98,7 +104,7 @@ def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int
     if stall is None:
         return
     if side.stalls is None:
-        side.stalls = Stalls()
+        side.stalls = Stretches()
     side.stalls.add(stall)
 
 

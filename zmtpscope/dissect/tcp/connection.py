@@ -5,8 +5,9 @@ from __future__ import annotations
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, ends_of, stream_of
 from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
+from zmtpscope.dissect.tcp.outages import Outage, Unanswered
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
-from zmtpscope.dissect.tcp.stalls import ClosedWindow, Stalls
+from zmtpscope.dissect.tcp.stalls import ClosedWindow, Stall, Stretches
 from zmtpscope.records import SECOND
 
 CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answered", "never completed"
@@ -38,11 +39,13 @@ class TcpSide:
         "next",
         "number",
         "out_of_order",
+        "outages",
         "pieces",
         "plain",
         "repeated",
         "seen",
         "stalls",
+        "unanswered",
     )
 
     def __init__(self, number: int, key: bytes) -> None:
@@ -65,7 +68,11 @@ class TcpSide:
         """None while the side never had a hole."""
         self.closed_window: ClosedWindow | None = None
         """The receive window of the other side, while it is closed."""
-        self.stalls: Stalls | None = None
+        self.stalls: Stretches[Stall] | None = None
+        """None while it never had one."""
+        self.unanswered: Unanswered | None = None
+        """What it has sent again, and the other side has not acknowledged."""
+        self.outages: Stretches[Outage] | None = None
         """None while it never had one."""
         self.fin: Arrival | None = None
         """The first segment with a FIN of the side."""
@@ -193,7 +200,7 @@ class Connection:
 
     def resume_plain(self) -> None:
         """Let the next octets of both sides come on the plain way, unless something is being waited for."""
-        if not any(side.waits or side.closed_window for side in self.tcp):
+        if not any(side.waits or side.closed_window or side.unanswered for side in self.tcp):
             for side in self.tcp:
                 side.resume_plain()
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, Mask, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
-from zmtpscope.dissect.tcp import closed_windows
+from zmtpscope.dissect.tcp import closed_windows, retransmissions
+from zmtpscope.dissect.tcp.closed_windows import Heard
 from zmtpscope.dissect.tcp.connection import Connection, TcpSide, reverse
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.dissect.tcp.reassembly import Reassembler
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
+from zmtpscope.dissect.tcp.stalls import Stretches
 
 NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW
 MOST_OPEN = 65_536
@@ -184,9 +186,7 @@ class Flows:
         peer = connection.tcp[1 - side.number]
         for each in (side, peer):
             each.leave_plain()
-        if flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
-            total = length + self.reassembler.cut.get(index, 0)
-            self._watch_windows(side, peer, closed_windows.Heard(sequence, acknowledgment, flags, total), at)
+        self._watch(side, peer, Heard(sequence, acknowledgment, flags, length + self.reassembler.cut.get(index, 0)), at)
         side.seen = True
         if flags & ACK and not flags & RST:
             side.acknowledged = acknowledgment
@@ -224,11 +224,17 @@ class Flows:
             return
         connection.resume_plain()
 
-    def _watch_windows(self, side: TcpSide, peer: TcpSide, heard: closed_windows.Heard, at: Arrival) -> None:
-        """A segment of `side` where a receive window is closed, or was."""
-        closed_windows.take(side, peer, heard, at)
-        if self.connections[side].has_octets:  # else there is nobody yet whom to tell
-            self.reassembler.touched.update((each, None) for each in (side, peer) if each.stalls and each.stalls.apart)
+    def _watch(self, side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
+        """A segment of `side` where a receive window is closed, or was; or where octets are sent again, or were."""
+        stretches: list[Stretches[Any] | None] = []
+        if heard.flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
+            closed_windows.take(side, peer, heard, at)
+            stretches += side.stalls, peer.stalls
+        if heard.sequence != side.next or side.unanswered or peer.unanswered:
+            retransmissions.take(side, peer, heard, at)
+            stretches += side.outages, peer.outages
+        if any(each and each.apart for each in stretches) and self.connections[side].has_octets:
+            self.reassembler.touched[side] = None  # else there is nobody yet whom to tell
 
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
         """No packet of the connection, where segments wait behind a hole, has come until `now`."""
@@ -313,6 +319,7 @@ class Flows:
             self.reassembler.give_up(side, connection.tcp[1 - side.number], connection.end)
             self._end(side)
             closed_windows.end_with_connection(side, connection.close_how, connection.end)
+            retransmissions.end_with_connection(side, connection.close_how, connection.end)
         self.reassembler.touched[connection.tcp[0]] = None
         self.ended += connection.tcp
         self.silent.pop(connection, None)

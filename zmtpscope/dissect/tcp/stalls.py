@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.tcp.sequence import distance
@@ -14,6 +14,9 @@ MOST_APART = 10
 
 OPENED, DISCONNECTED, UNSEEN, RUNNING = "opened", "disconnected", "unseen", "running"
 """How a stall ended: the field `until` of its record."""
+
+UNTIL_CLOSE = {"open": RUNNING, "fin": DISCONNECTED, "rst": DISCONNECTED}
+"""The same where a stretch ends with the connection, by how that ended."""
 
 
 class ClosedWindow:
@@ -67,26 +70,39 @@ class Stall(NamedTuple):
         )
 
 
-class Stalls:
-    """All that a side had: those of `apart` can be told, the `others` are one, for the end of the connection."""
+AnyStretch = TypeVar("AnyStretch", bound="Stretch")
+
+
+class Stretch(Protocol):
+    """A stretch of time, or several as one."""
+
+    @property
+    def duration(self) -> int: ...
+
+    def joined(self: AnyStretch, later: AnyStretch, /) -> AnyStretch: ...
+
+
+class Stretches(Generic[AnyStretch]):
+    """All stretches of a kind that a side had: those of `apart` can be told, the `others` are one, for the end of the
+    connection."""
 
     __slots__ = ("apart", "count", "duration", "others")
 
     def __init__(self) -> None:
         self.count = self.duration = 0
-        self.apart: list[Stall] = []
-        self.others: Stall | None = None
+        self.apart: list[AnyStretch] = []
+        self.others: AnyStretch | None = None
 
-    def add(self, stall: Stall) -> None:
+    def add(self, stretch: AnyStretch) -> None:
         """One more is over."""
         self.count += 1
-        self.duration += stall.duration
+        self.duration += stretch.duration
         if self.count <= MOST_APART:
-            self.apart.append(stall)
+            self.apart.append(stretch)
         else:
-            self.others = stall if self.others is None else self.others.joined(stall)
+            self.others = stretch if self.others is None else self.others.joined(stretch)
 
-    def drain(self) -> list[Stall]:
+    def drain(self) -> list[AnyStretch]:
         """Those that can be told now."""
         drained, self.apart = self.apart, []
         return drained

@@ -46,7 +46,9 @@ HANDSHAKE = frozenset({"READY", "HELLO", "WELCOME", "INITIATE", "TOKEN"})
 HEARTBEATS = {"PING": False, "PONG": True, "WS-PING": False, "WS-PONG": True}
 """Commands that ask whether the other side is there (False), and that answer (True)."""
 
-DRAWN = frozenset({"greeting", "command", "datagram", "gap", "leftover", "finding", "stall", "zre_pair"})
+DRAWN = frozenset(
+    {"greeting", "command", "datagram", "gap", "leftover", "finding", "stall", "retransmission", "zre_pair"}
+)
 """Records of which something is drawn, but for messages and connections."""
 
 OUTCOMES = {id_: outcome for outcome, id_ in FINDING_BY_OUTCOME.items()}
@@ -114,9 +116,9 @@ def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) 
         kind = ATTEMPT if name in OUTCOMES else NOTE
         if kind == ATTEMPT:
             what, content = f"{OUTCOMES[name]} ({name})", what.partition(": ")[2]
-    elif kind in ("stall", "zre_pair"):
+    elif kind in ("stall", "retransmission", "zre_pair"):
         name, kind = kind, NOTE
-        severity = "warn" if name == "stall" else ""
+        severity = "" if name == "zre_pair" else "warn"
     side = 0 if kind in ("datagram", ATTEMPT) else values["side"]
     return Event(values["ts_ns"], packet, ends, side, kind, name, _cut(what), _cut(content), severity)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from zmtpscope.dissect import Record
 from zmtpscope.meaning.across.disconnects import replaced_ns
 from zmtpscope.meaning.across.knowledge import Knowledge, once
+from zmtpscope.meaning.across.outages import first_lost
 from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observer import derived_record
@@ -94,7 +95,15 @@ class Delivery(NamedTuple):
     @property
     def messages(self) -> int:
         """How many it got."""
-        return 0 if self.topic is None else self.topic.timeline.count
+        return 0 if self.topic is None else self.topic.timeline.count - self.unacknowledged
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many more were sent to it, which it never acknowledged."""
+        lost = first_lost(self.subscriber.connection.sides[1 - self.subscriber.side])
+        if lost is None or self.topic is None:
+            return 0
+        return self.topic.timeline.between(lost.since.ns, self.topic.timeline.last_ns + 1).least
 
 
 @once
@@ -360,6 +369,7 @@ def _delivery_record(delivery: Delivery, ordinal: int) -> Record:
         publisher=delivery.publisher.name,
         subscriber=subscriber.name,
         messages=delivery.messages,
+        unacknowledged=delivery.unacknowledged,
         siblings=delivery.siblings,
         missed_early=early.messages if early is not None else None,
         missed=missed.messages if missed is not None else None,

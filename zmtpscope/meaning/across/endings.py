@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
 from zmtpscope.meaning.observers.silences import is_past_ttl, waits_in_vain
 
-Cause = Literal["closed", "reset", "heartbeat", "error", "handshake", "violation"]
+Cause = Literal["closed", "reset", "heartbeat", "unacknowledged", "error", "handshake", "violation"]
 
 """Why a side ended a connection. ZMTP has no goodbye: FIN or RST without a word (closed, reset) is all that a program
 sends that closes its socket, and all that its system sends when it is killed."""
@@ -47,7 +47,14 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
         cause = "handshake"
     elif connection.is_whole and _gives_up(connection, side, moment.ns):
         cause = "heartbeat"
+    elif is_reset and _is_unacknowledged(connection.sides[side]):
+        cause = "unacknowledged"
     return Ending(side, moment, cause, is_reset, violation if cause == "violation" else None)
+
+
+def _is_unacknowledged(side: ObservedSide) -> bool:
+    """Whether the system of a side gave up, since nothing that it sent was acknowledged."""
+    return bool(side.outages) and side.outages[-1].is_acknowledged is False
 
 
 def is_agreed(connection: ObservedConnection) -> bool:

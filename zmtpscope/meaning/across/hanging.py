@@ -77,6 +77,15 @@ class Hanging(NamedTuple):
         return self.ending is not None and self.ending.side != self.requests.asker
 
     @property
+    def is_unacknowledged(self) -> bool:
+        """Whether the oldest request was sent again and again, and never acknowledged: who is asked may not have it."""
+        lost = self.connection.sides[self.requests.asker].last_outage
+        if lost is None:
+            return False
+        end = self.requests.waiting[0].end
+        return end < 0 or end > lost.offset
+
+    @property
     def asks_rep(self) -> bool:
         """Whether who is asked is a REP."""
         return self.connection.sides[1 - self.requests.asker].socket_type == "REP"
@@ -221,7 +230,7 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
     closed: dict[tuple[Endpoint, str], list[Hanging]] = {}
     for each in hanging(knowledge):
         is_own = each.ending is not None and not each.was_left
-        if is_own and each.requests.is_lock_step and each.waited >= LEAST_PATIENCE_NS:
+        if is_own and not each.is_unacknowledged and each.requests.is_lock_step and each.waited >= LEAST_PATIENCE_NS:
             closed.setdefault(each.client, []).append(each)
     answered = dict.fromkeys(closed, 0)
     for connection in knowledge.connections if closed else ():

@@ -18,7 +18,7 @@ from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 MOST_MESSAGES = 4 << 20
-"""So many are remembered, 24 octets each; those behind are only counted."""
+"""So many are remembered, 32 octets each; those behind are only counted."""
 
 LONGEST_COMPARED = 4096
 """Octets by which a message is told from others."""
@@ -35,11 +35,13 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True, eq=False)
 class TopicMessages:
-    """Those of one connection, as columns: times (ns), references of packets, and a number that equal ones share."""
+    """Those of one connection, as columns: times (ns), references of packets, a number that equal ones share, and the
+    offset in the TCP stream behind the last octet (0 where they stand in boxes)."""
 
     times: array[int] = field(default_factory=_numbers)
     packets: array[int] = field(default_factory=_numbers)
     marks: array[int] = field(default_factory=_numbers)
+    ends: array[int] = field(default_factory=_numbers)
 
 
 class TopicSearch:
@@ -90,8 +92,10 @@ class TopicSearch:
         found.times.frombytes(run.times[rows].tobytes())
         found.packets.frombytes(run.packets[rows].tobytes())
         last = run.last[rows]
+        behind = run.bodies[last] + run.sizes[last]
+        found.ends.frombytes((behind if run.source == 0 else np.zeros_like(behind)).tobytes())
         starts = run.bodies[run.first[rows]] - run.base
-        ends = np.minimum(run.bodies[last] + run.sizes[last] - run.base, starts + LONGEST_COMPARED)
+        ends = np.minimum(behind - run.base, starts + LONGEST_COMPARED)
         data = run.data
         marks = [crc32(data[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         found.marks.extend(marks)

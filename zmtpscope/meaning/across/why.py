@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from heapq import nlargest
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, repeat
 from typing import NamedTuple
 
 from zmtpscope.meaning.across.deliveries import ARRIVES_NS
 from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.meaning.across.topic_messages import TopicSearch
-from zmtpscope.meaning.across.words import address, duration, name_of, topic_name
+from zmtpscope.meaning.across.words import address, counted, duration, name_of, topic_name
 from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observers.observed import ObservedOutage
 from zmtpscope.meaning.observers.topic_groups import TopicKey
+from zmtpscope.records import SECOND
+
+AT_ONCE_NS = SECOND // 20
+"""What is sent so soon (ns) behind an outage may have waited for its end."""
 
 Client = list[Subscriber]
 """The connections of one peer to a publisher, one after the other."""
@@ -108,11 +114,12 @@ def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
 
 
 class _Copy(NamedTuple):
-    """One copy of a message."""
+    """One copy of a message, and what became of it on its way."""
 
     time: int
     packet: int
     mark: int
+    reason: Reason = CAME
 
 
 def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
@@ -121,9 +128,32 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
         messages = search.found.get(subscriber.connection.conn_id)
         if messages is not None:
             end = _until(subscriber)  # what comes behind FIN or RST gets to nobody
-            copies = map(_Copy, messages.times, messages.packets, messages.marks)
+            outages = subscriber.connection.sides[1 - subscriber.side].outages
+            reasons: Iterable[Reason] = repeat(CAME)
+            if outages:
+                reasons = map(partial(_on_its_way, outages), messages.times, messages.ends)
+            copies = map(_Copy, messages.times, messages.packets, messages.marks, reasons)
             found += (copy for copy in copies if copy.time <= end)
-    return sorted(found)
+    return sorted(found, key=_when)
+
+
+def _when(copy: _Copy) -> tuple[int, int, int]:
+    return copy[:3]
+
+
+def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:
+    """What became of a copy that was sent at a time (ns) and ends at that offset."""
+    for outage in outages:
+        if not outage.retransmissions or end <= outage.offset:
+            continue
+        took, again = duration(outage.duration_ns), counted(outage.retransmissions, "time")
+        if not outage.is_acknowledged:
+            return Reason(False, f"never acknowledged: TCP sent it again for {took}, {again}, in vain")
+        if time <= outage.end_ns:
+            return Reason(True, f"came late: TCP sent again for {took}, {again}, what was not acknowledged")
+        if time <= outage.end_ns + AT_ONCE_NS:
+            return Reason(True, f"came, perhaps late: sent right behind {took} in which nothing was acknowledged")
+    return CAME
 
 
 def _answer(search: TopicSearch, publisher: Publisher, own: Client, sibling: Client | None) -> Answer:
@@ -168,14 +198,14 @@ def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_
             reason = _why_not_sent(subscriber, copy.time, search.topic, search.beginnings.get(copy.mark))
         equal = waiting.get(copy.mark, deque())
         while equal and equal[0].time < copy.time - ARRIVES_NS:
-            yield Fate(_moment(search, equal.popleft()), CAME)  # nobody else got that one
+            alone = equal.popleft()  # nobody else got that one
+            yield Fate(_moment(search, alone), alone.reason)
         if reason is not None:
             yield Fate(_moment(search, copy), reason)
         elif equal:
-            equal.popleft()
             if subscriber is not None:
                 last_sent[subscriber] = copy.time
-            yield Fate(_moment(search, copy), CAME)
+            yield Fate(_moment(search, copy), equal.popleft().reason)
         elif subscriber is not None:
             lost.setdefault(subscriber, []).append(copy)
     for subscriber, copies in lost.items():
@@ -185,7 +215,7 @@ def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_
             yield Fate(_moment(search, copy), dropped if copy.time < last else behind)
     for equal in waiting.values():
         for copy in equal:
-            yield Fate(_moment(search, copy), CAME)
+            yield Fate(_moment(search, copy), copy.reason)
 
 
 def _moment(search: TopicSearch, copy: _Copy) -> Moment:

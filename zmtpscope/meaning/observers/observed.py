@@ -6,11 +6,13 @@ compared with others by another. All of it is bounded; what has no room is count
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream, listening_side
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.moments import Moment
@@ -59,6 +61,34 @@ class ObservedStall:
 
 
 @dataclass(slots=True, eq=False)
+class ObservedOutage:
+    """A stretch in which a side sent the same octets again and again, or keepalive probes, and its peer did not
+    acknowledge them; or `count` of them, which took `duration` together. `offset` is the first octet of that kind,
+    `until` says how the last stretch was over, at `end_ns`, or was seen last."""
+
+    moment: Moment
+    ref: str
+    offset: int
+    duration_ns: int
+    until: str
+    end_ns: int
+    is_acknowledged: bool | None
+    retransmissions: int
+    probes: int
+    smallest: int
+    largest: int
+    answers: int
+    count: int
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> ObservedOutage:
+        """That of a record."""
+        names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
+        counts = "smallest", "largest", "answers", "count"
+        return cls(Moment.of(values), ref_of(values), *(values[name] for name in (*names, *counts)))
+
+
+@dataclass(slots=True, eq=False)
 class ObservedSizes:
     """The octets of the largest frame of the last message of a side, and of the largest before that, 0 where there is
     none; `last` is when the last octet of that message came."""
@@ -66,6 +96,16 @@ class ObservedSizes:
     last: Moment
     of_last: int
     before: int
+
+
+@dataclass(slots=True, eq=False)
+class ObservedMessages:
+    """The last messages of a side, as columns: times (ns), references of packets, offsets behind their last octets in
+    the TCP stream. `files` are those that packets refer to; `are_all` says whether there were no others."""
+
+    columns: Int64
+    files: Sequence[str | None]
+    are_all: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +138,10 @@ class ObservedSide:
     """... and the one that goes on, where somebody looks while packets still come."""
     is_sending: bool = False
     """It has sent a part of a message, and packets still come."""
+    ended_outages: list[ObservedOutage] = field(default_factory=list)
+    """Stretches in which what it sent was not acknowledged, ..."""
+    running_outage: ObservedOutage | None = None
+    """... and the one that goes on, likewise."""
     subscriptions: ObservedSubscriptions | None = None
     """What it subscribed to, if it did."""
     published: PublishedTopics | None = None
@@ -106,11 +150,24 @@ class ObservedSide:
     """Of its messages, if it sent any."""
     rhythm: ObservedRhythm | None = None
     """Of its messages, if it sent any."""
+    last_messages: ObservedMessages | None = None
+    """The last of them, until they are known to be acknowledged."""
 
     @property
     def stalls(self) -> list[ObservedStall]:
         """All stretches in which it could not send."""
         return [*self.ended_stalls, self.running_stall] if self.running_stall else self.ended_stalls
+
+    @property
+    def outages(self) -> list[ObservedOutage]:
+        """All stretches in which what it sent was not acknowledged."""
+        return [*self.ended_outages, self.running_outage] if self.running_outage else self.ended_outages
+
+    @property
+    def last_outage(self) -> ObservedOutage | None:
+        """The one in which it sent octets again that were never acknowledged, up to the end or by now."""
+        last = self.outages[-1] if self.ended_outages or self.running_outage else None
+        return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
 
     def heard(self, ns: int) -> None:
         """It says something at that time."""
@@ -297,6 +354,14 @@ def _stall(connection: ObservedConnection, values: dict[str, Any]) -> None:
         side.ended_stalls.append(ObservedStall.of(values))
 
 
+def _retransmission(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    side = connection.sides[values["side"]]
+    side.running_outage = None
+    if len(side.ended_outages) == MOST_STALLS:
+        del side.ended_outages[-1]  # the last one may not be over
+    side.ended_outages.append(ObservedOutage.of(values))
+
+
 def _connection(connection: ObservedConnection, values: dict[str, Any]) -> None:
     connection.values = values
     connection.start = Moment(values["start_ns"], values["file"], values["packet"])
@@ -312,6 +377,7 @@ LEARN = {
     "finding": _finding,
     "gap": _gap,
     "stall": _stall,
+    "retransmission": _retransmission,
     "connection": _connection,
 }
 

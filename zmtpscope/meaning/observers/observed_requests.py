@@ -19,6 +19,8 @@ class ObservedRequest:
     ref: str
     size: int
     content: int
+    end: int
+    """Offset in the TCP stream behind its last octet; -1 where it stands in boxes."""
 
 
 class Answered(NamedTuple):

@@ -40,6 +40,7 @@ class RequestTable(DerivedTable):
         decided: Int64,
         until: Int64 | None = None,
         replies: RequestRows | None = None,
+        lost_from: int | None = None,
     ) -> None:
         self.stream = stream
         """Of the asker."""
@@ -51,6 +52,8 @@ class RequestTable(DerivedTable):
         self.decided = decided
         self.until = until
         self.replies = replies
+        self.lost_from = lost_from
+        """Offset from which the stream of the asker was never acknowledged."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -71,6 +74,7 @@ class RequestTable(DerivedTable):
             if waited is not None:
                 values["waited_ns"] = int(waited[place])
             if self.replies is not None:
+                values["acknowledged"] = True
                 values["latency_ns"] = values["waited_ns"]
                 values.update(_reply(self.replies[place]))
             yield derived_record("request", values, int(self.decided[place]))
@@ -87,6 +91,8 @@ class RequestTable(DerivedTable):
         }
         if self.outcome == UNASKED:
             return values | _reply(row)
+        if self.lost_from is not None and row["source"] == 0 and row["offset"] + row["length"] > self.lost_from:
+            values["acknowledged"] = False
         return values | {name: int(row[name]) for name in ("offset", "length", "size")}
 
 

@@ -324,7 +324,9 @@ class RequestObserver(Observer):
         assert seen is not None
         types = self.observed.socket_types()
         stream, socket_types = self.observed.stream_of(asker), (types[asker], types[1 - asker])
-        table = RequestTable(stream, socket_types, self.files, outcome, rows, decided, until, replies)
+        lost = self.observed.sides[asker].last_outage
+        lost_from = None if lost is None else lost.offset
+        table = RequestTable(stream, socket_types, self.files, outcome, rows, decided, until, replies, lost_from)
         self.tables.append(table)
         seen.counts[OUTCOMES[outcome]] += len(rows)
         if replies is not None:
@@ -383,7 +385,8 @@ class RequestObserver(Observer):
     def _observed(self, row: np.void) -> ObservedRequest:
         ref = f"{self.observed.conn_id}/{row['side']}/{row['source']}/{row['offset']}/message"
         moment = Moment.of_packet(int(row["time"]), int(row["packet"]), self.files)
-        return ObservedRequest(moment, ref, int(row["size"]), self._content_of(row))
+        end = -1 if row["source"] else int(row["offset"] + row["length"])
+        return ObservedRequest(moment, ref, int(row["size"]), self._content_of(row), end)
 
     def _content_of(self, row: np.void) -> int:
         if row["content"] or row["run"] == NOBODY:

@@ -2,6 +2,7 @@
 
 from zmtpscope.meaning.diagnosis import Rule
 from zmtpscope.meaning.rules import (
+    acknowledging,
     answering,
     breaking_off,
     capturing,
@@ -31,6 +32,7 @@ from zmtpscope.meaning.rules import (
 )
 
 TABLES = (
+    acknowledging.TABLE,
     connecting.TABLE,
     contents.TABLE,
     delimiters.TABLE,

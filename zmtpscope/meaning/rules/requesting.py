@@ -65,6 +65,7 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether its request hangs by itself."""
     return (
         is_long(waiting, knowledge)
+        and not waiting.is_unacknowledged
         and not is_lost(waiting, knowledge)
         and not _was_asked_again(waiting, knowledge)
         and not may_be_worker(waiting, knowledge)
@@ -96,7 +97,8 @@ def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
     found: dict[Endpoint, list[Hanging]] = {}
     for each in hanging(knowledge):
         listener = each.connection.listener
-        if listener != each.requests.asker and each.connection.sides[listener].socket_type == "REP":
+        asks_listener = listener != each.requests.asker and each.asks_rep
+        if asks_listener and not each.is_unacknowledged:
             found.setdefault(each.connection.endpoint, []).append(each)
     return found
 

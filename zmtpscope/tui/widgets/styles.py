@@ -35,6 +35,7 @@ LOOKS: Mapping[str, Look] = {
     "finding": Look("text-warning", plain="bold"),
     "gap": Look("text-error", plain="bold"),
     "stall": Look("text-warning", plain="bold"),
+    "retransmission": Look("text-warning", plain="bold"),
     "datagram": NORMAL,
     "packet": MUTED,
     # severities of findings

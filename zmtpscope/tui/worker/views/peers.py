@@ -21,6 +21,7 @@ CAUSES = {
     "closed": "closed it",
     "reset": "reset it",
     "heartbeat": "closed it: no PONG came",
+    "unacknowledged": "gave it up: TCP got no acknowledgment",
     "error": "closed it after an ERROR",
     "handshake": "closed it in the handshake",
     "violation": "closed it: the other side broke the protocol",

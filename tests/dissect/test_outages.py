@@ -1,0 +1,136 @@
+"""Outages: what is told of octets that are sent again and again, and where nothing is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.talks import SECOND, hello, message
+from tests.traffic import Capture, Conversation, Packet, records
+from zmtpscope.capture.segments import ACK, PSH
+from zmtpscope.dissect.tcp.stalls import MOST_APART
+from zmtpscope.export.describe import describe_retransmission
+
+PUSH, PULL = 0, 1
+
+
+def talk() -> Conversation:
+    """A PUSH that has sent a PULL one message."""
+    conversation = Conversation()
+    conversation.send(PUSH, hello("PUSH"))
+    conversation.send(PULL, hello("PULL"))
+    conversation.send(PUSH, message(b"taken"))
+    conversation.acknowledge(PULL)
+    return conversation
+
+
+def again(conversation: Conversation, octets: bytes) -> None:
+    """PUSH sends the last octets that it sent once more."""
+    place = conversation.next[PUSH]
+    conversation.add(PUSH, ACK | PSH, octets)
+    conversation.packets[-1] = replace(conversation.packets[-1], sequence=(place - len(octets)) % (1 << 32))
+    conversation.next[PUSH] = place
+
+
+def cut_off(times: int = 4, *, recovers: bool = False) -> Conversation:
+    """Nothing of a message arrives that PUSH sends again, after 0.25 s, 0.5 s and so on."""
+    conversation = talk()
+    conversation.send(PUSH, message(b"lost"))
+    for number in range(times):
+        conversation.wait(SECOND * (1 << number) // 4)
+        again(conversation, message(b"lost"))
+    if recovers:
+        conversation.acknowledge(PULL)
+        conversation.send(PUSH, message(b"more"))
+        conversation.acknowledge(PULL)
+    return conversation
+
+
+def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
+    """The outages in these packets."""
+    return [record for record in records(Capture(packets, size))[0] if record["record"] == "retransmission"]
+
+
+def test_an_outage_that_the_capture_ends_within() -> None:
+    (outage,) = told(cut_off().packets)
+    assert (outage["side"], outage["packet"], outage["offset"]) == (PUSH, 9, len(hello("PUSH") + message(b"taken")))
+    assert (outage["retransmissions"], outage["answers"], outage["keepalive_probes"]) == (4, 0, 0)
+    assert (outage["smallest"], outage["largest"]) == (len(message(b"lost")),) * 2
+    assert (outage["acknowledged"], outage["until"]) == (False, "running")
+    assert describe_retransmission(outage) == (
+        "10.0.0.1:5555 did not acknowledge offset 99 for 3.503 s, up to the last packet: sent again 4 times, 6 octets "
+        "at a time"
+    )
+
+
+def test_an_outage_that_is_mended() -> None:
+    (outage,) = told(cut_off(recovers=True).packets)
+    assert (outage["acknowledged"], outage["until"], outage["until_ns"]) == (
+        True,
+        "acknowledged",
+        outage["ts_ns"] + outage["duration_ns"],
+    )
+
+
+def test_what_tcp_mends_at_once_is_none() -> None:
+    assert told(cut_off(2, recovers=True).packets) == []
+
+
+def test_a_packet_that_was_captured_twice_is_none() -> None:
+    packets = [packet for packet in cut_off(0, recovers=True).packets for _ in (1, 2)]
+    assert told(packets) == []
+
+
+def test_what_a_closed_window_keeps_back_is_none() -> None:
+    conversation = talk()
+    conversation.close_window(PULL)
+    for _ in range(4):
+        conversation.wait(SECOND)
+        again(conversation, message(b"taken")[-1:])
+        conversation.acknowledge(PULL)
+    assert told(conversation.packets) == []
+
+
+def test_keepalive_probes_without_an_answer() -> None:
+    conversation = talk()
+    for answered in (True, False, False, False):
+        conversation.wait(SECOND)
+        conversation.next[PUSH] -= 1
+        conversation.acknowledge(PUSH)
+        conversation.next[PUSH] += 1
+        if answered:
+            conversation.acknowledge(PULL)
+    conversation.wait(SECOND)
+    conversation.reset(PUSH)
+    (outage,) = told(conversation.packets)
+    assert (outage["keepalive_probes"], outage["retransmissions"], outage["until"]) == (3, 0, "disconnected")
+    assert describe_retransmission(outage) == (
+        "10.0.0.1:5555 did not answer for the last 3.003 s of the connection: 3 keepalive probes had no answer"
+    )
+
+
+def test_a_flapping_link_makes_few_records() -> None:
+    conversation = talk()
+    for _ in range(2 * MOST_APART):
+        conversation.send(PUSH, message(b"x"))
+        for _ in range(3):
+            conversation.wait(SECOND)
+            again(conversation, message(b"x"))
+        conversation.acknowledge(PULL)
+    found = told(conversation.packets)
+    assert [outage["count"] for outage in found] == [1] * MOST_APART + [MOST_APART]
+    assert sum(outage["retransmissions"] for outage in found) == 6 * MOST_APART
+
+
+TALKS = [cut_off(), cut_off(recovers=True), cut_off(1, recovers=True)]
+
+
+@pytest.mark.parametrize("conversation", TALKS)
+@given(st.integers(1, 20))
+def test_blocks_do_not_matter(conversation: Conversation, size: int) -> None:
+    packets = conversation.packets
+    assert records(Capture(packets, size))[0] == records(Capture(packets))[0]
