@@ -116,6 +116,14 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: ROUTER 127.0.0.1:4242 sent nothing after packet 40, for 20.3 s, though DEALER 127.0.0.1 sent 4 "
         "messages since; before, no pause of it was longer than 332 ms",
     ),
+    "socks5": (
+        "warn The SOCKS5 proxy 10.9.0.1:1080 did not connect 10.9.0.2 to 127.0.0.1:5556, 10 times in 3.7 s: "
+        "connection refused (reply 5); it did between these",
+    ),
+    "haproxy-send-proxy": (
+        "error 10.9.0.2 sends a PROXY v1 header before ZMTP to 10.9.0.1:5555, which does not know it: no handshake "
+        "succeeds",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 

@@ -109,6 +109,26 @@ KINDS = (
         "the answer does not reach the client (a firewall, another route), or this is a port scan",
     ),
     FindingKind(
+        "ZMTP-CONN-17",
+        "note",
+        "wire.md, 9.3",
+        "A header of the PROXY protocol comes before ZMTP",
+        "libzmq does not know it: turn it off at the proxy (send-proxy of HAProxy, proxy_protocol of nginx)",
+    ),
+    FindingKind(
+        "ZMTP-CONN-18",
+        "note",
+        "RFC 1928 (SOCKS 5), 4",
+        "A proxy passes this connection on",
+    ),
+    FindingKind(
+        "ZMTP-CONN-19",
+        "warn",
+        "RFC 1928 (SOCKS 5), 6",
+        "A proxy refuses to connect",
+        "the proxy answers, so look behind it: whether the endpoint listens, and whether the proxy may reach it",
+    ),
+    FindingKind(
         "CAPTURE-01",
         "warn",
         "records.md, Drops",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.findings.relations import Relations
@@ -13,6 +13,7 @@ from zmtpscope.dissect.findings.row_rules import JUDGED_TYPES
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.records.batch import Record
+from zmtpscope.dissect.records.facts import ConnectionIdentity, Relayed
 from zmtpscope.dissect.records.leftovers import Gap, Leftover, Pending, PendingLeftovers
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
@@ -179,6 +180,11 @@ class ZmtpConnection:
         self.rows.write()
         self._give_segments()
         self.rows.release()
+        proxied = self.negotiation.proxied
+        if proxied is not None and not proxied.is_header and (self.view.is_zmtp or proxied.refusal is not None):
+            identity = ConnectionIdentity(tcp.key, stamp(tcp.start), tcp.incarnation, tcp.number)
+            fact = Relayed(arrival, identity, proxied.client, proxied.protocol, proxied.target, proxied.refusal)
+            self.sink.report(fact)
         if not self.view.is_zmtp:
             self.sink.summary.count_other(tcp)
             return

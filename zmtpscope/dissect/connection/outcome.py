@@ -32,6 +32,8 @@ class SideOutcome(NamedTuple):
     gaps: int = 0
     unfinished: int = 0
     undissected: int = 0
+    passed: int = 0
+    """Octets for a proxy, which are among those that are not dissected."""
 
 
 class CurveOutcome(NamedTuple):
@@ -104,6 +106,7 @@ def _outcome_of_side(stream: SideStream) -> SideOutcome:
         gaps=outputs.gaps,
         unfinished=outputs.unfinished,
         undissected=outputs.undissected,
+        passed=stream.passed,
     )
 
 
@@ -172,7 +175,7 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
         "gap_bytes": one.gaps + other.gaps,
         "unseen_bytes": unseen(here, there) + unseen(there, here),
         "unfinished_bytes": one.unfinished + other.unfinished,
-        "undissected_bytes": one.undissected + other.undissected,
+        "undissected_bytes": one.undissected - one.passed + other.undissected - other.passed,
         "confidence": outcome.confidence,
         "socket_type_0": one.socket_type,
         "socket_type_1": other.socket_type,

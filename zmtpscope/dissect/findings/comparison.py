@@ -17,6 +17,7 @@ from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.findings.attempts import Attempts
 from zmtpscope.dissect.findings.drops import put_drops, put_problems, put_set_back
 from zmtpscope.dissect.findings.endpoints import Endpoints
+from zmtpscope.dissect.findings.relayed import Refusals
 from zmtpscope.dissect.findings.zre import Network
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
@@ -26,6 +27,7 @@ from zmtpscope.dissect.records.facts import (
     ClockWentBack,
     Fact,
     GaveWay,
+    Relayed,
     Said,
     Spoke,
     ZreBeacon,
@@ -52,6 +54,7 @@ class Comparison:
         self.sink = Sink(files or [], options, summary)
         self.summary = self.sink.summary
         self.attempts = Attempts(self.summary)
+        self.refusals = Refusals()
         self.endpoints = Endpoints()
         self.network = Network()
         self.gave_way = 0
@@ -69,6 +72,8 @@ class Comparison:
             self.sink.decided_by = DATAGRAMS + fact.arrival.packet if isinstance(fact, ZreBeacon) else None
             if isinstance(fact, Attempt):
                 self.attempts.evaluate(fact)
+            elif isinstance(fact, Relayed):
+                self.refusals.evaluate(fact)
             elif isinstance(fact, GaveWay):
                 self._give_way(fact)
             elif isinstance(fact, ClockWentBack):
@@ -102,6 +107,7 @@ class Comparison:
         put_problems(self.sink, problems, end)
         put_set_back(self.sink, folded([each for each in (set_back, self.set_back) if each is not None]), end)
         self._write(self.attempts.finish(end))
+        self._write(self.refusals.finish(end))
         self._write(self.network.finish(end))
         for writer in self.writers.values():
             writer.counted_findings(end.ordinal)

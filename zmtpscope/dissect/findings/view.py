@@ -111,7 +111,7 @@ class ConnectionView:
         """Whether everything that was captured of both sides could be read."""
         return all(
             stream.closed_since is None
-            and not (stream.outputs.undissected or stream.outputs.unfinished)
+            and not (stream.outputs.undissected > stream.passed or stream.outputs.unfinished)
             and stream.is_read_for_certain
             for stream in self.streams
         )

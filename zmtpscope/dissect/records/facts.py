@@ -66,6 +66,18 @@ class ClockWentBack(NamedTuple):
     times: int
 
 
+class Relayed(NamedTuple):
+    """A client asked a proxy to connect it to `target`, once its connection is over; `refusal` is why the proxy did
+    not, None if it did, and if ZMTP followed. `client` is the side of the client."""
+
+    arrival: Arrival
+    connection: ConnectionIdentity
+    client: int
+    protocol: str
+    target: str
+    refusal: str | None
+
+
 class Spoke(NamedTuple):
     """Somebody spoke ZMTP with an endpoint, the first time in this run."""
 
@@ -181,7 +193,7 @@ class ZreBeacon(NamedTuple):
     fields: dict[str, Any]
 
 
-Fact = Attempt | ClockWentBack | GaveWay | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
+Fact = Attempt | ClockWentBack | GaveWay | Relayed | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:

@@ -31,6 +31,7 @@ TOO_FEW = "too few octets to tell the version"
 NO_VERSION = "no version in force"
 NO_BOUNDARY = "frame boundary unknown"
 NOT_READ_ON = "reading stopped"
+FOR_A_PROXY = "for or from a proxy"
 """Why octets are left over, beside the reasons of `zmtpscope.zmtp.events.Skipped`."""
 
 

@@ -18,6 +18,7 @@ from zmtpscope.dissect.stream.side_stream import Mode, SideStream
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
+from zmtpscope.zmtp.proxies import Proxied, find_proxied
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import SILENT_FORMS, UPGRADE_FORMS, Form, Framing, usual_form
 from zmtpscope.zmtp.side import SideReader
@@ -67,6 +68,8 @@ class Negotiation:
         """A side has waited for the other long enough: what is there decides, if it decides anything."""
         self.evaluated = [0, 0]
         """How many octets of each side there were when the version was last negotiated."""
+        self.proxied: Proxied | None = None
+        """What a proxy was told in front of ZMTP."""
         self._notes: list[Note] = []
 
     @property
@@ -186,6 +189,8 @@ class Negotiation:
         for side, stream in enumerate(self.streams):
             if self._lacks_its_start(side):
                 stream.search_from_the_start(arrival.ordinal, self._framings())
+        if self.proxied is None and self._looks_for_proxy() and not (over or self.waited):
+            return
         prefixes = [stream.prefix() for stream in self.streams]
         if all(stream.mode is not Mode.NEGOTIATING for stream in self.streams):
             self.settled = True
@@ -204,6 +209,19 @@ class Negotiation:
             is_decided_by_silence = (now or over) and decision.version is not None
             decided = self._last_octets(arrival.ordinal) if is_decided_by_silence else arrival
             self._apply(decision, decided, ended or (False, False))
+
+    def _looks_for_proxy(self) -> bool:
+        """Pass what stands in front of ZMTP for a proxy; whether it is to be seen yet if there is something."""
+        prefixes = [stream.prefix() for stream in self.streams]
+        if not all(self._is_from_the_start(side) for side in (0, 1) if prefixes[side]):
+            return False
+        found = find_proxied(prefixes)
+        if isinstance(found, bool):
+            return found
+        self.proxied = found
+        for stream, size in zip(self.streams, found.sizes, strict=True):
+            stream.pass_proxy(size)
+        return False
 
     def _has_news(self) -> bool:
         """Whether a side has sent enough since the version was last negotiated to negotiate it again."""
@@ -252,6 +270,11 @@ class Negotiation:
         self._agree(decision.version)
         if not (SILENT_FORMS if decision.version else WEAK_FORMS).issuperset(decision.forms):
             self.greeted_since = arrival.ordinal
+        if self.proxied is not None and self.is_zmtp:
+            id_ = "ZMTP-CONN-17" if self.proxied.is_header else "ZMTP-CONN-18"
+            client = self.proxied.client
+            first = self.streams[client].arrivals.at(0)._replace(ordinal=arrival.ordinal)
+            self._note(client, Finding(id_, 0, self.proxied.sizes[client], None, self.proxied.text), first)
         begin: list[tuple[SideStream, SideReader | None, str]] = []
         for side, stream in self._sides_to_begin():
             if stream.mode is not Mode.NEGOTIATING:
@@ -306,7 +329,7 @@ class Negotiation:
             form = usual_form(self.version)
         if form in UPGRADE_FORMS:
             return ZwsReader(form, self.version, None if self.decision is None else self.decision.mechanism)
-        return None if form is Form.WAIT else SideReader(form, self.version)
+        return None if form is Form.WAIT else SideReader(form, self.version, offset=stream.passed)
 
     def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
         """Read in the version that the user gave: from the greeting where the start was captured, else as traffic."""

@@ -11,7 +11,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.records.leftovers import NO_BOUNDARY, NOT_READ_ON, NOT_ZMTP
+from zmtpscope.dissect.records.leftovers import FOR_A_PROXY, NO_BOUNDARY, NOT_READ_ON, NOT_ZMTP
 from zmtpscope.dissect.stream.arrivals import Arrivals, BlockView
 from zmtpscope.dissect.stream.held_octets import HeldOctets
 from zmtpscope.dissect.stream.messages import Messages
@@ -62,6 +62,8 @@ class SideStream:
     """... or as something shows that was captured."""
     is_midstream = False
     """Frames were found in the midst of it: what it said of itself was not captured."""
+    passed = 0
+    """Octets in front of ZMTP that are for a proxy."""
     lost_since: int | None = None
     """Ordinal of the segment that made known  the first hole."""
 
@@ -139,8 +141,12 @@ class SideStream:
     # -- the version -------------------------------------------------------------------------------------------------
 
     def prefix(self) -> bytes:
-        """The first octets, up to the first hole, as long as they wait for the version."""
-        return self.negotiating.prefix()
+        """The first octets of ZMTP, up to the first hole, as long as they wait for the version."""
+        return self.negotiating.prefix()[self.passed :]
+
+    def pass_proxy(self, octets: int) -> None:
+        """So many octets in front of ZMTP are for a proxy."""
+        self.passed = octets
 
     def agree(self, version: str | None) -> None:
         """The sides have settled which version is in force, None where there is none."""
@@ -175,12 +181,18 @@ class SideStream:
     def _replay(self) -> None:
         """Take what waited for the version."""
         self.arrivals.rewind()
+        passed = self.passed
         for entry in self.negotiating.drain():
             if isinstance(entry, Hole):
                 self.lose(entry)
-            else:
-                self.arrivals.pass_by(len(entry))
-                self._take(entry)
+                continue
+            if passed:
+                self.arrivals.pass_by(passed)
+                self.outputs.leave_from(0, self.arrivals.at(0), FOR_A_PROXY)
+                self.outputs.leave_until(passed, self.arrivals.settled)
+                entry, passed = entry[passed:], 0
+            self.arrivals.pass_by(len(entry))
+            self._take(entry)
 
     # -- octets ------------------------------------------------------------------------------------------------------
 

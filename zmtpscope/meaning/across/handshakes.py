@@ -18,7 +18,15 @@ LEAST_IDLE = 2 * SECOND
 AT_ONCE = SECOND // 20
 """Who closes within it did not wait."""
 
-OTHER_CAUSES = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-12", "CURVE-21", "CURVE-22", "CURVE-23", "ZMTP-CONN-04")
+OTHER_CAUSES = (
+    "ZMTP3X-GREETING-05",
+    "ZMTP3X-GREETING-12",
+    "CURVE-21",
+    "CURVE-22",
+    "CURVE-23",
+    "ZMTP-CONN-04",
+    "ZMTP-CONN-17",
+)
 """Findings that say why the handshake went no further."""
 
 ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}

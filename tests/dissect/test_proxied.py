@@ -1,0 +1,91 @@
+"""ZMTP behind a proxy is read as any other, and refusals of the proxy are reported."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.test_octets_named import read
+from tests.scripted import message, ready
+from tests.traffic import Conversation, Packet
+from tests.zmtp.test_proxies import CASES
+from zmtpscope.zmtp.greeting import build_greeting_3
+
+GRANTED = [name for name, (_, _, _, refusal) in CASES.items() if refusal is None]
+REFUSED = [name for name in CASES if name not in GRANTED]
+GREETING = build_greeting_3()
+SECOND = 1_000_000_000
+
+
+def through(name: str, cuts: list[int], port: int = 50_000, start: int = 1_700_000_000 * SECOND) -> list[Packet]:
+    """A connection of a PUSH to a PULL behind the octets of a case."""
+    asked, answered, _, refusal = CASES[name]
+    talk = Conversation(ports=(port, 1080), start=start)
+    talk.send(0, asked + (GREETING[:10] if not answered else b""), cuts)
+    talk.send(1, answered, cuts)
+    if refusal is None:
+        talk.send(0, (GREETING[10:] if not answered else GREETING) + ready("PUSH"), cuts)
+        talk.send(1, GREETING + ready("PULL"), cuts)
+        talk.send(0, message(b"one") + message(b"two"))
+    talk.close()
+    return talk.packets
+
+
+@pytest.mark.parametrize("name", GRANTED)
+@given(cuts=st.lists(st.integers(1, 80), max_size=6), size=st.integers(1, 8))
+def test_what_follows_is_read_however_it_is_cut(name: str, cuts: list[int], size: int) -> None:
+    packets = through(name, cuts)
+    found = read(packets)
+    assert read(packets, size) == found
+    (connection,) = [each for each in found if each["record"] == "connection"]
+    told = ("version", "handshake", "socket_type_0", "socket_type_1", "messages_0", "undissected_bytes")
+    assert [connection[field] for field in told] == ["3.1", "complete", "PUSH", "PULL", 2, 0]
+    expected = "ZMTP-CONN-17" if name.startswith("PROXY") else "ZMTP-CONN-18"
+    (finding,) = [
+        each for each in found if each["record"] == "finding" and each["id"] in ("ZMTP-CONN-17", "ZMTP-CONN-18")
+    ]
+    assert (finding["id"], finding["severity"], finding["text"].partition(": ")[2]) == (
+        expected,
+        "note",
+        CASES[name][2],
+    )
+
+
+def refusals(packets: list[Packet]) -> list[tuple[str, str]]:
+    """Severity and text of what is said of a proxy that refuses."""
+    found = [each for each in read(packets) if each["record"] == "finding" and each["id"] == "ZMTP-CONN-19"]
+    return [(each["severity"], each["text"].partition(": the ")[2]) for each in found]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_one_refusal_need_not_be_about_zmtp(name: str) -> None:
+    assert read(through(name, [])) == []
+
+
+def test_many_refusals_in_a_row_are_those_of_a_client_of_zeromq() -> None:
+    def asked(apart: int) -> list[Packet]:
+        starts = [(1_700_000_000 + each * apart) * SECOND for each in range(5)]
+        return [
+            packet
+            for each, start in enumerate(starts)
+            for packet in through("SOCKS5, refused", [], 50_000 + each, start)
+        ]
+
+    times = "5 times in 4.0 s: connection refused (reply 5)"
+    told = f"SOCKS5 proxy 10.0.0.1:1080 did not connect 10.0.0.2 to 10.0.0.1:5555, {times}"
+    assert refusals(asked(1)) == [("warn", told)]
+    assert refusals(asked(60)) == []
+
+
+def test_a_refusal_beside_a_connection_of_zmtp_is_reported() -> None:
+    start = 1_700_000_000 * SECOND
+    before = through("SOCKS5, refused", [], 50_001, start)
+    granted = through("SOCKS5", [], 50_002, start + SECOND)
+    ((severity, text),) = refusals(before + granted)
+    assert severity == "note"
+    assert text.endswith("connection refused (reply 5); it did 1.0 s later")
+    behind = through("SOCKS5, refused", [], 50_003, start + 2 * SECOND)
+    ((severity, text),) = refusals(before + granted + behind)
+    assert severity == "warn"
+    assert text.endswith("; it did between these")

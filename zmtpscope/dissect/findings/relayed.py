@@ -1,0 +1,113 @@
+"""Connections that a client asked a proxy for: which of them the proxy refused, and whether that is about ZMTP.
+
+SOCKS and HTTP CONNECT carry anything, so a refusal is reported only if the proxy passes on ZMTP of the same client, or
+if the client asks again as fast as clients of ZeroMQ do.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.facts import Relayed
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.records import SECOND
+from zmtpscope.zmtp.reader import Finding
+
+MOST_REMEMBERED = 4096
+"""Clients, proxies and targets; the one met longest ago is forgotten."""
+LEAST_ASKED = 3
+FASTEST = SECOND
+"""Who asks so often, and no longer than this apart, does not give up: as clients of ZeroMQ."""
+
+Key = tuple[str, str, int, str]
+"""Address of the client, the proxy, and the target."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """How often a proxy refused a client the same target."""
+
+    first: Relayed
+    last: Relayed
+    count: int = 1
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether the client asks as clients of ZeroMQ do."""
+        span = self.last.connection.start.time - self.first.connection.start.time
+        return self.count >= LEAST_ASKED and 0 <= span <= FASTEST * (self.count - 1)
+
+
+class Refusals:
+    """The refusals of proxies in a run: `evaluate` each connection that is over, `finish` with what is to be said."""
+
+    def __init__(self) -> None:
+        self.refused: OrderedDict[Key, Asked] = OrderedDict()
+        self.granted: OrderedDict[tuple[str, str, int], Relayed] = OrderedDict()
+        """The last connection with ZMTP of each client and proxy."""
+
+    def evaluate(self, relayed: Relayed) -> None:
+        """Count a connection."""
+        client, proxy, port = _ends(relayed)
+        if relayed.refusal is None:
+            self.granted[client, proxy, port] = relayed
+            if len(self.granted) > MOST_REMEMBERED:
+                self.granted.popitem(last=False)
+            return
+        key = client, proxy, port, relayed.target
+        asked = self.refused.get(key)
+        if asked is None:
+            self.refused[key] = Asked(relayed, relayed)
+        else:
+            asked.last = max(asked.last, relayed, key=_began)
+            asked.first = min(asked.first, relayed, key=_began)
+            asked.count += 1
+        self.refused.move_to_end(key)
+        if len(self.refused) > MOST_REMEMBERED:
+            self.refused.popitem(last=False)
+
+    def finish(self, end: Arrival) -> list[Note]:
+        """Return a note for each client, proxy and target that is about ZMTP."""
+        return [
+            _note(asked, self.granted.get(key[:3]), end)
+            for key, asked in self.refused.items()
+            if key[:3] in self.granted or asked.is_fast
+        ]
+
+
+def _ends(relayed: Relayed) -> tuple[str, str, int]:
+    stream = _stream(relayed)
+    return stream.src_ip, stream.dst_ip, stream.dst_port
+
+
+def _stream(relayed: Relayed) -> Stream:
+    """That of the client."""
+    stream = relayed.connection.stream
+    if relayed.client == 0:
+        return stream._replace(side=0)
+    ends = stream.dst_ip, stream.dst_port, stream.src_ip, stream.src_port
+    return Stream(stream.conn, stream.conn_id, 1, *ends)
+
+
+def _began(relayed: Relayed) -> tuple[int, int]:
+    return relayed.connection.start
+
+
+def _note(asked: Asked, granted: Relayed | None, end: Arrival) -> Note:
+    first, last, stream = asked.first, asked.last, _stream(asked.first)
+    is_over = granted is not None and granted.target == first.target and _began(granted) > _began(last)
+    seconds = max(0, last.connection.start.time - first.connection.start.time) / SECOND
+    times = "once" if asked.count == 1 else f"{asked.count} times in {seconds:.1f} s"
+    host = f"[{stream.dst_ip}]" if ":" in stream.dst_ip else stream.dst_ip
+    proxy = f"{first.protocol} proxy {host}:{stream.dst_port}"
+    text = f"the {proxy} did not connect {stream.src_ip} to {first.target}, {times}: {first.refusal}"
+    if is_over and granted is not None:
+        text += f"; it did {max(0, granted.connection.start.time - last.connection.start.time) / SECOND:.1f} s later"
+    elif granted is not None and granted.target == first.target and _began(granted) > _began(first):
+        text += "; it did between these"
+    finding = Finding("ZMTP-CONN-19", None, 0, "note" if is_over else None, text)
+    start = first.connection.start
+    return Note(None, finding, start, end.ordinal, events=asked.count, last=last.connection.start, stream=stream)
