@@ -223,6 +223,20 @@ def test_an_interface_that_goes_down_is_named_and_does_not_end_the_capture() -> 
         assert live.end()[0] == 0
 
 
+@in_namespace(LOOPBACK)
+def test_a_full_temporary_directory_is_named_and_the_lines_go_on(tmp_path: pathlib.Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path)], check=True)
+    os.environ["TMPDIR"] = str(tmp_path)
+    with Live("-i", "lo", "--json") as live:
+        sent = push(500, 1000) if live.begun() else []
+        assert bodies(live.lines_until(is_end_of_connection)) == sent
+        live.interrupt()
+        code, _, err = live.end()
+    assert (code, err.count("\n")) == (0, 2)
+    assert err.startswith(f"zmtpscope: {tmp_path}: No space left on device; packets wait in /dev/shm until")
+    assert "set TMPDIR to a directory with more room" in err
+
+
 def test_a_hangup_stops_once_and_stays_ignored_where_it_was() -> None:
     stops: list[str] = []
     with stopped_by_interrupt(lambda: stops.append("stop")):

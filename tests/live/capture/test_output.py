@@ -280,6 +280,41 @@ def test_a_full_disk_ends_the_capture_behind_a_whole_packet(tmp_path: Path) -> N
         assert status.packets + status.kernel_drops + status.unread_drops == 2000
 
 
+@in_namespace(*VETH)
+def test_a_full_temporary_directory_does_not_end_a_private_capture(tmp_path: Path) -> None:
+    """What is there can be read, is removed then, and the next packets wait in memory."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)], check=True)
+    os.environ["TMPDIR"] = str(tmp_path)
+    with started(**ANNOUNCED) as session:
+        send("va", (ethernet(number, 1400) for number in range(2000)))
+        status = wait_for(session, has_written(2000))
+        assert contents_so_far(session).octets == [ethernet(number, 1400) for number in range(2000)]
+        (notice,) = status.notices
+        assert notice.startswith(f"{tmp_path}: No space left on device; packets wait in /dev/shm until they are read")
+        read_all(session)
+        wait_for(session, lambda _: not [*tmp_path.glob("*/*")])
+        (folder,) = {Path(file.path).parent for file in status.files if file.path.startswith("/dev/shm")}
+        assert folder.exists()
+    assert not folder.exists()
+    assert (status.failure, status.kernel_drops, status.unread_drops) == (None, 0, 0)
+
+
+@in_namespace(*VETH)
+def test_without_any_room_a_private_capture_ends_with_the_directory_and_what_to_do(tmp_path: Path) -> None:
+    for folder in (tmp_path, "/dev/shm"):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", str(folder)], check=True)
+    os.environ["TMPDIR"] = str(tmp_path)
+    with started(**ANNOUNCED) as session:
+        send("va", (ethernet(number, 1400) for number in range(2000)))
+        status = wait_for(session, lambda status: status.ended)
+        assert status.failure == (
+            "/dev/shm: No space left on device; there is no room for packets until they are read -> set TMPDIR to a "
+            "directory with room, or name a file with -w"
+        )
+        assert contents_so_far(session).octets == [ethernet(number, 1400) for number in range(status.packets)]
+        assert status.packets > 500
+
+
 @engines
 @in_namespace(*VETH)
 def test_an_interface_that_is_deleted_ends_its_capture(engine: str, tmp_path: Path) -> None:

@@ -72,6 +72,15 @@ def test_all_that_is_written_is_copied_once_and_in_order(files: list[CaptureFile
     assert reader.end() == b"".join(CONTENTS)
 
 
+def test_a_file_without_octets_may_give_way_to_one_in_another_folder(files: list[CaptureFile]) -> None:
+    outgoing, incoming = os.pipe()
+    reader, copy = Reader(outgoing), PacketCopy(incoming)
+    assert copy.copy([CaptureFile(files[1].path, 0, False)], 1.0)
+    assert copy.copy(files[2:], None)
+    copy.close()
+    assert reader.end() == b"".join(CONTENTS[2:])
+
+
 def test_a_reader_that_is_slow_is_not_waited_for(files: list[CaptureFile]) -> None:
     outgoing, incoming = os.pipe()
     copy = PacketCopy(incoming)

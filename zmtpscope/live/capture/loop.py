@@ -43,7 +43,7 @@ class Capture:
         self.refused: Counter[int] = Counter()
         """Packets that were read and not written, by interface."""
         self.never_read = 0
-        self.notices: list[str] = []
+        self.notices: list[str] = [] if files.private is None else files.private.notices
         """Sentences for people that the parent has not got yet."""
         self.failure: str | None = None
         self.is_complete = False
@@ -72,7 +72,7 @@ class Capture:
             try:
                 step()
             except CannotCapture as failure:
-                self.failure = self.failure or str(failure)
+                self.failure = self.failure or " -> ".join(filter(None, (str(failure), failure.hint)))
         self.controls.send_last({**self.changes(), "ended": True})
 
     def capture_until_stopped(self) -> None:
@@ -101,13 +101,12 @@ class Capture:
             if now >= next_check or events.get(self.source.fileno(), 0) & ~select.POLLIN:
                 self.notices += self.source.check()
                 self.files.check()
-                has_changed = has_changed or bool(self.notices)
                 next_check = now + CHECK_INTERVAL
             if now >= next_statistics:
                 self.write_statistics()
                 has_changed = True
                 next_statistics = now + STATISTICS_INTERVAL
-            if has_changed and now >= next_report:
+            if (has_changed or self.notices) and now >= next_report:
                 has_changed = not self.report()
                 next_report = now + REPORT_INTERVAL
             is_stopped = is_stopped or now >= deadline
@@ -248,7 +247,7 @@ class Capture:
         if not self.controls.send(changes):
             return False
         changes.pop("notices", None)
-        self.notices = []
+        self.notices.clear()
         self.reported |= changes
         while self.reported_files < len(self.files.files) and self.files.files[self.reported_files].is_complete:
             self.reported_files += 1
@@ -267,6 +266,7 @@ class Capture:
             "interfaces": [each.name for each in self.source.interfaces],
             "files": {str(number): [each.path, each.octets, each.is_complete] for number, each in files},
             "notices": self.notices or None,
+            "directories": None if self.files.private is None else [*self.files.private.directories],
             "failure": self.failure,
         }
         return {name: value for name, value in values.items() if self.reported.get(name) != value}

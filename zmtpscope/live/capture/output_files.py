@@ -1,14 +1,13 @@
 """What a capture is written to: one file, or a ring of files, of which nothing goes that was not read.
 
-A private capture, where nobody asked for a file, is a ring of two in a directory of its own.
+A private capture, where nobody asked for a file, is a ring of two in a directory of its own. If the folder of that is
+full the capture goes on elsewhere (`private_folders.py`).
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
 import time
 from bisect import bisect
 from collections import deque
@@ -18,12 +17,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from zmtpscope.live.capture.packet_socket import CannotCapture
+from zmtpscope.live.capture.private_folders import PrivateFolders
 from zmtpscope.live.capture.settings import CaptureSettings, RingLimits
 
-PRIVATE = RingLimits(filesize=256 << 20, files=2)
-PREFIX = "zmtpscope-capture-"
-NEW = 60
-"""Seconds in which whoever made a directory holds it, too."""
 STAYS = "what was captured until then can be read"
 
 
@@ -48,21 +44,19 @@ class OutputFiles:
         """Those that were not removed."""
         self.octets = 0
         """Of all files."""
-        self.directory: str | None = None
-        """Where the files of a private capture are; it is there for nothing else."""
         self._limits = settings.ring or RingLimits()
         if self._limits.files is not None and self._limits.files < 2:
             raise CannotCapture("a ring has two files at least", "without a ring there is one")
-        if settings.write_to is None:
-            self._limits = PRIVATE
-            try:
-                remove_abandoned(_large_directory())
-                self.directory = tempfile.mkdtemp(prefix=PREFIX, dir=_large_directory())
-                hold(self.directory)
-            except OSError as error:
-                sentence = f"there is no place for what is captured: {error.strerror}"
-                raise CannotCapture(sentence, "name a file with -w, or a directory with TMPDIR") from None
-        self._target = Path(settings.write_to or f"{self.directory}/capture.pcapng")
+        self.private = PrivateFolders() if settings.write_to is None else None
+        """Where the files of a private capture are."""
+        if self.private is None:
+            self._target = Path(settings.write_to or "")
+        else:
+            self._target, self._limits = self.private.enter()
+        self._failure: OSError | None = None
+        """Why the open file takes no more, though it has reached no limit: a private capture goes on elsewhere."""
+        self._left: list[WrittenFile] = []
+        """Files in a folder that is full; each is removed once it was read."""
         self._numbered = self._limits != RingLimits()
         self._descriptor = -1
         self._deadline = float("inf")
@@ -74,28 +68,43 @@ class OutputFiles:
 
     def make_room(self) -> bool:
         """Remove the oldest files where the next one would be one too many; False: they were not read to their end."""
-        while self._limits.files is not None and len(self._there) >= self._limits.files:
+        while self._failure is None and self._limits.files is not None and len(self._there) >= self._limits.files:
             oldest = self._there[0]
             if oldest.consumed < oldest.octets:
                 return False
-            with suppress(FileNotFoundError):
-                os.unlink(oldest.path)
+            _unlink(oldest)
             self._there.popleft()
         return True
 
     def open_next(self) -> None:
         """Begin the next file."""
-        path = self._next_path()
-        try:
-            _remove_plain_file(path)
-            # made anew, never written over: so nobody else can read it, and it is nothing that a link leads to
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        except OSError as error:
-            raise CannotCapture(f"{path}: {error.strerror}") from None
+        if self._failure is not None:
+            self._leave_folder(self._failure)
+        while self._descriptor < 0:
+            path = self._next_path()
+            try:
+                _remove_plain_file(path)
+                # made anew, never written over: so nobody else can read it, and it is nothing that a link leads to
+                self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+            except OSError as error:
+                if self.private is None:
+                    raise CannotCapture(f"{path}: {error.strerror}") from None
+                self._target, self._limits = self.private.enter(error)
         self.files.append(WrittenFile(str(path)))
         self._there.append(self.files[-1])
         if self._limits.duration is not None:
             self._deadline = time.monotonic() + self._limits.duration
+
+    def _leave_folder(self, why: OSError) -> None:
+        """Go on in another folder. The files of this one can be read on, but for one that nothing was written to."""
+        assert self.private is not None
+        self._failure = None
+        if not self.files[-1].octets:
+            _unlink(self.files.pop())
+            self._there.pop()
+        self._left += self._there
+        self._there.clear()
+        self._target, self._limits = self.private.enter(why)
 
     def write_packets(self, blocks: list[bytes]) -> int:
         """Add the pcapng blocks of packets until the file is full; how many. There is a file open."""
@@ -114,6 +123,8 @@ class OutputFiles:
         """Add blocks; how many the disk had room for, if only for the first. The file ends with a whole block."""
         file, octets, written = self.files[-1], b"".join(blocks), 0
         count = len(blocks)
+        if self._failure is not None:
+            return 0
         try:
             while written < len(octets):
                 written += os.write(self._descriptor, memoryview(octets)[written:])
@@ -123,16 +134,18 @@ class OutputFiles:
             written = ends[count]
             with suppress(OSError):
                 os.ftruncate(self._descriptor, file.octets + written)
-            if count == 0:
+            if count == 0 and self.private is None:
                 raise CannotCapture(f"{file.path}: {error.strerror}; {STAYS}") from None
+            if count == 0:
+                self._failure = error
         file.octets += written
         self.octets += written
         return count
 
     @property
     def is_full(self) -> bool:
-        """Whether the open file has reached a limit."""
-        return not self._takes(0, 0) or time.monotonic() >= self._deadline
+        """Whether the open file takes no more."""
+        return self._failure is not None or not self._takes(0, 0) or time.monotonic() >= self._deadline
 
     def _takes(self, packets: int, octets: int) -> bool:
         file, limits = self.files[-1], self._limits
@@ -148,12 +161,18 @@ class OutputFiles:
         try:
             os.close(descriptor)
         except OSError as error:  # what a network file system could not write before
+            if self.private is not None:
+                return
             raise CannotCapture(f"{self.files[-1].path}: {error.strerror}; {STAYS}") from None
 
     def consumed(self, file: int, octets: int) -> None:
         """File number `file` was read up to `octets`."""
         if 0 <= file < len(self.files):
             self.files[file].consumed = octets
+        for each in [*self._left]:
+            if each.consumed >= each.octets:
+                _unlink(each)
+                self._left.remove(each)
 
     def check(self) -> None:
         """Raises `CannotCapture` if the open file was removed."""
@@ -166,36 +185,6 @@ class OutputFiles:
             return target
         # as dumpcap names them
         return target.with_name(f"{target.stem}_{number:05}_{time.strftime('%Y%m%d%H%M%S')}{target.suffix}")
-
-    def remove_private(self) -> None:
-        """Remove the files of a private capture."""
-        if self.directory is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def hold(directory: str) -> int:
-    """A private capture in use, by a descriptor that its users have open. Raises `OSError`."""
-    import fcntl  # not on every system that imports this
-
-    descriptor = os.open(directory, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_SH)
-    return descriptor
-
-
-def remove_abandoned(folder: str) -> None:
-    """Remove our private captures that nobody holds: their processes were killed, or the machine went down."""
-    import fcntl
-
-    for path in Path(folder).glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                about = os.fstat(descriptor)
-                if about.st_uid == os.geteuid() and time.time() - about.st_mtime > NEW:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(path)
-            finally:
-                os.close(descriptor)
 
 
 def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_octets: int | None, octets: int) -> int:
@@ -218,8 +207,6 @@ def _remove_plain_file(path: Path) -> None:
         os.unlink(path)
 
 
-def _large_directory() -> str:
-    """Where temporary files may be large: /tmp is in memory on many systems."""
-    if "TMPDIR" not in os.environ and os.access("/var/tmp", os.W_OK | os.X_OK):
-        return "/var/tmp"
-    return tempfile.gettempdir()
+def _unlink(file: WrittenFile) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(file.path)

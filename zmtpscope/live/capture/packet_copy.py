@@ -88,9 +88,9 @@ class PacketCopy:
     def _copy_file(self, file: CaptureFile, patience: float | None) -> bool:
         if len(self._copied) == self.file:
             self._copied.append(0)
-        if self._input < 0:
-            self._input = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         while (at := self._copied[self.file]) < file.octets:
+            if self._input < 0:  # not before: a file without octets may give way to one in another folder
+                self._input = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
             octets = memoryview(os.pread(self._input, min(READ_AHEAD, file.octets - at), at))
             if not octets:  # the file system lost what was written
                 return True
@@ -112,7 +112,8 @@ class PacketCopy:
         return False
 
     def _next(self) -> None:
-        os.close(self._input)
+        if self._input >= 0:
+            os.close(self._input)
         self._input = -1
         self.file += 1
 

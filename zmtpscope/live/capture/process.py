@@ -47,12 +47,12 @@ def main() -> None:
     except (CannotCapture, UnknownInterface, RightsKept, UnknownUser) as refusal:
         controls.send_last({"refused": str(refusal), "hint": getattr(refusal, "hint", None)})
         return
-    names = settings.interfaces
-    controls.send({"engine": engine, "passed_over": passed_over, "names": names, "directory": files.directory})
+    names, directories = settings.interfaces, [] if files.private is None else files.private.directories
+    controls.send({"engine": engine, "passed_over": passed_over, "names": names, "directories": directories})
     import_module(LOOP).Capture(settings, source, files, controls).run()
     source.close()
-    if controls.is_gone:  # nobody will read it, and nobody else removes it
-        files.remove_private()
+    if controls.is_gone and files.private is not None:  # nobody will read it, and nobody else removes it
+        files.private.remove()
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zmtpscope.live.capture.output_files import hold
+from zmtpscope.live.capture.private_folders import hold
 from zmtpscope.live.capture.settings import CaptureSettings
 
 PROCESS = "zmtpscope.live.capture.process"
@@ -75,8 +76,8 @@ class CaptureSession:
         self.status = CaptureStatus()
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
-        self._directory: str | None = None
-        self._held = -1
+        self._held: dict[str, int] = {}
+        """Directories of a private capture, each with a descriptor that keeps it from being removed by others."""
         self._lines = b""
         self._consumed: dict[int, int] = {}
 
@@ -101,10 +102,9 @@ class CaptureSession:
             failure = self.status.failure or answer["refused"]
             self.close()
             raise CaptureRefused(failure, answer.get("hint"))
-        self.status.engine, self._directory = answer["engine"], answer["directory"]
+        self.status.engine = answer["engine"]
+        self._hold(answer["directories"])
         self.status.passed_over, self.status.names = answer["passed_over"], answer["names"]
-        if self._directory is not None:
-            self._held = hold(self._directory)
         self._update()
 
     def wait(self, seconds: float) -> bool:
@@ -135,10 +135,16 @@ class CaptureSession:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         self.status.ended = True
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        if self._held >= 0:
-            os.close(self._held)
+        for directory, descriptor in self._held.items():
+            shutil.rmtree(directory, ignore_errors=True)
+            os.close(descriptor)
+        self._held.clear()
+
+    def _hold(self, directories: Iterable[str]) -> None:
+        """Keep these, and remove them at the end."""
+        for directory in directories:
+            if directory not in self._held:
+                self._held[directory] = hold(directory)
 
     def _release(self) -> None:
         """Tell the process of files that were read to their end."""
@@ -170,6 +176,7 @@ class CaptureSession:
             for number, file in values.pop("files", {}).items():
                 del self.status.files[int(number) :]  # it repeats all from the first one on that has changed
                 self.status.files.append(CaptureFile(*file))
+            self._hold(values.pop("directories", ()))
             self.status.notices.extend(values.pop("notices", ()))
             for name, value in values.items():
                 setattr(self.status, name, value)

@@ -1,0 +1,101 @@
+"""Folders for private captures: where packets wait until they are read, if nobody asked for a file.
+
+A capture has a directory of its own in the first folder that has room, and goes on in memory if that is full.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from zmtpscope.live.capture.packet_socket import CannotCapture
+from zmtpscope.live.capture.settings import RingLimits
+
+ON_DISK = RingLimits(filesize=256 << 20, files=2)
+MEMORY, IN_MEMORY = "/dev/shm", RingLimits(filesize=24 << 20, files=2)
+"""A file system in memory, and files that fit into what containers have of it."""
+PREFIX = "zmtpscope-capture-"
+NEW = 60
+"""Seconds in which whoever made a directory holds it, too."""
+
+
+class PrivateFolders:
+    """The directories of one private capture, each in a folder of its own; nothing else is in them."""
+
+    def __init__(self) -> None:
+        self.directories: list[str] = []
+        self.notices: list[str] = []
+        """Sentences for people; whoever takes them over removes them."""
+        self._candidates = _candidates()
+        for folder, _ in self._candidates:
+            remove_abandoned(folder)
+
+    def enter(self, why: OSError | None = None) -> tuple[Path, RingLimits]:
+        """Make a directory in the next folder; return what names of files begin with there, and how large they may be.
+
+        `why` is what the last folder failed with. Raises `CannotCapture` if there is no folder left.
+        """
+        before = os.path.dirname(self.directories[-1]) if self.directories else ""
+        while self._candidates:
+            folder, limits = self._candidates.pop(0)
+            try:
+                self.directories.append(tempfile.mkdtemp(prefix=PREFIX, dir=folder))
+                hold(self.directories[-1])
+            except OSError as error:
+                before, why = folder, error
+                continue
+            if why is not None:
+                most = (limits.filesize or 0) * (limits.files or 0) >> 20
+                self.notices.append(
+                    f"{before}: {why.strerror}; packets wait in {folder} until they are read, at most {most} MiB: set "
+                    "TMPDIR to a directory with more room"
+                )
+            return Path(self.directories[-1]) / "capture.pcapng", limits
+        words = "" if why is None else f"{before}: {why.strerror}; "
+        raise CannotCapture(
+            f"{words}there is no room for packets until they are read",
+            "set TMPDIR to a directory with room, or name a file with -w",
+        )
+
+    def remove(self) -> None:
+        """Remove the directories and all files in them."""
+        for directory in self.directories:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _candidates() -> list[tuple[str, RingLimits]]:
+    """Folders, best first: the one that the user named, or one where temporary files may be large, which /tmp is in
+    memory on many systems; then memory."""
+    first = os.environ.get("TMPDIR")
+    if not first:
+        first = "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
+    return [(first, ON_DISK), *([(MEMORY, IN_MEMORY)] if os.path.isdir(MEMORY) else [])]
+
+
+def hold(directory: str) -> int:
+    """A private capture in use, by a descriptor that its users have open. Raises `OSError`."""
+    import fcntl  # not on every system that imports this
+
+    descriptor = os.open(directory, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def remove_abandoned(folder: str) -> None:
+    """Remove our private captures that nobody holds: their processes were killed, or the machine went down."""
+    import fcntl
+
+    for path in Path(folder).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                about = os.fstat(descriptor)
+                if about.st_uid == os.geteuid() and time.time() - about.st_mtime > NEW:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path)
+            finally:
+                os.close(descriptor)
