@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.dissect.talks import SECOND, hello
 from tests.dissect.workers import assert_is_one_run
 from tests.traffic import Capture, Conversation, Packet, records
-from zmtpscope.capture.segments import ACK, RST, SYN
+from zmtpscope.capture.segments import ACK, NO_HOST, PROHIBITED, RST, SYN, UNREACHABLE
 from zmtpscope.dissect import Options
 from zmtpscope.dissect.findings import attempts
 from zmtpscope.export.describe import describe_finding
@@ -95,6 +96,18 @@ OUTCOMES = [
     ("refused", ((CLIENT, SYN), (SERVER, ACK), (CLIENT, RST)), "ZMTP-CONN-14"),
     ("not answered", (*UNANSWERED, (CLIENT, RST)), "ZMTP-CONN-15"),
 ]
+
+
+@pytest.mark.parametrize(("reason", "id_"), [(PROHIBITED, "ZMTP-CONN-20"), (NO_HOST, "ZMTP-CONN-21")])
+def test_an_icmp_error_tells_why_nobody_answers(reason: int, id_: str) -> None:
+    syn, error = attempt(0, (CLIENT, SYN), (SERVER, RST))
+    (finding,) = told(later([syn, replace(error, flags=UNREACHABLE, acknowledgment=reason)]))
+    assert (finding["id"], finding["count"]) == (id_, 1)
+
+
+def test_an_icmp_error_of_no_connection_opens_none() -> None:
+    (error,) = attempt(0, (SERVER, RST))
+    assert told(later([replace(error, flags=UNREACHABLE, acknowledgment=NO_HOST)])) == []
 
 
 @pytest.mark.parametrize(("outcome", "flags", "id_"), OUTCOMES)

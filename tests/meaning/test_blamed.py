@@ -17,6 +17,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         '"prices": their first frames are lost, as by ZMQ_CONFLATE',
     ),
     "cut-off": (),
+    "firewall-reject-icmp": (
+        "error A firewall rejects connections to 10.9.7.2:4506 (ICMP destination unreachable): 10.9.7.1 tried 16 times "
+        "(20 SYNs) in 10.8 s to reach 10.9.7.2:4506",
+    ),
     "hb-ttl-below-interval": (
         "error DEALER 10.9.7.1 sends a PING every 2 s with a TTL of only 600 ms: ROUTER 10.9.7.2:5572 closes the "
         "connection 601 ms after the last sign of life, 4 times in 10.3 s",

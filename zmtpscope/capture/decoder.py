@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from zmtpscope.capture.fragments import Fragments
 from zmtpscope.capture.link import IPV4, IPV6, open_link
-from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, RST, SYN, Datagram
+from zmtpscope.capture.segments import (
+    ACK,
+    CLOSED_WINDOW,
+    NO_HOST,
+    PROHIBITED,
+    RST,
+    SYN,
+    UNREACHABLE,
+    Datagram,
+)
 from zmtpscope.capture.statistics import CaptureStatistics
 from zmtpscope.capture.tunnels import BELOW_IP, LARGEST_LENGTH, MPLS, ON_UDP, gre, snap
 from zmtpscope.capture.undecodable import Undecodable
@@ -16,6 +25,15 @@ TCP, UDP = 6, 17
 IN_IP = {4: IPV4, 41: IPV6, 137: MPLS}
 """IP protocols that are tunnels without a header of their own."""
 GRE = 47
+ICMP, ICMPV6 = 1, 58
+REASONS = {
+    (ICMP, 3): {0: NO_HOST, 1: NO_HOST, 3: PROHIBITED, 9: PROHIBITED, 10: PROHIBITED, 13: PROHIBITED},
+    (ICMPV6, 1): {0: NO_HOST, 1: PROHIBITED, 3: NO_HOST, 4: PROHIBITED, 5: PROHIBITED, 6: PROHIBITED},
+}
+"""By protocol and type (Destination Unreachable), and code. A port that is unreachable for TCP is rejected by a
+firewall, since a host would send RST."""
+ICMP_HEADER = 8
+"""Octets in front of the packet that an ICMP error quotes."""
 FRAGMENT, AUTHENTICATION = 44, 51
 EXTENSIONS = (0, 43, 60, 135, 139, 140)
 """IPv6 extension headers of the common form (RFC 6564): next header, length in units of 8 octets."""
@@ -32,6 +50,7 @@ _ipv4 = Struct(">BxHHHxBxx8s").unpack_from
 _ipv6 = Struct(">BxxxHBx32s").unpack_from
 _fragment = Struct(">BxHI").unpack_from
 _tcp = Struct(">4sIIBB").unpack_from
+_quoted = Struct(">4sI").unpack_from
 _udp = Struct(">HHH").unpack_from
 
 
@@ -118,6 +137,8 @@ class Decoder:
                     protocol, at = inside
                 elif inner == GRE:
                     protocol, at = gre(octets, at)
+                elif inner in (ICMP, ICMPV6):
+                    return self._add_unreachable(inner, octets, at)
                 elif inner in IN_IP:
                     protocol = IN_IP[inner]
                 else:
@@ -201,6 +222,24 @@ class Decoder:
         key, start = addresses + ports, min(start, stop)
         numbers = (sequence, acknowledgment, flags)
         self.segments.append(Segment(self.row, key, *numbers, self.base + start, self.base + stop, cut))
+
+    def _add_unreachable(self, protocol: int, octets: bytes, at: int) -> None:
+        """A row for the TCP segment that an ICMP error quotes, on the way back to its sender."""
+        reason = REASONS.get((protocol, octets[at]), {}).get(octets[at + 1])
+        quoted = at + ICMP_HEADER
+        if reason is None or quoted >= len(octets):
+            raise Undecodable("other IP protocol")
+        if protocol == ICMP:
+            size, inner, addresses = (octets[quoted] & 0x0F) * 4, octets[quoted + 9], octets[quoted + 12 : quoted + 20]
+            is_first = not int.from_bytes(octets[quoted + 6 : quoted + 8]) & 0x1FFF
+        else:
+            size, inner, addresses, is_first = 40, octets[quoted + 6], octets[quoted + 8 : quoted + 40], True
+        ports, sequence = _quoted(octets, quoted + size)
+        if inner != TCP or not is_first:
+            raise Undecodable("other IP protocol")
+        half, end = len(addresses) // 2, self.base + len(octets)
+        key = addresses[half:] + addresses[:half] + ports[2:] + ports[:2]
+        self.segments.append(Segment(self.row, key, sequence, reason, UNREACHABLE, end, end, 0))
 
     def _add_udp(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
         length = _udp(octets, at)[2]

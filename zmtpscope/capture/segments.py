@@ -20,6 +20,13 @@ CLOSED_WINDOW = 0x400
 """Likewise, where a segment says that its sender takes no more octets now: a receive window of 0, beside an
 acknowledgment. SYN and RST say nothing of windows that are in force."""
 
+UNREACHABLE = 0x800
+"""All flags of a row that is no segment: an ICMP message says that a segment of the other direction did not get there
+(RFC 792, RFC 4443). `sequences` has the number of that segment, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
+
+PROHIBITED, NO_HOST = 1, 2
+"""What such a message says: a firewall rejects, or there is no way to the host, or no such host."""
+
 DATAGRAM = 0x200
 """Stands in `SegmentRows.flags` where the row is a UDP datagram."""
 

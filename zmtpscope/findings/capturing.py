@@ -129,6 +129,20 @@ KINDS = (
         "the proxy answers, so look behind it: whether the endpoint listens, and whether the proxy may reach it",
     ),
     FindingKind(
+        "ZMTP-CONN-20",
+        "warn",
+        "RFC 792, Destination Unreachable Message",
+        "The connection is rejected by ICMP",
+        "a firewall on the way or on that host rejects this port: allow it there",
+    ),
+    FindingKind(
+        "ZMTP-CONN-21",
+        "warn",
+        "RFC 792, Destination Unreachable Message",
+        "The host cannot be reached, as an ICMP message says",
+        "that host is down, its address is wrong, or a route is missing",
+    ),
+    FindingKind(
         "CAPTURE-01",
         "warn",
         "records.md, Drops",

@@ -20,7 +20,7 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.facts import Attempt
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Summary
-from zmtpscope.dissect.tcp.connection import CONNECTED, HALF_OPEN, REFUSED, UNANSWERED, UNDER_WAY
+from zmtpscope.dissect.tcp.connection import CONNECTED, HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED, UNDER_WAY
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 
@@ -34,7 +34,13 @@ connection that began between two may be known only when it ends, which is behin
 MOST_LISTED = 20
 """So many stretches are written at the end, those with the most attempts; the others are written as one number."""
 
-FINDING_BY_OUTCOME = {REFUSED: "ZMTP-CONN-14", UNANSWERED: "ZMTP-CONN-15", HALF_OPEN: "ZMTP-CONN-16"}
+FINDING_BY_OUTCOME = {
+    REFUSED: "ZMTP-CONN-14",
+    UNANSWERED: "ZMTP-CONN-15",
+    HALF_OPEN: "ZMTP-CONN-16",
+    REJECTED: "ZMTP-CONN-20",
+    NO_ROUTE: "ZMTP-CONN-21",
+}
 """Each stands for many attempts, and says itself how many."""
 
 LEAST_GAPS, LARGEST_RATIO, LEAST_RATIO = 3, 2.3, 1.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zmtpscope.capture.segments import NO_HOST, PROHIBITED
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, ends_of, stream_of
 from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
@@ -11,6 +12,8 @@ from zmtpscope.dissect.tcp.stalls import ClosedWindow, Stall, Stretches
 from zmtpscope.records import SECOND
 
 CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answered", "never completed"
+REJECTED, NO_ROUTE = "rejected by ICMP", "unreachable by ICMP"
+UNREACHED = {PROHIBITED: REJECTED, NO_HOST: NO_ROUTE}
 UNDER_WAY = "under way"
 """No answer yet when the capture ended, or the connection was given up, within a second of the SYN: nothing is said."""
 
@@ -133,6 +136,8 @@ class Connection:
     """... and the side that sent it."""
     idle: int | None = None
     """Where no end was captured: nanoseconds from the last packet to when nothing more could come."""
+    unreachable: int | None = None
+    """What an ICMP message says of the last packet that did not get there (`capture/segments.py`)."""
     syns = 1
     """SYNs of side 0; as good as none where the first packet captured is another."""
 
@@ -237,7 +242,7 @@ class Connection:
             return REFUSED  # by the listener, or by the client where TIME_WAIT answers (RFC 9293, 3.10.7.3)
         if self.close_how in ("open", "evicted") and self.ceased - self.start.time < SECOND:
             return UNDER_WAY
-        return HALF_OPEN if server.seen else UNANSWERED
+        return HALF_OPEN if server.seen else UNREACHED.get(self.unreachable or 0, UNANSWERED)
 
     def ends(self) -> tuple[Stream, Stream]:
         """What the records of side 0 and of side 1 have in common."""

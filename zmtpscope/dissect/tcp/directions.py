@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, Column, Mask, SegmentBlock
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, UNREACHABLE, Column, Mask, SegmentBlock
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
-NEVER_CLEAN = RST | CUT | CLOSED_WINDOW
+NEVER_CLEAN = RST | CUT | CLOSED_WINDOW | UNREACHABLE
 
 
 class Directions:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, Mask, SegmentBlock
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, UNREACHABLE, Mask, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.tcp import closed_windows, retransmissions
 from zmtpscope.dissect.tcp.closed_windows import Heard
@@ -22,7 +22,7 @@ from zmtpscope.dissect.tcp.reassembly import Reassembler
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.dissect.tcp.stalls import Stretches
 
-NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW
+NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW | UNREACHABLE
 MOST_OPEN = 65_536
 """How many connections may be open; one more and the oldest that has said nothing yet gives way, else the oldest."""
 
@@ -171,6 +171,10 @@ class Flows:
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
         """The slow path of one segment: whatever is not the next octets of a known flow."""
         side = self.sides.get(key)
+        if flags & UNREACHABLE:
+            if side is not None:
+                self.connections[side].unreachable = acknowledgment
+            return
         if side is not None and (side.waits or self._peer(side).waits):
             at = self.arrival(index)
             self._advance_clock(self.connections[side], at.time, decided_by_time(at.ordinal))

@@ -23,7 +23,13 @@ MOST_REFUSALS = 4096
 LONGEST_TEXT = 300
 """Characters of an identity or sentence that are kept."""
 
-ATTEMPTS = {"ZMTP-CONN-14": "refused", "ZMTP-CONN-15": "not answered", "ZMTP-CONN-16": "never established"}
+ATTEMPTS = {
+    "ZMTP-CONN-14": "refused",
+    "ZMTP-CONN-15": "not answered",
+    "ZMTP-CONN-16": "never established",
+    "ZMTP-CONN-20": "rejected by ICMP",
+    "ZMTP-CONN-21": "unreachable",
+}
 """What became of connections that never came about, by the finding that stands for them."""
 
 NOTE, WORSE = "note", ("note", "warn", "error")

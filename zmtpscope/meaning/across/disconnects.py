@@ -15,7 +15,7 @@ from zmtpscope.records import SECOND
 
 WITHOUT_A_WORD = ("closed", "reset")
 CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAME-06")
-ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15")
+ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21")
 LONGEST_DEAD = 120 * SECOND
 """TCP sends again, at the latest, what a host that is back answers with RST."""
 MOST_LATER = 8

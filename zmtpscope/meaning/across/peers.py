@@ -22,7 +22,7 @@ from zmtpscope.records import SCHEMA, empty
 MOST_DEPARTURES = 100
 """In a record."""
 
-ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16")
+ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16", "ZMTP-CONN-20", "ZMTP-CONN-21")
 
 
 class Departure(NamedTuple):

@@ -14,7 +14,7 @@ from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
-REFUSED, UNANSWERED = "ZMTP-CONN-14", "ZMTP-CONN-15"
+REFUSED, UNANSWERED, REJECTED, NO_ROUTE = "ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21"
 LEAST_LATE = SECOND
 """Who finds its peer within it has lost nothing: clients of libzmq start before their servers all the time."""
 LEAST_OUTAGE = 10 * SECOND
@@ -182,7 +182,7 @@ def _diagnosis(rule: str, severity: Severity, tried: Tried, text: str, hint: str
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each endpoint, of the clients that were never connected before."""
-    for id_ in (REFUSED, UNANSWERED):
+    for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
         for endpoint, clients in _clients(knowledge, id_).items():
             waited = [(each, each.back_ns) for each in clients if each.back_ns is not None and not each.before]
             tried = Tried(endpoint, [each.finding for each, _ in waited], [])
@@ -231,6 +231,23 @@ NOT_ANSWERED = InVain(
     ),
     patience=SECOND,
 )
+BY_FIREWALL = (
+    "allow the port in the firewall of that host or on the way: rules with REJECT answer so, and the program may well "
+    "run"
+)
+NOT_ALLOWED = InVain(
+    REJECTED,
+    Words("A firewall rejects connections to {where} (ICMP destination unreachable)", BY_FIREWALL),
+    Words("A firewall rejects connections to {where} (ICMP), although it serves {others} meanwhile", BY_FIREWALL),
+    patience=0,
+)
+NO_HOST_HINT = "the host is down, its address is wrong, or a route is missing on the way"
+NOT_REACHED = InVain(
+    NO_ROUTE,
+    Words("{where} cannot be reached (ICMP host or network unreachable)", NO_HOST_HINT),
+    Words("{where} cannot be reached (ICMP), although it serves {others} meanwhile", NO_HOST_HINT),
+    patience=0,
+)
 
 TABLE = (
     Rule(
@@ -249,10 +266,29 @@ TABLE = (
         "connection-unanswered",
         "error",
         "Connecting is not answered at all",
-        "The client sent SYNs that nobody answered. The host may be down, a firewall may drop them, or their answers "
-        "went a way that was not captured. Where the endpoint serves other clients meanwhile, these are named.",
+        "The client sent SYNs that nobody answered, not even by ICMP. The host may be down, a firewall may drop them, "
+        "or their answers went a way that was not captured. Where the endpoint serves other clients meanwhile, these "
+        "are named.",
         "A later attempt of any client succeeds, or the attempts are those of a port scan.",
         _in_vain("connection-unanswered", NOT_ANSWERED),
+    ),
+    Rule(
+        "connection-rejected",
+        "error",
+        "A firewall rejects connections",
+        "ICMP messages answered the SYNs of the clients: administratively prohibited, or port unreachable, which no "
+        "host sends for TCP because nothing listens. Which firewall on the way sent them shows in their address.",
+        "A later attempt of any client succeeds.",
+        _in_vain("connection-rejected", NOT_ALLOWED),
+    ),
+    Rule(
+        "host-unreachable",
+        "error",
+        "A host cannot be reached",
+        "ICMP messages answered the SYNs of the clients: host or network unreachable. A router sends them if the host "
+        "does not answer ARP, or if it knows no route.",
+        "A later attempt of any client succeeds.",
+        _in_vain("host-unreachable", NOT_REACHED),
     ),
     Rule(
         "listener-late",
