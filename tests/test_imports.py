@@ -30,7 +30,7 @@ nacl is loaded where keys are given.
 """
 
 
-MOST_MODULES, MOST_DATACLASSES = 222, 44
+MOST_MODULES, MOST_DATACLASSES = 224, 44
 """Of ours, that `read` needs for a small capture, what is compiled left out: hardly more than it had when they were
 last counted."""
 
