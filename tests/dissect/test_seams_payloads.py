@@ -560,3 +560,18 @@ def test_text_is_text_however_much_came_that_is_none(forced: tuple[DecodeAs, ...
         found, _ = records(Capture(talk.packets, size), options({"decode_as": forced}))
         (last,) = [record for record in found if record["record"] == "message"][-1:]
         assert last["payload"] == {"protocol": "text", "summary": "plain text", "fields": None}
+
+
+# -- what stands in front ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("types", [("DEALER", "ROUTER"), ("ROUTER", "DEALER"), ("DEALER", "DEALER"), ("PAIR", "PAIR")])
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_payload_is_recognised_after_an_empty_delimiter(types: tuple[str, str], size: int) -> None:
+    """DEALER and ROUTER applications, such as zerorpc and pushpin, send the delimiter of REQ themselves."""
+    packets = in_packets(
+        types, [(b"", b'{"call":"add"}'), (b"", b"\x82\xa1a\x01\xa1b\x02"), (b"",), (b"x", b"", b"{}")], 1
+    )
+    found, _ = records(Capture(packets, size), options({}))
+    protocols = [(each["payload"] or {}).get("protocol") for each in found if each["record"] == "message"]
+    assert protocols == ["json", "messagepack", None, "text"]  # the last one starts with "x"

@@ -7,7 +7,7 @@ COMMANDS = {1: "READY", 2: "REQUEST", 3: "REPLY", 4: "HEARTBEAT", 5: "DISCONNECT
 
 
 class Majordomo(Payload):
-    """MDP: an empty frame, the header of a client or worker, and its command."""
+    """MDP: the header of a client or worker, its command and the rest. An empty frame comes first."""
 
     name = "majordomo"
     prefix = "mdp"
@@ -20,13 +20,10 @@ class Majordomo(Payload):
         self.missed_some = False
 
     def claim(self, message: Message, about: About) -> Claim:
-        header = message.bodies[0] or message.bodies[1]
-        return Claim.YES if header in (CLIENT.encode(), WORKER.encode()) else Claim.NO
+        return Claim.YES if message.bodies[0] in (CLIENT.encode(), WORKER.encode()) else Claim.NO
 
     def dissect(self, message: Message, reader: Reader) -> str:
         self.missed_some |= message.after_loss
-        if not reader.left:
-            reader.next_frame()
         header = reader.text("header")
         if header == CLIENT:
             return f"service {next_text(reader, 'service')}: {read_body(reader)}"

@@ -85,16 +85,26 @@ def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
     return found
 
 
+def after_empty(sizes: Int64, first: Int64, last: Int64) -> Int64:
+    """Return the second frame of each message `first..last` that starts with an empty frame and has more frames, and
+    the first frame of any other. DEALER and ROUTER applications send an empty delimiter of their own."""
+    found: Int64 = first + ((sizes[first] == 0) & (first < last))
+    return found
+
+
 def content_frames(run: MessageRun) -> Int64:
-    """The first frame of each message of a run that is no address, delimiter, topic or group."""
+    """Return the first frame of each message of a run that is not an address, delimiter, topic or group."""
     if is_enveloped(run):
         return behind_envelopes(run.sizes, run.first, run.last)
-    return np.minimum(run.first + 1, run.last) if run.socket_type in GROUPED else run.first
+    if run.socket_type in GROUPED:
+        return np.minimum(run.first + 1, run.last)
+    return after_empty(run.sizes, run.first, run.last)
 
 
 def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
-    """The same of messages `first..last` of many sides: in front of which an envelope may be, or a topic or group."""
-    content = first
+    """Return the same for messages `first..last` of many sides, which may start with an envelope, or a topic or
+    group."""
+    content = after_empty(sizes, first, last)
     if grouped.any():
         content = np.where(grouped, np.minimum(first + 1, last), content)
     if enveloped.any():

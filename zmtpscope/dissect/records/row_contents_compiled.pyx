@@ -100,7 +100,7 @@ def asked_rows(run, shapes, wanted):
             while frame < end and sizes[frame]:
                 frame += 1
             frame = frame + 1 if frame < end else head
-        elif grouped and head < end:
+        elif head < end and (grouped or not sizes[head]):
             frame = head + 1
         start, size = bodies[frame] - base, sizes[frame]
         if start < 0 or size < 0 or start > length or size > length - start:
