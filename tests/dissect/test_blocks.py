@@ -7,6 +7,7 @@ in one block or each packet is in one of its own.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tests.payloads import zre
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, record_of
 from tests.zws import says
+from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.options import DecodeAs
@@ -61,6 +63,22 @@ def assert_same_for_any_blocks(packets: list[Packet], options: Options = EVERYTH
     assert whole
     for size in (1, 2, 3, 7):
         assert told(packets, size, options) == whole
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_what_is_counted_of_a_kind_ends_with_the_last(size: int) -> None:
+    """A CURVE nonce goes back again and again (real octets, changed): findings beyond the tenth are one, which names
+    the last packet, in whatever order a block gives them."""
+
+    def folded(packets: int) -> list[tuple[int, int, int]]:
+        captures = open_captures([str(Path(__file__).with_name("folded-findings.pcap"))])
+        captures.most_packets = packets
+        found = [record.values for batch in Analyser(Options()).run(captures) for record in batch.records]
+        names = "packet", "last_packet", "count"
+        return [tuple(each[name] for name in names) for each in found if each.get("id") == "CURVE-09"]
+
+    assert folded(size) == folded(1 << 30)
+    assert (45, 45, 10) in folded(size)
 
 
 def greeting_with_an_endless_identity(socket_type: str) -> bytes:

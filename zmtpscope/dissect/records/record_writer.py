@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.dissect.arrivals import Arrival, Stamp
+from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.dissect.records.batch import RANKS, Record, Unit, place_of
 from zmtpscope.dissect.records.facts import Endpoint, reference
@@ -108,7 +108,7 @@ class RecordWriter:
         key = (note.side, note.finding.id)
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count > MOST_WRITTEN:
-            self._last[key] = note
+            self._keep_last(key, note)
         elif self.is_writing:
             self._put_finding(note, note.unit, 1)
 
@@ -117,7 +117,14 @@ class RecordWriter:
         self._count(note, count)
         key = (note.side, note.finding.id)
         self._counts[key] = max(self._counts.get(key, 0), MOST_WRITTEN) + count
-        self._last[key] = note
+        self._keep_last(key, note)
+
+    def _keep_last(self, key: tuple[int | None, str], note: Note) -> None:
+        """Keep the last of those that were only counted, by its place and not by when it was counted: how a block is
+        read decides in which order findings of one kind come."""
+        known = self._last.get(key)
+        if known is None or _place(note) >= _place(known):
+            self._last[key] = note
 
     def note_many(self, note: Note) -> None:
         """One finding that stands for several events."""
@@ -279,3 +286,10 @@ def _severity(finding: Finding) -> str:
 
 def _hint(finding: Finding) -> str | None:
     return finding.hint or FINDINGS[finding.id].hint
+
+
+def _place(note: Note) -> tuple[Stamp, int, int]:
+    """Where a finding was made: by which packet, and where in the stream of its side."""
+    at = note.last or note.at
+    start = -1 if note.finding.start is None else note.finding.start
+    return stamp(at) if isinstance(at, Arrival) else at, note.source, start
