@@ -494,6 +494,8 @@ RECORDS: dict[str, RecordType] = {
 
 PLURALS = {name: f"{name}s" for name in RECORDS} | {"delivery": "deliveries", "diagnosis": "diagnoses"}
 """What tables of record types are called."""
+SINGULARS = {plural: name for name, plural in PLURALS.items()}
+"""The record types by the names of their tables."""
 
 DERIVED = frozenset({"request", "subscription", "heartbeat", "peer", "topic", "delivery", "diagnosis"})
 """Those that are made of others, and written where somebody asks for them."""

@@ -90,6 +90,12 @@ def test_only_what_was_selected_is_written(zmtpscope: Run, out: pathlib.Path, fo
     assert first == {"topic": "a.topic", "conn": "2" if form == "csv" else 2}
 
 
+def test_a_record_type_goes_by_the_name_of_its_table_too(zmtpscope: Run, out: pathlib.Path) -> None:
+    assert zmtpscope("export", PUBSUB, "-o", out, "--select", "messages:topic", "--select", "diagnoses")[0] == 0
+    assert names(out) == ["diagnoses.jsonl", "messages.jsonl"]
+    assert list(rows(out / "messages.jsonl")[0]) == ["topic"]
+
+
 @pytest.mark.parametrize("asked", [["--select", "frame"], ["--select", "gap", "--frames"], ["--frames"]])
 def test_frames_come_to_those_who_ask(zmtpscope: Run, out: pathlib.Path, asked: list[str]) -> None:
     assert zmtpscope("export", PUBSUB, "-o", out, *asked)[0] == 0

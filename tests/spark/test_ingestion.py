@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import FileSystem
 
 from tests.readings import CAPTURES
 from tests.spark.local import FILES, KEYS, in_any_order, local_rows, rows_of_all_captures
 from zmtpscope.capture import CaptureError
 from zmtpscope.cli import run
-from zmtpscope.spark import ingest, tables
+from zmtpscope.spark import ingest, ingestion, tables
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.ingestion import TABLES
 from zmtpscope.spark.schemas import table_schema
@@ -29,7 +32,7 @@ def test_tables_that_workers_write_have_the_rows_of_one_run(spark: SparkSession,
     """And nothing is left beside them."""
     out = tmp_path / "out"
     written = ingest(spark, FILES, out, keys=KEYS, partitions=3)
-    assert sorted(os.listdir(out)) == sorted(f"{record}s.parquet" for record in TABLES)
+    assert sorted(os.listdir(out)) == ["_ingested", *sorted(f"{record}s.parquet" for record in TABLES)]
     found = tables(spark, out)
     assert found.keys() == written.keys() == {f"{record}s" for record in TABLES}
     for record in TABLES:
@@ -76,6 +79,64 @@ def test_tables_that_would_go_elsewhere_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+class Killed(BaseException):
+    """The driver ends here."""
+
+
+def ports(spark: SparkSession, out: Path) -> list[int]:
+    """The port of each message in the tables."""
+    return sorted(row["src_port"] for row in tables(spark, out)["messages"].collect())
+
+
+def test_append_adds_the_captures_that_are_new_each_once(spark: SparkSession, tmp_path: Path) -> None:
+    captures, out = tmp_path / "captures", tmp_path / "out"
+    captures.mkdir()
+    (captures / "1.pcap").write_bytes(PUBSUB.read_bytes())
+    assert ingest(spark, captures, out, mode="append")["messages"].rows == 19
+    assert ingest(spark, captures, out, mode="append")["messages"].rows == 0
+    reqrep = PUBSUB.with_name("reqrep.pcap").read_bytes()
+    (captures / "2.pcap").write_bytes(reqrep)
+    added = ingest(spark, captures, out, mode="append")["messages"].rows
+    (captures / "2.pcap").unlink()
+    (captures / "2.pcap.gz").write_bytes(gzip.compress(reqrep))  # the same capture
+    assert ingest(spark, captures, out, mode="append")["messages"].rows == 0
+    assert len(ports(spark, out)) == 19 + added
+    (captures / "1.pcap").write_bytes(reqrep)
+    with pytest.raises(CaptureError, match=r"1.pcap: it has changed since its rows were written"):
+        ingest(spark, captures, out, mode="append")
+    assert ingest(spark, captures, out, mode="overwrite")["messages"].rows == len(ports(spark, out))
+
+
+@pytest.mark.parametrize("moved", [None, 0, 1, 4])
+def test_append_has_each_row_once_after_a_driver_was_killed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: int | None
+) -> None:
+    """Before its captures were noted (None), or after so many tables got their parts."""
+    out, reqrep = tmp_path / "out", PUBSUB.with_name("reqrep.pcap")
+    ingest(spark, PUBSUB, out)
+    before = ports(spark, out)
+
+    def killed(filesystem: FileSystem, root: str, staging: str) -> None:
+        for folder in sorted(Path(staging).iterdir())[:moved]:
+            for part in folder.iterdir():
+                part.rename(Path(root) / folder.name / part.name)
+        raise Killed
+
+    if moved is None:
+        shutil.copytree(out / "messages.parquet", out / "_ingest-0" / "messages.parquet")
+    else:
+        monkeypatch.setattr(ingestion, "put_in_place", killed)
+        with pytest.raises(Killed):
+            ingest(spark, reqrep, out, mode="append")
+        monkeypatch.undo()
+    assert list(out.glob("_ingest-*"))
+    added = ingest(spark, reqrep, out, mode="append")["messages"].rows
+    assert bool(added) == (moved is None)
+    expected = local_rows([reqrep], ReadSettings())
+    assert ports(spark, out) == sorted([*before, *(row["src_port"] for row in expected)])
+    assert not list(out.glob("_ingest-*"))
+
+
 @pytest.mark.parametrize("format_", ["parquet", "jsonl"])
 def test_tables_of_export_are_opened_too(spark: SparkSession, tmp_path: Path, format_: str) -> None:
     arguments = ["export", str(PUBSUB), "-o", str(tmp_path), "--format", format_, "--select", "message:conn_id,topic"]
@@ -89,7 +150,7 @@ def test_tables_of_export_are_opened_too(spark: SparkSession, tmp_path: Path, fo
     ("options", "said"),
     [
         ({"record": "messages"}, "option record: ingest writes all records"),
-        ({"mode": "append"}, "mode: 'append' is neither error nor overwrite"),
+        ({"mode": "ignore"}, "mode: 'ignore' is none of error, overwrite and append"),
         ({"partitions": 0}, "option partitions"),
     ],
 )

@@ -12,7 +12,7 @@ import click
 from zmtpscope import option_texts
 from zmtpscope.cli.commands import DECODING, INPUT, OUTPUT, SECURITY, option
 from zmtpscope.option_texts import Body, Forced, known_payload, nearest
-from zmtpscope.records import RECORDS
+from zmtpscope.records import RECORDS, SINGULARS
 
 T = TypeVar("T")
 
@@ -74,10 +74,12 @@ def parse_payload_files(
 def parse_select(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """`RECORD` or `RECORD:COLUMN,COLUMN`, any number of times: record types, and the columns of each in their order."""
+    """`RECORD` or `RECORD:COLUMN,COLUMN`, any number of times: record types, and the columns of each in their order. A
+    record type goes by its own name, `message`, or by that of its table, `messages`."""
     selected: dict[str, tuple[str, ...]] = {}
     for value in values:
-        name, colon, wanted = value.partition(":")
+        given, colon, wanted = value.partition(":")
+        name = SINGULARS.get(given, given)
         if name not in RECORDS:
             raise click.BadParameter(f"there is no record type {name!r}{nearest(name, RECORDS)}")
         if name in selected:

@@ -22,6 +22,11 @@ COMPRESSED = (".gz", ".zst")
 """A file that is compressed once it is complete gets one of these behind its name, and is the same capture still."""
 
 
+def uncompressed(path: str) -> str:
+    """Return the path without the ending of a compressed file."""
+    return next((path.removesuffix(ending) for ending in COMPRESSED if path.endswith(ending)), path)
+
+
 class Capture(NamedTuple):
     """A capture file as it was found; `first_time` is that of its first packet (ns), -1 where it has none yet."""
 
@@ -33,10 +38,7 @@ class Capture(NamedTuple):
     @property
     def name(self) -> str:
         """Its path without what compression puts behind."""
-        for suffix in COMPRESSED:
-            if self.path.endswith(suffix):
-                return self.path.removesuffix(suffix)
-        return self.path
+        return uncompressed(self.path)
 
 
 class BatchFile(NamedTuple):

@@ -2,7 +2,7 @@
 
 Rows never cross the JVM, which is more than half of what writing them costs otherwise. Each attempt of a task writes
 its parts of the tables under names of its own, in a folder beside the place of the tables, and hands back what it
-wrote. At the end the driver removes what other attempts have left, and moves the tables to their place.
+wrote. At the end the driver removes what other attempts have left, and moves the parts to the tables (`appending.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from zmtpscope.export.parquet import ParquetRows
 from zmtpscope.export.tables import by_type
 from zmtpscope.filter import Filter
 from zmtpscope.records import DERIVED, PLURALS, RECORDS
+from zmtpscope.spark.appending import NOTES, STAGING, captures_now, finish, new_ones, note, noted, put_in_place
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, Kind, batch_of, chunks_of
 from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.errors import SettingsError, one_sentence
@@ -44,7 +45,7 @@ from zmtpscope.spark.storage import locate
 TABLES = tuple(record for record in RECORDS if record != "frame" and record not in DERIVED)
 """Frames are asked for by name, in `read`: they are as many rows as messages, or more. Derived records are made of
 all."""
-MODES = ("error", "overwrite")
+MODES = ("error", "overwrite", "append")
 
 WRITTEN = pa.schema([("record", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("octets", pa.int64())])
 WRITTEN_DDL = "record string, name string, rows long, octets long"
@@ -69,21 +70,28 @@ def ingest(
     """Write all records of capture files, globs and directories into `out`, a folder that all workers see: a table of
     Parquet for each record type but frames (`messages.parquet`, a folder with a file from each partition). By names.
 
-    Options are those of `read`, but for `record` and `columns`. With `mode` "overwrite" tables that are there give way.
-    Tables are complete, or not there. Raises `FileExistsError`, `SettingsError`, and what `read` does.
+    Options are those of `read`, but for `record` and `columns`. With `mode` "overwrite" tables that are there give way;
+    "append" adds the rows of captures that are not in them yet, each once, also after a driver was killed. One `ingest`
+    at a time writes into a folder. Raises `FileExistsError`, `SettingsError`, and what `read` does.
     """
     for name in ("record", "columns"):
         if name in options:
             raise SettingsError(f"option {name}: ingest writes all records with all columns")
     if mode not in MODES:
-        raise SettingsError(f"mode: {mode!r} is neither error nor overwrite")
+        raise SettingsError(f"mode: {mode!r} is none of error, overwrite and append")
     settings = ReadSettings.parse(options)
     register(spark)
-    run = Run.of(spark, find_captures(paths), settings)
+    files = find_captures(paths)
     filesystem, root = locate(out)
-    if mode == "error":
+    finish(filesystem, root)
+    known = noted(filesystem, root) if mode == "append" else []
+    if mode == "error" or (mode == "append" and not known):
         _refuse_to_overwrite(filesystem, root)
-    staging = f"{root}/_ingest-{secrets.token_hex(8)}"
+    captures = new_ones(captures_now(files), known)
+    if not captures:
+        return {PLURALS[record]: _written(out, record, []) for record in TABLES}
+    run = Run.of(spark, {capture.path: files[capture.path] for capture in captures}, settings)
+    staging = f"{root}/{STAGING}{secrets.token_hex(8)}"
     for record in TABLES:
         filesystem.create_dir(f"{staging}/{_folder(record)}")
     try:
@@ -95,19 +103,20 @@ def ingest(
             _remove_all_but({part.name for part in some}, filesystem, f"{staging}/{_folder(record)}")
         if mode == "error":
             _refuse_to_overwrite(filesystem, root)
-        for record in TABLES:
-            _move(filesystem, f"{staging}/{_folder(record)}", f"{root}/{_folder(record)}")
-    finally:
+        if mode == "overwrite":
+            _remove_tables(filesystem, root)
+        note(filesystem, root, staging, captures)
+    except BaseException:
         with suppress(OSError):
             filesystem.delete_dir(staging)
-    return {
-        PLURALS[record]: Written(
-            f"{str(out).rstrip('/')}/{_folder(record)}",
-            sum(part.rows for part in some),
-            sum(part.octets for part in some),
-        )
-        for record, some in written.items()
-    }
+        raise
+    put_in_place(filesystem, root, staging)
+    return {PLURALS[record]: _written(out, record, some) for record, some in written.items()}
+
+
+def _written(out: str | Path, record: str, parts: Sequence[Any]) -> Written:
+    place = f"{str(out).rstrip('/')}/{_folder(record)}"
+    return Written(place, sum(part.rows for part in parts), sum(part.octets for part in parts))
 
 
 def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
@@ -270,7 +279,10 @@ def _folder(record: str) -> str:
 def _refuse_to_overwrite(filesystem: FileSystem, root: str) -> None:
     for info in filesystem.get_file_info([f"{root}/{_folder(record)}" for record in TABLES]):
         if info.type != FileType.NotFound:
-            raise FileExistsError(f'{info.path}: it is there already; mode="overwrite" lets it give way')
+            raise FileExistsError(
+                f'{info.path}: it is there already; mode="overwrite" lets it give way, mode="append" adds to what '
+                "ingest has written"
+            )
 
 
 def _remove_all_but(names: set[str], filesystem: FileSystem, folder: str) -> None:
@@ -279,14 +291,8 @@ def _remove_all_but(names: set[str], filesystem: FileSystem, folder: str) -> Non
             filesystem.delete_file(info.path)
 
 
-def _move(filesystem: FileSystem, source: str, target: str) -> None:
-    """Put a folder in its place; what is there gives way."""
-    info = filesystem.get_file_info(target)
-    if info.type != FileType.NotFound:
-        (filesystem.delete_dir if info.type == FileType.Directory else filesystem.delete_file)(target)
-    if filesystem.type_name in ("local", "hdfs"):
-        filesystem.move(source, target)
-        return
-    filesystem.create_dir(target)  # object stores have no folders: each file is copied
-    for file in filesystem.get_file_info(FileSelector(source)):
-        filesystem.move(file.path, f"{target}/{file.base_name}")
+def _remove_tables(filesystem: FileSystem, root: str) -> None:
+    """Remove the tables, and the notes of which captures are in them."""
+    for info in filesystem.get_file_info([f"{root}/{name}" for name in (NOTES, *map(_folder, TABLES))]):
+        if info.type != FileType.NotFound:
+            (filesystem.delete_dir if info.type == FileType.Directory else filesystem.delete_file)(info.path)

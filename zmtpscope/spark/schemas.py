@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from zmtpscope.export.types import translate
 from zmtpscope.option_texts import nearest
-from zmtpscope.records import PLURALS, RECORDS
+from zmtpscope.records import RECORDS, SINGULARS
 
 SPARK: dict[str, DataType] = {
     "int": LongType(),
@@ -35,8 +35,6 @@ ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": p
 TIME = "time"
 """The column that only Spark's tables have: `ts_ns` as a timestamp, in whole microseconds."""
 ARROW_TIME = pa.timestamp("us", tz="UTC")
-
-SINGULARS = {plural: name for name, plural in PLURALS.items()}
 
 
 def record_name(name: str) -> str:

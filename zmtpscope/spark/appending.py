@@ -1,0 +1,100 @@
+"""Which captures are in the tables of a folder, and how parts of tables get there once, whatever is killed.
+
+`ingest` writes parts into a folder `_ingest-ID`. A note, `_ingested/ID.json`, names the captures that they were made
+of: once it is there, the parts belong to the tables. Then they are moved. So `finish` moves the parts of a folder that
+has a note and was left behind by a driver that was killed, and removes a folder without a note.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pyarrow.fs import FileSelector, FileSystem, FileType
+
+from zmtpscope.capture import CaptureError
+from zmtpscope.spark.capture_folder import uncompressed
+from zmtpscope.spark.storage import locate
+
+STAGING, NOTES = "_ingest-", "_ingested"
+
+
+class Ingested(NamedTuple):
+    """A capture that tables were made of, as it was then: its size, and the time of its last change (ns)."""
+
+    path: str
+    size: int
+    modified: int
+
+    @property
+    def name(self) -> str:
+        """Its path, also when it was compressed later."""
+        return uncompressed(self.path)
+
+
+def captures_now(paths: Iterable[str]) -> list[Ingested]:
+    """Return these captures as they are now."""
+    found = []
+    for path in paths:
+        filesystem, place = locate(path)
+        info = filesystem.get_file_info(place)
+        found.append(Ingested(path, info.size or 0, info.mtime_ns or 0))
+    return found
+
+
+def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[Ingested]:
+    """Return the captures that no table has yet. Raises `CaptureError` for one that has changed since."""
+    by_name = {each.name: each for each in known}
+    new = []
+    for capture in captures:
+        before = by_name.get(capture.name)
+        if before is None:
+            new.append(capture)
+        elif capture.path == before.path and capture != before:
+            hint = 'append takes complete files, each under a name of its own; mode="overwrite" reads all of them again'
+            raise CaptureError(capture.path, "it has changed since its rows were written", hint=hint)
+    return new
+
+
+def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
+    """Return the captures that the tables of a folder were made of."""
+    found = []
+    for info in filesystem.get_file_info(FileSelector(f"{root}/{NOTES}", allow_not_found=True)):
+        if info.extension == "json":
+            with filesystem.open_input_stream(info.path) as file:
+                found += [Ingested(*each) for each in json.loads(file.read())]
+    return found
+
+
+def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ingested]) -> None:
+    """Make the parts in `staging` belong to the tables, which are made of these captures then."""
+    place = f"{root}/{NOTES}/{staging.rpartition(STAGING)[2]}"
+    filesystem.create_dir(f"{root}/{NOTES}")
+    with filesystem.open_output_stream(place) as file:
+        file.write(json.dumps([*captures]).encode())
+    filesystem.move(place, f"{place}.json")  # at once, so that no note is half-written
+
+
+def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
+    """Move the parts of all tables to their places; some may be there already."""
+    for folder in filesystem.get_file_info(FileSelector(staging)):
+        place = f"{root}/{folder.base_name}"
+        if filesystem.type_name in ("local", "hdfs") and filesystem.get_file_info(place).type == FileType.NotFound:
+            filesystem.move(folder.path, place)
+            continue
+        filesystem.create_dir(place)  # object stores have no folders: each file is copied
+        for file in filesystem.get_file_info(FileSelector(folder.path)):
+            filesystem.move(file.path, f"{place}/{file.base_name}")
+    filesystem.delete_dir(staging)
+
+
+def finish(filesystem: FileSystem, root: str) -> None:
+    """Finish what drivers that were killed have left: each of their parts is in its table afterwards, or nowhere."""
+    for info in filesystem.get_file_info(FileSelector(root, allow_not_found=True)):
+        if info.type != FileType.Directory or not info.base_name.startswith(STAGING):
+            continue
+        if filesystem.get_file_info(f"{root}/{NOTES}/{info.base_name.removeprefix(STAGING)}.json").is_file:
+            put_in_place(filesystem, root, info.path)
+        else:
+            filesystem.delete_dir(info.path)
