@@ -124,6 +124,15 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error 10.9.0.2 sends a PROXY v1 header before ZMTP to 10.9.0.1:5555, which does not know it: no handshake "
         "succeeds",
     ),
+    "service-killed": (
+        "warn 127.0.0.1 left 3 endpoints within 11.2 ms: REP :7003, ROUTER :7001, PUB :7002; 4 connections ended; they "
+        "tried again in vain until the capture ended",
+        "warn Nobody listens at 3 endpoints of 127.0.0.1 any more: 127.0.0.1 tried 302 times",
+    ),
+    "tango-server-killed": (
+        "note 127.0.0.1 left 2 endpoints within 5.42 ms: PUB :35557, PUB :34199; 4 connections ended; nobody connected "
+        "again",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 

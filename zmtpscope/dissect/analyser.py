@@ -209,13 +209,14 @@ class Analyser:
         `problems`: files that could not be read to their end. `set_back`: where the clock of one was. `last`: when the
         capture ended, as far as files tell, or the largest time of all packets, where some of the last were not for
         this analyser."""
-        self.latest = max(self.now, last)
+        self.latest = max(self.latest, last)
         self.release_all()
         self._advance(self.flows.end_of_capture(self.latest))
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
         if self.comparison is not None:
             self.sink.batch.records += self.comparison.finish(end, drops, problems, set_back)
         self.datagrams.finish(end.ordinal)
+        self.sink.batch.until = self.latest
         yield from self._flush()
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
@@ -263,7 +264,7 @@ class Analyser:
         """The batch under way, unless there is nothing in it."""
         batch = self.sink.flush()
         batch.records.sort(key=order_of_record)
-        if batch.records or batch.runs or batch.frame_runs or batch.facts or batch.segments:
+        if batch.records or batch.runs or batch.frame_runs or batch.facts or batch.segments or batch.until:
             yield batch
 
 

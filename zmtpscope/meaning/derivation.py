@@ -89,6 +89,8 @@ class Derivation:
             rows = Rows(sides, batch.files)
             for observer in connection.observers:
                 observer.rows(rows)
+        if self._first_ns is not None and batch.until:
+            self._see(batch.until)
         tables = [table for each in touched.values() for observer in each.observers for table in observer.derive()]
         for record in ends:
             tables += self._end(record)
@@ -108,7 +110,7 @@ class Derivation:
 
     def note_ongoing(self, ongoing: Ongoing) -> None:
         """Learn up to which time nothing more came, and which stalls, outages and messages go on, and no others."""
-        if self.open and ongoing.now:
+        if self._first_ns is not None and ongoing.now:
             self._see(ongoing.now)
         for connection in self.open.values():
             for side in connection.observed.sides:

@@ -275,7 +275,8 @@ class Batch:
     """What one block made decidable. `records` come in the order of the schema from an analyser, as do the rows of each
     run. `files` are the file names that packet references index. `facts` are for those who compare
     connections themselves; else they have been evaluated. `segments` are those of the block, and of earlier ones, on
-    connections that speak ZMTP, where an index was asked for."""
+    connections that speak ZMTP, where an index was asked for. `until` is when the capture ended (ns) in the last batch
+    of a run, 0 in all others."""
 
     files: list[str | None]
     runs: list[MessageRun] = field(default_factory=list)
@@ -283,6 +284,7 @@ class Batch:
     records: list[Record] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     segments: list[Segments] = field(default_factory=list)
+    until: int = 0
 
     def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
         """Every record of the batch in the order of the schema: (Record, -1), or a run and the index of its row."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
-from zmtpscope.findings.kinds import Severity
+from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.meaning.across.endings import ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding, once
 from zmtpscope.meaning.across.words import address, counted, duration
@@ -98,6 +98,7 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
     """What finds endpoints that clients did not get to as long as the capture went on."""
 
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
+        left: dict[str, list[Tried]] = {}
         for endpoint, clients in _clients(knowledge, words.id).items():
             vain = [each for each in clients if each.back_ns is None]
             if not vain:
@@ -107,13 +108,38 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
             others = _served_meanwhile(knowledge, tried, words.patience)
             if not others and any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
                 continue  # somebody listens again, and who tried may have ended before
-            if before or _is_zeromq(tried, knowledge):
+            if before and not others:
+                left.setdefault(endpoint[0], []).append(tried)
+            elif before or _is_zeromq(tried, knowledge):
                 said = words.serving if others else words.nobody
                 text = said.text.format(where=address(endpoint), others=" and ".join(others))
-                text += " any more" if before and not others else ""
-                yield _diagnosis(rule, _severity(knowledge, tried), tried, f"{text}: {_attempts(tried)}", said.hint)
+                text += f": {_attempts([tried])}"
+                yield _diagnosis(rule, _severity(knowledge, tried), [tried], text, said.hint)
+        for same in left.values():
+            for tried_at in _at_once(same):
+                where = address(tried_at[0].endpoint)
+                if tried_at[1:]:
+                    where = f"{len(tried_at)} endpoints of {tried_at[0].endpoint[0]}"
+                severity = min((_severity(knowledge, each) for each in tried_at), key=SEVERITIES.index)
+                text = f"{words.nobody.text.format(where=where)} any more: {_attempts(tried_at)}"
+                yield _diagnosis(rule, severity, tried_at, text, words.nobody.hint)
 
     return find
+
+
+def _at_once(left: list[Tried]) -> Iterator[list[Tried]]:
+    """Endpoints of one host that clients were left at, and tried to reach again, at the same time."""
+    together: list[Tried] = []
+    for tried in sorted(left, key=_first):
+        if together and tried.first_ns - together[-1].first_ns > LEAST_LATE:
+            yield together
+            together = []
+        together.append(tried)
+    yield together
+
+
+def _first(tried: Tried) -> int:
+    return tried.first_ns
 
 
 def _is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
@@ -159,24 +185,28 @@ def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
     return "warn" if is_long else "note"
 
 
-def _attempts(tried: Tried) -> str:
+def _attempts(tried: list[Tried]) -> str:
     """`10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
-    attempts = [each.text.partition(": ")[2].partition(";")[0] for each in tried.findings]
+    if len(tried) > 1:
+        clients = dict.fromkeys(each.client for of_endpoint in tried for each in of_endpoint.findings)
+        return f"{' and '.join(filter(None, clients))} tried {sum(each.attempts for each in tried)} times"
+    attempts = [each.text.partition(": ")[2].partition(";")[0] for each in tried[0].findings]
     return attempts[0] + (f", and {counted(len(attempts) - 1, 'other client')}" if len(attempts) > 1 else "")
 
 
-def _diagnosis(rule: str, severity: Severity, tried: Tried, text: str, hint: str) -> Diagnosis:
-    first = min(tried.findings, key=lambda each: each.moment.ns)
+def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hint: str) -> Diagnosis:
+    findings = [finding for each in tried for finding in each.findings]
+    first = min(findings, key=lambda each: each.moment.ns)
     return Diagnosis(
         rule,
         severity,
-        address(tried.endpoint),
+        address(tried[0].endpoint) if len(tried) == 1 else f"{tried[0].endpoint[0]}, {len(tried)} endpoints",
         text,
         hint,
         (Evidence(first.moment, "the first attempt", first.ref),),
-        tried.attempts,
-        conn_ids=frozenset(each.conn_id for each in tried.before),
-        explains=frozenset((each.ref.partition("/")[0], each.id) for each in tried.findings),
+        sum(each.attempts for each in tried),
+        conn_ids=frozenset(before.conn_id for each in tried for before in each.before),
+        explains=frozenset((each.ref.partition("/")[0], each.id) for each in findings),
     )
 
 
@@ -196,7 +226,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
             yield _diagnosis(
                 "listener-late",
                 "note",
-                tried,
+                [tried],
                 text,
                 "nothing to do: clients of ZeroMQ try again until somebody listens; start that side first where the "
                 "time matters",

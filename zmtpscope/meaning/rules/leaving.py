@@ -15,7 +15,13 @@ from zmtpscope.meaning.across.zre import said_farewell
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules import handshaking, pairing, refusing
-from zmtpscope.meaning.rules.connecting import LEAST_OUTAGE
+from zmtpscope.meaning.rules.ended_processes import (
+    aftermath,
+    is_abandoned,
+    of_processes,
+    process_ended,
+    served_until,
+)
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE
 from zmtpscope.meaning.rules.strangers import said_nothing
 from zmtpscope.records import SECOND
@@ -175,22 +181,31 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
         connection = departure.connection
         if (
             connection.conn_id not in periodic
-            and _is_worth_telling(departure)
+            and _is_worth_telling(departure, knowledge)
             and not said_farewell(departure, knowledge)
         ):
             client = connection.sides[1 - connection.listener]
             is_replaced = departure.replaced_ns is not None
             who = (None, None) if departure.by_listener and not is_replaced else (client.ip, client.identity)
             found.setdefault((connection.endpoint, *who, is_replaced), []).append(departure)
-    for (*_, is_replaced), departures in found.items():
+    for departures in found.values():
         departures.sort(key=_ended)
-        yield _replaced(departures) if is_replaced else _departed(departures, knowledge.last_ns)
+    for left in of_processes([*found.values()]):
+        if left[0][0].replaced_ns is not None:
+            yield _replaced(left[0])
+        elif left[1:]:
+            yield process_ended(left, knowledge.last_ns)
+        else:
+            yield _departed(left[0], knowledge.last_ns)
 
 
-def _is_worth_telling(departure: Disconnect) -> bool:
-    """Whether somebody did not expect it: who was left tries again, it came in the middle of a message, or one of
-    several left for good. Else clients come and go."""
+def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
+    """Whether somebody did not expect it: who was left tries again, it came in the middle of a message, one of several
+    left for good, or a publisher left all its subscribers. Else clients come and go."""
     if departure.cut_off() is not None or departure.replaced_ns is not None:
+        return True
+    end, endpoint = departure.ending.moment.ns, departure.connection.endpoint
+    if is_abandoned(departure, knowledge.last_ns) and served_until(knowledge)[endpoint] < end + SECOND:
         return True
     if departure.is_missed:
         return departure.by_listener or departure.ending.is_reset
@@ -211,7 +226,7 @@ def _is_done(departure: Disconnect) -> bool:
 
 def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     connection, ending = departures[0].connection, departures[0].ending
-    listens, others = departures[0].by_listener, _others(departures)
+    others = _others(departures)
     times = [each.ending.moment.ns for each in departures]
     moments = _apart(times, SECOND)
     what = "its connection" if len(moments) == len(departures) else f"{len(departures)} connections"
@@ -219,20 +234,13 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     text += f", {how_often(moments)}" if len(moments) > 1 else ""
     cut_off = [each for each in departures if each.cut_off() is not None]
     text += ", in the middle of a message" if cut_off else ""
-    gone = departures[-1].is_missed and departures[-1].back_ns is None
-    back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
-    if gone:
-        text += "; they tried again in vain until the capture ended"
-    elif back:
-        text += f"; they were connected again {_durations(back)} later"
-    is_long = now - times[-1] >= LEAST_OUTAGE or any(each.is_long_missed for each in departures)
-    is_outage = listens and gone and is_long
+    after = aftermath(departures, now)
     is_own_fault = any(each.cuts_itself() for each in cut_off)
     return Diagnosis(
         "peer-departed",
-        "warn" if is_outage or is_own_fault else "note",
+        "warn" if after.is_outage or is_own_fault else "note",
         f"{name_of(connection, ending.side)} at {address(connection.endpoint)}",
-        text,
+        text + after.text,
         "see its log around that time: FIN or RST without a word is a program that closed its socket, ended, or was "
         "killed",
         _ends(departures),
@@ -265,12 +273,6 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
         conn_ids=frozenset(each.connection.conn_id for each in departures),
         explains=_cut_off(departures),
     )
-
-
-def _durations(values: Sequence[int]) -> str:
-    """`2.9 s`, or `0.46 s to 5.4 s` where they differ."""
-    usual = steady(values)
-    return duration(usual) if usual is not None else f"{duration(min(values))} to {duration(max(values))}"
 
 
 MOST_OTHERS = 2
@@ -401,9 +403,10 @@ TABLE = (
         "The first FIN or RST came from it, no PING waited for an answer, and no ERROR or forbidden frame was before "
         "it. Told where who was left tried again, a message was cut off, or a client left while others of its kind "
         "stayed; but not of a SUB, DISH, PUSH or REQ that closed its connection with no request open: it takes no "
-        "share of the work of others. ZMTP has no goodbye: a program that closed its socket and one that was killed "
-        "look alike. A warning where who listened did not come back within 10 s although clients tried, or cut its own "
-        "message off.",
+        "share of the work of others. Also if a publisher left all its subscribers and nobody was connected again "
+        "within 3 s. Endpoints of one host that are left within half a second are one diagnosis: a process ended. ZMTP "
+        "has no goodbye: a program that closed its socket and one that was killed look alike. A warning where who "
+        "listened did not come back within 10 s although clients tried, or cut its own message off.",
         "An open PING, an ERROR or a forbidden frame explains the end, or nobody needed the peer any more.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),

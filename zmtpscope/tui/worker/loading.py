@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.capture import CaptureError, Captures
 from zmtpscope.dissect import Analyser, Batch, Options
-from zmtpscope.dissect.analyser import ENDED, Ongoing
+from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.live.analysis import FollowedCapture, end, steps
 from zmtpscope.records import SECOND
@@ -62,8 +62,8 @@ class Loading:
 
     @property
     def ongoing(self) -> Ongoing:
-        """What goes on, while packets still come."""
-        return ENDED if self.is_done else self.analyser.ongoing()
+        """What goes on; when all was read, until when that was."""
+        return Ongoing(self.analyser.latest) if self.is_done else self.analyser.ongoing()
 
     @property
     def _lag(self) -> float:

@@ -1,0 +1,122 @@
+"""Processes that ended: one that listened at several endpoints leaves all of them at once, which is one diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.meaning.across.disconnects import CUT_OFF, Disconnect
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import counted, duration, steady
+from zmtpscope.meaning.diagnosis import Diagnosis, Evidence
+from zmtpscope.meaning.rules.connecting import LEAST_OUTAGE
+from zmtpscope.records import SECOND
+
+TOGETHER_NS = SECOND // 2
+"""Endpoints that are left within this of each other are those of one process, or of one service."""
+
+MOST_NAMED, MOST_LISTED = 3, 32
+
+FOR_EVER = 1 << 62
+PUBLISHERS = ("PUB", "XPUB", "RADIO")
+LEAST_GONE = 3 * SECOND
+"""A capture that goes on for so long after a publisher left shows that its subscribers do not come back."""
+
+
+class Aftermath(NamedTuple):
+    """What followed when a peer had left, in words, and whether that is an outage."""
+
+    text: str
+    is_outage: bool
+
+
+def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
+    """What followed some departures, in the order of time; `now` is the end of the capture."""
+    last = departures[-1]
+    gone = last.is_missed and last.back_ns is None
+    back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
+    is_long = now - last.ending.moment.ns >= LEAST_OUTAGE or any(each.is_long_missed for each in departures)
+    if gone:
+        return Aftermath("; they tried again in vain until the capture ended", last.by_listener and is_long)
+    if back:
+        usual = steady(back)
+        later = duration(usual) if usual is not None else f"{duration(min(back))} to {duration(max(back))}"
+        return Aftermath(f"; they were connected again {later} later", False)
+    return Aftermath("; nobody connected again" if is_abandoned(last, now) else "", False)
+
+
+def is_abandoned(departure: Disconnect, now: int) -> bool:
+    """Whether a publisher left, and its subscribers have not come back."""
+    connection = departure.connection
+    is_publisher = connection.sides[connection.listener].socket_type in PUBLISHERS
+    is_left = departure.by_listener and not departure.is_missed and departure.back_ns is None
+    return is_publisher and is_left and now - departure.ending.moment.ns >= LEAST_GONE
+
+
+@once
+def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
+    """Until when somebody was connected to each endpoint (ns)."""
+    found: dict[Endpoint, int] = {}
+    for connection in knowledge.connections:
+        until = FOR_EVER if connection.is_open else connection.last_ns
+        found[connection.endpoint] = max(found.get(connection.endpoint, 0), until)
+    return found
+
+
+def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence[Disconnect]]]:
+    """Put together what one process has left: `left` has the departures of each peer, in the order of time."""
+    hosts: dict[str, list[Sequence[Disconnect]]] = {}
+    for departures in left:
+        first, last = departures[0], departures[-1]
+        is_once = last.ending.moment.ns - first.ending.moment.ns < TOGETHER_NS
+        if is_once and all(each.by_listener and each.replaced_ns is None for each in departures):
+            hosts.setdefault(first.connection.endpoint[0], []).append(departures)
+        else:
+            yield [departures]
+    for same in hosts.values():
+        together: list[Sequence[Disconnect]] = []
+        for departures in sorted(same, key=_began):
+            if together and _began(departures) - _began(together[-1]) > TOGETHER_NS:
+                yield together
+                together = []
+            together.append(departures)
+        yield together
+
+
+def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
+    """One process left several endpoints."""
+    departures = sorted((each for of_endpoint in left for each in of_endpoint), key=_ended)
+    first, last = departures[0], departures[-1]
+    host = first.connection.endpoint[0]
+    names = [_name(of_endpoint[0]) for of_endpoint in left]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    waiting = sum(each.connection.requests.waiting_count for each in departures if each.connection.requests is not None)
+    requests = f", with {counted(waiting, 'request')} open" if waiting else ""
+    after = aftermath(departures, now)
+    return Diagnosis(
+        "peer-departed",
+        "warn" if after.is_outage else "note",
+        f"{host} at {counted(len(left), 'endpoint')}",
+        f"{host} left {len(left)} endpoints within {duration(last.ending.moment.ns - first.ending.moment.ns)}: "
+        f"{', '.join(names[:MOST_NAMED])}{more}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
+        "a process that listened at all of these ended, or was killed: see its log around that time",
+        (Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MOST_LISTED])}", first.connection.ref),),
+        len(departures),
+        last.ending.moment.ns,
+        conn_ids=frozenset(each.connection.conn_id for each in departures),
+        explains=frozenset((each.connection.conn_id, id_) for each in departures for id_ in CUT_OFF),
+    )
+
+
+def _name(departure: Disconnect) -> str:
+    """`ROUTER :5555`."""
+    connection = departure.connection
+    return " ".join(filter(None, (connection.sides[connection.listener].socket_type, f":{connection.endpoint[1]}")))
+
+
+def _ended(departure: Disconnect) -> int:
+    return departure.ending.moment.ns
+
+
+def _began(departures: Sequence[Disconnect]) -> int:
+    return departures[0].ending.moment.ns
