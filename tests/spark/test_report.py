@@ -21,10 +21,12 @@ from tests.readings import CAPTURES
 from tests.suites import examples
 from zmtpscope import cli
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.spark import analytics
 from zmtpscope.spark.report import page as page_module
 from zmtpscope.spark.report import plots, units
+from zmtpscope.spark.report.answers import interval_for, periods_of
 from zmtpscope.spark.report.page import LONGEST_CELL, About, page
-from zmtpscope.spark.report.sections import SECTIONS
+from zmtpscope.spark.report.sections import SECTIONS, _throughput, _without_silences
 from zmtpscope.spark.report.writing import FILES
 
 Answers = dict[str, pa.Table]
@@ -40,7 +42,22 @@ def answers(text: str = "word", **more: dict[str, Any]) -> Answers:
     sizes = {"smallest": 0, "p50": 5, "p90": 100, "p99": 1000, "largest": 2048, "mean": 17.5}
     said = {"messages": 12_345, "octets": 999}
     span = {"first": NOON, "last": NOON + 90_000_000}
+    missed = {"messages": 12, "missed_early": 3, "missed": None}
     rows: dict[str, dict[str, Any]] = {
+        "causes": {
+            "severity": "error",
+            "rule": text,
+            "text": text,
+            "hint": text,
+            "certainty": "likely",
+            "count": 2,
+            **span,
+            "subject": text,
+            "because_of": None,
+            "conn_id": text,
+            "file": text,
+            "packet": 8,
+        },
         "findings_by_rule": {
             "severity": "warn",
             "id": text,
@@ -133,6 +150,23 @@ def answers(text: str = "word", **more: dict[str, Any]) -> Answers:
             "connections": 2,
             **span,
         },
+    }
+    counts = dict.fromkeys(("answered", "late", "open", "unanswered", "unknown", "unasked"), 1)
+    asked = {"address": text, "port": 5555, **life}
+    rows |= {
+        "request_latency": {
+            **asked,
+            "socket_type": text,
+            "peer_socket_type": text,
+            "requests": 6,
+            **counts,
+            "longest_wait_ns": 10**9,
+        },
+        "heartbeat_rtt": {"asker": text, **asked, "pings": 4, **counts, **span},
+        "slow_consumers": {"address": text, "port": 5555, "conn_id": text, "stalls": 2, "stalled_ns": 10**9, **span},
+        "delivery_gaps": {"publisher": text, "topic": text, "subscriber": text, **missed, "siblings": 1, **span},
+        "topic_fanout": {"publisher": text, "topic": text, "messages": 4, "subscribers": 3, "sent": 12, **span},
+        "subscription_churn": {"subscriber": text, **asked, "subscriptions": 5, "topics": 4, "again": 1},
     }
     for name, values in more.items():
         rows[name] |= values
@@ -260,8 +294,10 @@ def test_plots_have_the_colours_of_the_page() -> None:
 
 def test_what_is_wrong_stands_on_top() -> None:
     text = " ".join(" ".join(Elements(harmless_page()).texts).split())
-    verdict = "3 warnings, 1 failed handshake and 1 reconnect storm."
+    verdict = "1 error, 3 violations of the protocols, 1 failed handshake and 1 reconnect storm."
     assert text.index("ZeroMQ in a.pcap") < text.index(verdict) < text.index("Findings Every check")
+    assert "error word likely: word" in text
+    assert "2 times, first at 12:00:00.000000 UTC, packet 8 of word." in text
     assert "1 of 2 handshakes failed: word word over WebSocket" in text
     assert "word tried 20 times to connect to word:5555: word" in text
     assert "3 times on 2 connections, first at 12:00:00.000000 UTC, packet 7 of word." in text
@@ -277,7 +313,8 @@ def test_days_are_shown_where_there_are_several() -> None:
 def test_captures_without_messages_have_a_page() -> None:
     nothing = {name: table.slice(0, 0) for name, table in answers().items()}
     text = page(nothing, ABOUT)
-    assert "No errors, no warnings, no failed handshakes, no reconnect storms." in text
+    nothing_wrong = "No errors, no warnings, no violations of the protocols, no failed handshakes, no reconnect storms."
+    assert nothing_wrong in text
     for section in SECTIONS:
         assert section.nothing in text
 
@@ -294,6 +331,59 @@ def test_long_tables_show_their_first_rows() -> None:
     many["payload_types"] = pa.concat_tables([many["payload_types"]] * 30)
     assert "20 of 30 rows, all of them in payload_types.parquet" in page_without_plots(many, ABOUT)
     assert "x" * (LONGEST_CELL - 1) + "…" in page_without_plots(answers("x" * 1000), ABOUT)
+
+
+def test_consequences_stand_beneath_their_cause() -> None:
+    tables = answers(causes={"rule": "peer-departed", "subject": "PUB 10.0.0.1", "certainty": "proven"})
+    row = {"text": "Nobody listens", "because_of": "peer-departed PUB 10.0.0.1", "severity": "warn"}
+    consequence = _table(tables["causes"].to_pylist()[0] | row)
+    tables["causes"] = pa.concat_tables([tables["causes"].cast(consequence.schema), consequence])
+    text = " ".join(" ".join(Elements(page_without_plots(tables, ABOUT)).texts).split())
+    assert "1 error, 3 violations" in text, "a consequence is no second problem"
+    assert "because of this: Nobody listens 2 times, first at" in text
+
+
+def test_many_diagnoses_are_counted() -> None:
+    tables = answers()
+    tables["causes"] = pa.concat_tables([tables["causes"]] * 30)
+    assert "10 more diagnoses are in causes.parquet" in page_without_plots(tables, ABOUT)
+
+
+def test_every_question_of_analytics_is_a_section() -> None:
+    assert {section.name for section in SECTIONS} == set(analytics.__all__)
+
+
+HOUR = 3600 * 10**9
+YEAR = 8766 * HOUR
+
+
+def test_intervals_fit_the_time_that_captures_cover(spark: SparkSession) -> None:
+    """Two files of 12 s with a year and a half between them, and one that follows the second."""
+    begin = NOON * 1000
+    files = {"a": 0, "b": 3 * YEAR // 2, "c": 3 * YEAR // 2 + 13 * 10**9}
+    times = [(name, begin + at + place * 10**9) for name, at in files.items() for place in range(11)]
+    rows = [(name, start, start + 2 * 10**9) for name, start in times]
+    periods = periods_of(spark.createDataFrame(rows, "file string, start_ns long, end_ns long"))
+    assert [end - start for start, end in periods] == [12 * 10**9, 25 * 10**9]
+    assert interval_for(periods) == 0.2
+    tables = answers(topic_rates={"topic": "rare"})
+    text = " ".join(" ".join(Elements(page_without_plots(tables, About(["a.pcap"], 0.2, (), periods))).texts).split())
+    assert "Time 37 s in 2 periods from 2026-11-21 12:00:00 UTC to" in text
+    assert text.count("messages/s") == 1, "an average over a year without captures says nothing"
+
+
+def test_a_long_silence_parts_two_periods_of_a_picture() -> None:
+    def interval(place: int, messages: int) -> dict[str, Any]:
+        rates = {"messages_per_second": 1.0, "octets_per_second": 2.0}
+        return {"start": NOON + place * 10**6, "messages": messages, **rates}
+
+    rows = [interval(0, 1), *(interval(place, 0) for place in range(1, 5000)), interval(5000, 3)]
+    drawn = _without_silences(rows)
+    assert [row["start"] - NOON for row in drawn] == [0, 10**6, 5000 * 10**6]
+    plot = _throughput(rows)
+    assert plot is not None
+    assert {"2026-11-21", "12:00:00", "13:23:20"} <= set(Elements(plot.wide).texts)
+    assert drawn[:1] == _without_silences(rows[:1])
 
 
 @pytest.mark.parametrize(
@@ -330,7 +420,7 @@ def test_a_report_of_captures(spark: SparkSession, tmp_path: pathlib.Path, capsy
     assert cli.run(["analyze", PUBSUB, cut, "-o", str(out)]) == 3
     output, errors = capsys.readouterr()
     assert output == ""
-    assert errors.splitlines()[0] == f"zmtpscope: {out / 'index.html'}, and 11 tables beside it"
+    assert errors.splitlines()[0] == f"zmtpscope: {out / 'index.html'}, and 18 tables beside it"
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
     topics = pq.read_table(out / "topic_rates.parquet").to_pylist()
     assert ("PUB", "a.topic", 7) in [(row["socket_type"], row["topic"], row["messages"]) for row in topics]

@@ -15,7 +15,7 @@ from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
 from zmtpscope.cli.tables import write_tables
 from zmtpscope.option_texts import Body
-from zmtpscope.records import RECORDS
+from zmtpscope.records import PLURALS, RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def analyze(**given: Any) -> int:
     This command runs on Spark and needs the extra `report`: pip install 'zmtpscope[report]'."""
     paths, directory = named_captures(given), given["directory"]
     try:
-        from zmtpscope.spark.report.answers import TABLES, answers, interval_for
+        from zmtpscope.spark.report.answers import TABLES, answers, interval_for, periods_of
         from zmtpscope.spark.report.page import About
         from zmtpscope.spark.report.writing import check_directory, workspace, write_report
     except ImportError as error:
@@ -75,8 +75,9 @@ def analyze(**given: Any) -> int:
         captures = _write_tables(work, given, TABLES)
         with _spark() as spark:
             tables = {name: spark.read.parquet(str(work / f"{name}.parquet")) for name in TABLES}
-            interval = interval_for(tables["connections"])
-            about = About(paths, interval, [str(problem) for problem in captures.problems])
+            periods = periods_of(tables["connections"])
+            interval = interval_for(periods)
+            about = About(paths, interval, [str(problem) for problem in captures.problems], periods)
             written = write_report(answers(tables, interval), directory, about, work)
     say(f"zmtpscope: {written[0]}, and {len(written) - 1} tables beside it")
     return exit_code(captures)
@@ -84,7 +85,7 @@ def analyze(**given: Any) -> int:
 
 def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) -> Captures:
     """These records of captures as Parquet in a directory, without bodies; the captures, read to their end."""
-    records = [name.removesuffix("s") for name in names]
+    records = [record for record, plural in PLURALS.items() if plural in names]
     columns = {
         record: tuple(field.name for field in RECORDS[record].fields if field.name != "bodies") for record in records
     }

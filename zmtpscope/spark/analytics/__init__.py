@@ -29,7 +29,7 @@ from zmtpscope.spark.analytics.derived import (
     subscription_churn,
     topic_fanout,
 )
-from zmtpscope.spark.analytics.findings import findings_by_rule, reconnect_storms
+from zmtpscope.spark.analytics.findings import causes, findings_by_rule, reconnect_storms
 from zmtpscope.spark.analytics.messages import (
     payload_types,
     size_distribution,
@@ -39,6 +39,7 @@ from zmtpscope.spark.analytics.messages import (
 )
 
 __all__ = [
+    "causes",
     "connection_lifetimes",
     "delivery_gaps",
     "findings_by_rule",

@@ -1,10 +1,10 @@
-"""What is wrong: findings, and clients that come again and again."""
+"""What is wrong: findings, diagnoses, and clients that come again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from zmtpscope.dissect.findings.endpoints import GROWTH, MINUTE, RECONNECTS
@@ -47,8 +47,7 @@ def findings_by_rule(findings: DataFrame) -> DataFrame:
         F.max("last_ns").alias("last_ns"),
         F.min("shown").alias("shown"),
     )
-    rank = F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
-    return rules.orderBy(rank, F.desc("findings"), "id").select(
+    return rules.orderBy(_rank(), F.desc("findings"), "id").select(
         *keys,
         "findings",
         "count",
@@ -57,6 +56,26 @@ def findings_by_rule(findings: DataFrame) -> DataFrame:
         timestamp(F.col("last_ns")).alias("last"),
         *(f"shown.{name}" for name in shown),
     )
+
+
+def causes(diagnoses: DataFrame) -> DataFrame:
+    """What `zmtpscope check` diagnoses, the worst first.
+
+    Columns: `severity`, `rule`; `text`, the cause, and `hint`, the fix; `certainty`, proven or likely; `count`: how
+    often; `first` and `last`; `subject` and `because_of`: the rule and subject of another cause that this one follows
+    from, or null; `conn_id`, `file` and `packet` of the first evidence.
+    """
+    return diagnoses.orderBy(_rank(), "ts_ns", "rule", "subject").select(
+        *("severity", "rule", "text", "hint", "certainty", "count"),
+        timestamp(F.col("ts_ns")).alias("first"),
+        timestamp(F.col("last_ns")).alias("last"),
+        *("subject", "because_of", "conn_id", "file", "packet"),
+    )
+
+
+def _rank() -> Column:
+    """The place of a severity, the worst first."""
+    return F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
 
 
 def reconnect_storms(connections: DataFrame, findings: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -23,14 +23,25 @@ INTERVALS = (
 )
 """Seconds."""
 
-TABLES = ("messages", "commands", "greetings", "connections", "findings")
+TABLES = (
+    *("messages", "commands", "greetings", "connections", "findings", "stalls"),
+    *("diagnoses", "requests", "heartbeats", "subscriptions", "topics", "deliveries"),
+)
 """What is asked."""
+
+LONGEST_PAUSE = 60 * SECOND
+"""Nanoseconds between two files of one period, unless the period itself is longer."""
+
+Period = tuple[int, int]
+"""A start and an end, nanoseconds since 1970."""
 
 
 def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataFrame]:
     """Every answer by its name, not run yet; rates are counted in intervals of so many seconds."""
-    messages, commands, greetings, connections, findings = (tables[name] for name in TABLES)
+    messages, commands, greetings, connections, findings, stalls = (tables[name] for name in TABLES[:6])
+    deliveries = tables["deliveries"]
     return {
+        "causes": analytics.causes(tables["diagnoses"]),
         "findings_by_rule": analytics.findings_by_rule(findings),
         "reconnect_storms": analytics.reconnect_storms(connections, findings),
         "throughput": analytics.throughput(messages, interval),
@@ -42,11 +53,28 @@ def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataF
         "connection_lifetimes": analytics.connection_lifetimes(connections),
         "handshake_times": analytics.handshake_times(connections, greetings, commands),
         "version_inventory": analytics.version_inventory(connections, greetings),
+        "request_latency": analytics.request_latency(tables["requests"]),
+        "heartbeat_rtt": analytics.heartbeat_rtt(tables["heartbeats"]),
+        "slow_consumers": analytics.slow_consumers(stalls, deliveries),
+        "delivery_gaps": analytics.delivery_gaps(deliveries),
+        "topic_fanout": analytics.topic_fanout(tables["topics"], deliveries),
+        "subscription_churn": analytics.subscription_churn(tables["subscriptions"]),
     }
 
 
-def interval_for(connections: DataFrame) -> float:
-    """A width of intervals, in seconds, of which a picture holds as many as there are. Runs a small job."""
-    took = connections.agg(F.max("end_ns") - F.min("start_ns")).first()
-    seconds = 0.0 if took is None or took[0] is None else took[0] / SECOND
+def periods_of(connections: DataFrame) -> list[Period]:
+    """Return the periods that the captures cover, in order: files that follow each other are one. Runs a small job."""
+    files = connections.groupBy("file").agg(F.min("start_ns").alias("start"), F.max("end_ns").alias("end"))
+    found: list[Period] = []
+    for start, end in sorted((row["start"], row["end"]) for row in files.collect()):
+        if found and start - found[-1][1] <= max(LONGEST_PAUSE, found[-1][1] - found[-1][0]):
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def interval_for(periods: Sequence[Period]) -> float:
+    """Return a width of intervals, in seconds, of which a picture of these periods holds as many as there are."""
+    seconds = sum(end - start for start, end in periods) / SECOND
     return next((width for width in INTERVALS if width * MOST_INTERVALS >= seconds), INTERVALS[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from zmtpscope.spark.report import units
 from zmtpscope.spark.report.sections import SECTIONS, Row, Section, spoken, storm
 from zmtpscope.version import __version__
 
+SERIOUS = ("error", "warn")
 MOST_ROWS = 20
 """Rows of a table in the page; the Parquet file has all."""
 MOST_NAMED = 12
@@ -36,6 +38,7 @@ HEADS = {
     "greeted_p50_ns": "SYN to greetings",
     "ready_p50_ns": "greetings to READY",
     "id": "rule",
+    "missed_early": "missed before",
 }
 """Heads of columns, where the name without `_ns` and `_` is no good one."""
 
@@ -53,6 +56,8 @@ class About(NamedTuple):
     captures: Sequence[str]
     interval: float
     problems: Sequence[str] = ()
+    periods: Sequence[tuple[int, int]] = ()
+    """What the captures cover, nanoseconds since 1970."""
 
 
 class Cell(NamedTuple):
@@ -75,6 +80,7 @@ def page(answers: Mapping[str, pa.Table], about: About) -> str:
     """The page, as HTML that needs nothing else. `answers` has the tables of `answers.answers` by name."""
     rows = {name: _rows(table) for name, table in answers.items()}
     clock = _clock(rows)
+    causes = [row for row in rows["causes"] if row["because_of"] is None]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["safe_text"] = safe_text
     template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text("utf-8"))
@@ -83,7 +89,9 @@ def page(answers: Mapping[str, pa.Table], about: About) -> str:
         named=about.captures[:MOST_NAMED],
         facts=_facts(rows, about),
         problems=about.problems,
-        serious=[_finding(row, clock) for row in rows["findings_by_rule"] if row["severity"] in ("error", "warn")],
+        causes=[_cause(row, rows["causes"], clock) for row in causes[:MOST_ROWS]],
+        more_causes=len(causes[MOST_ROWS:]),
+        serious=[_finding(row, clock) for row in rows["findings_by_rule"] if row["severity"] in SERIOUS],
         handshakes=_handshakes(rows["handshake_times"]),
         storms=[_storm(row, clock) for row in rows["reconnect_storms"]],
         notes=[_finding(row, clock) for row in rows["findings_by_rule"] if row["severity"] == "note"],
@@ -122,7 +130,11 @@ def _facts(rows: Mapping[str, Sequence[Row]], about: About) -> list[tuple[str, s
     facts = []
     if peers:
         first, last = min(row["first"] for row in peers), max(row["last"] for row in peers)
-        facts.append(("Time", units.duration((last - first) * 1000), f"from {units.moment(first)[:19]} UTC"))
+        covered, remark = (last - first) * 1000, f"from {units.moment(first)[:19]} UTC"
+        if len(about.periods) > 1:
+            covered = sum(end - start for start, end in about.periods)
+            remark = f"in {len(about.periods)} periods {remark} to {units.moment(last)[:19]}"
+        facts.append(("Time", units.duration(covered), remark))
     endpoints = len({(row["address"], row["port"]) for row in lives})
     complete, failed = _sum(handshakes, "complete"), _sum(handshakes, "failed")
     outcome = f"{units.count(complete)} complete handshakes" + (f", {units.count(failed)} failed" if failed else "")
@@ -154,19 +166,27 @@ def _number(number: int, word: str) -> str:
 
 def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
     """What is wrong, in a sentence."""
-    counts = {
-        severity: sum(row["findings"] for row in rows["findings_by_rule"] if row["severity"] == severity)
-        for severity in ("error", "warn")
-    }
+    counts = Counter(row["severity"] for row in rows["causes"] if row["because_of"] is None)
     words = [_number(counts["error"], "error")] if counts["error"] else []
     words += [_number(counts["warn"], "warning")] if counts["warn"] else []
+    found = sum(row["findings"] for row in rows["findings_by_rule"] if row["severity"] in SERIOUS)
+    words += [_number(found, "violation") + " of the protocols"] if found else []
     failed = _sum(rows["handshake_times"], "failed")
     words += [_number(failed, "failed handshake")] if failed else []
     words += [_number(len(rows["reconnect_storms"]), "reconnect storm")] if rows["reconnect_storms"] else []
     words += [f"{_number(len(about.problems), 'problem')} with the captures themselves"] if about.problems else []
     if not words:
-        return "No errors, no warnings, no failed handshakes, no reconnect storms."
+        return "No errors, no warnings, no violations of the protocols, no failed handshakes, no reconnect storms."
     return f"{', '.join(words[:-1])} and {words[-1]}." if len(words) > 1 else f"{words[0]}."
+
+
+def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
+    """A diagnosis as the overview shows it, with its consequences."""
+    key = f"{row['rule']} {row['subject']}"
+    text = f"likely: {row['text']}" if row["certainty"] == "likely" else row["text"]
+    consequences = [each["text"] for each in causes if each["because_of"] == key]
+    shown = {"id": row["rule"], "text": text, "times": _number(row["count"], "time"), "where": _where(row, clock)}
+    return {**row, **shown, "section": "", "consequences": consequences}
 
 
 def _finding(row: Row, clock: Clock) -> dict[str, Any]:
@@ -174,10 +194,14 @@ def _finding(row: Row, clock: Clock) -> dict[str, Any]:
     times = _number(row["findings"], "time")
     if row["connections"]:
         times += f" on {_number(row['connections'], 'connection')}"
+    return {**row, "times": times, "where": _where(row, clock), "consequences": []}
+
+
+def _where(row: Row, clock: Clock) -> str:
     where = f"first at {clock(row['first'])} UTC"
     if row["packet"] is not None:
         where += f", packet {row['packet']}" + (f" of {row['file']}" if row["file"] else "")
-    return {**row, "times": times, "where": where}
+    return where
 
 
 def _handshakes(rows: Sequence[Row]) -> list[str]:
@@ -208,7 +232,8 @@ def _shown(section: Section, rows: Sequence[Row], about: About, clock: Clock) ->
     listed = rows
     if (order := section.order) is not None:
         listed = sorted((row for row in rows if row[order]), key=lambda row: -row[order])
-    names = [name for name in section.columns or (rows[0] if rows else ()) if name != "file" or len(about.captures) > 1]
+    left_out = {*(() if len(about.captures) > 1 else ("file",)), *(section.averages if len(about.periods) > 1 else ())}
+    names = [name for name in section.columns or (rows[0] if rows else ()) if name not in left_out]
     heads = [Cell(HEADS.get(name, name.removesuffix("_ns").replace("_", " ")), _style(name, rows)) for name in names]
     formats = {name: clock if name in MOMENTS else _format(name) for name in names}
     cells = [

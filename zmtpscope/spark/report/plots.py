@@ -20,6 +20,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from zmtpscope.spark.report import units
+
 SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
 NAMES = ("text", "muted", "grid", *SERIES, "error", "warn", "note", "chat")
 COLOURS = {name: f"#0{number:02x}a0b" for number, name in enumerate(NAMES)}
@@ -100,8 +102,13 @@ class Panel(NamedTuple):
 
 
 def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequence[Panel]) -> Plot:
-    """Values of intervals over time; `starts` in microseconds, each interval so many seconds wide."""
+    """Values of intervals over time; `starts` in microseconds, each interval so many seconds wide. Intervals that
+    follow each other are a period; several periods are drawn side by side, with the time of each where it begins."""
+    begins = [0, *(place for place in range(1, len(starts)) if starts[place] - starts[place - 1] > width * 1.5e6)]
+    is_one = len(begins) == 1
     edges = [_day(start) for start in (*starts, starts[-1] + round(width * 1e6))]
+    if not is_one:
+        edges = [float(place) for place in range(len(starts) + 1)]
 
     def draw(figure: Figure, inches: float) -> None:
         every_axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -112,7 +119,14 @@ def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequen
             axes.yaxis.set_major_locator(MaxNLocator(4))
             axes.set_ylim(bottom=0)
             axes.margins(x=0)
-        _time_axis(every_axes[-1], inches)
+            for begin in begins[1:]:
+                axes.axvline(begin, color=COLOURS["muted"], linewidth=0.8, linestyle="--")
+        if is_one:
+            _time_axis(every_axes[-1], inches)
+        else:
+            shown = _apart(begins, len(starts) / (6 if inches == WIDE else 2.5))
+            labels = [units.moment(starts[begin])[:19].replace(" ", "\n") for begin in shown]
+            every_axes[-1].set_xticks(shown, labels, ha="left")
 
     return _plot(alternative, draw, 1.75 * len(panels))
 
@@ -209,6 +223,15 @@ def spans(
         _label_rows(axes, labels, inches)
 
     return _plot(alternative, draw, 0.5 + ROW * len(labels))
+
+
+def _apart(places: Sequence[int], distance: float) -> list[int]:
+    """Those of these places, in order, that leave this much room for the label of the one before."""
+    found = list(places[:1])
+    for place in places[1:]:
+        if place - found[-1] >= distance:
+            found.append(place)
+    return found
 
 
 def _day(microseconds: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from zmtpscope.export.describe import endpoint
@@ -16,6 +16,8 @@ Row = dict[str, Any]
 
 MOST_DRAWN = 12
 """Rows of a picture: the first ones."""
+LONGEST_SILENCE = 60
+"""Intervals without messages in a row that are drawn: a longer silence parts two periods."""
 
 
 class Section(NamedTuple):
@@ -30,6 +32,8 @@ class Section(NamedTuple):
     """Those of the page's table; none: all."""
     order: str | None = None
     """The column by which the table of the page is sorted, the largest first, without zeros; None: as it comes."""
+    averages: tuple[str, ...] = ()
+    """Columns that average over all of the time: left out if the captures are of several periods."""
 
 
 def _peer(row: Row) -> str:
@@ -87,14 +91,24 @@ def storm(row: Row) -> str:
 
 
 def _throughput(rows: Sequence[Row]) -> Plot | None:
-    starts = [row["start"] for row in rows]
-    steps = [after - before for before, after in pairwise(starts)]
+    steps = [after["start"] - before["start"] for before, after in pairwise(rows)]
     width = min(steps, default=SECOND // 1000) / 1e6
+    rows = _without_silences(rows)
+    starts = [row["start"] for row in rows]
     panels = [
         plots.Panel("messages/s", [row["messages_per_second"] for row in rows], units.short_count, "series-1"),
         plots.Panel("octets/s", [row["octets_per_second"] for row in rows], units.short_size, "series-2"),
     ]
     return plots.curves("Messages and octets a second over time", starts, width, panels)
+
+
+def _without_silences(rows: Sequence[Row]) -> list[Row]:
+    """The intervals, without those of a long silence but the first."""
+    found: list[Row] = []
+    for is_silent, run in groupby(rows, lambda row: row["messages"] == 0):
+        some = list(run)
+        found += some[:1] if is_silent and len(some) > LONGEST_SILENCE else some
+    return found
 
 
 def _size_histogram(rows: Sequence[Row]) -> Plot | None:
@@ -174,11 +188,74 @@ def _versions(rows: Sequence[Row]) -> Plot | None:
     return plots.bars("Greetings by version", _safe(word for word, _ in shown), [part], units.short_count)
 
 
+def _replies(rows: Sequence[Row]) -> Plot | None:
+    return _durations("How long replies took", rows, lambda row: f"{row['peer_socket_type'] or 'unknown'}")
+
+
+def _heartbeats(rows: Sequence[Row]) -> Plot | None:
+    return _durations("How long PONGs took", rows, lambda row: f"asked by {row['asker']}")
+
+
+def _durations(title: str, rows: Sequence[Row], word: Callable[[Row], str]) -> Plot | None:
+    """Durations at each endpoint, as far as there are any."""
+    shown = [row for row in rows if row["p50_ns"] is not None][:MOST_DRAWN]
+    if not shown:
+        return None
+    labels = [f"{_endpoint(row['address'], row['port'])}  {word(row)}  {row['answered']:,} answered" for row in shown]
+    return plots.ranges(title, _safe(labels), [_range(row, DURATIONS) for row in shown], units.duration)
+
+
+def _stalls(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    labels = [f"{_endpoint(row['address'], row['port'])}  {row['stalls']:,} times" for row in shown]
+    part = Part(None, [row["stalled_ns"] for row in shown], ["warn"])
+    return plots.bars("How long receivers took nothing", _safe(labels), [part], units.duration)
+
+
+def _gaps(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    labels = [f"{_quoted(row['topic'])} to {row['subscriber']}" for row in shown]
+    parts = [
+        Part(word, [row[name] or 0 for row in shown], [colour])
+        for word, name, colour in (
+            ("before it subscribed", "missed_early", "note"),
+            ("while it was subscribed", "missed", "warn"),
+        )
+    ]
+    return plots.bars("Messages missed by subscriber", _safe(labels), parts, units.short_count)
+
+
+def _fanout(rows: Sequence[Row]) -> Plot | None:
+    shown = [row for row in rows if row["sent"]][:MOST_DRAWN]
+    labels = [f"{_quoted(row['topic'])} to {row['subscribers']:,}" for row in shown]
+    part = Part(None, [row["sent"] for row in shown], ["series-1"])
+    return plots.bars("Messages sent by topic, to all subscribers", _safe(labels), [part], units.short_count)
+
+
+def _churn(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    labels = [f"{row['subscriber']} at {_endpoint(row['address'], row['port'])}" for row in shown]
+    part = Part(None, [row["subscriptions"] for row in shown], ["series-1"])
+    return plots.bars("Subscriptions by subscriber", _safe(labels), [part], units.short_count)
+
+
+def _no_plot(rows: Sequence[Row]) -> Plot | None:
+    return None
+
+
 def _safe(labels: Any) -> list[str]:
     return [safe_text(label) for label in labels]
 
 
 SECTIONS = (
+    Section(
+        "causes",
+        "Diagnoses",
+        "What zmtpscope check diagnoses: the cause, and the packet where the evidence begins.",
+        "Nothing wrong was found.",
+        _no_plot,
+        ("severity", "rule", "text", "certainty", "count", "because_of", "first", "packet", "file"),
+    ),
     Section(
         "findings_by_rule",
         "Findings",
@@ -194,6 +271,35 @@ SECTIONS = (
         "that the other side closed, or more than five attempts that came to nothing.",
         "No client connected again and again.",
         _storms,
+    ),
+    Section(
+        "request_latency",
+        "Replies",
+        f"From a request to its reply, for each socket that is asked: {HOW_TO_READ}.",
+        "There are no requests.",
+        _replies,
+    ),
+    Section(
+        "delivery_gaps",
+        "Missed messages",
+        "Subscribers that got less of a topic than another subscriber of the same publisher: messages published before "
+        "they subscribed, and while they were subscribed. The numbers are lower bounds.",
+        "No subscriber got less than another one.",
+        _gaps,
+    ),
+    Section(
+        "slow_consumers",
+        "Slow consumers",
+        "Receivers that closed their receive window, so that nothing could be sent to them.",
+        "No receiver closed its window.",
+        _stalls,
+    ),
+    Section(
+        "heartbeat_rtt",
+        "Heartbeats",
+        f"From a PING to its PONG: {HOW_TO_READ}.",
+        "There are no PINGs.",
+        _heartbeats,
     ),
     Section(
         "throughput",
@@ -216,6 +322,21 @@ SECTIONS = (
         "How often each topic is sent: a message to three subscribers is three messages, as on the wire.",
         "There are no messages.",
         _topic_rates,
+        averages=("messages_per_second",),
+    ),
+    Section(
+        "topic_fanout",
+        "Fan-out",
+        "To how many subscribers each topic goes, and how many messages that makes.",
+        "Nothing is published.",
+        _fanout,
+    ),
+    Section(
+        "subscription_churn",
+        "Subscriptions",
+        "How many subscriptions each subscriber made, and how they ended.",
+        "There are no subscriptions.",
+        _churn,
     ),
     Section(
         "topic_sizes",
