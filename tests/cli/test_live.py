@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from tests.dissect.talks import hello
 from tests.live.capture.capturing import contents, say
 from tests.live.capture.namespaces import VETH, in_namespace
 from tests.live.capture.test_privileges import as_root
+from tests.suites import some
 from tests.waiting import PATIENCE
 from zmtpscope.cli.following import SAME_INTERRUPT, stopped_by_interrupt, take_capture_filter
 from zmtpscope.cli.status_line import State, status_text
@@ -90,7 +92,7 @@ def test_a_server_that_hangs_is_reported_although_nothing_passes_any_more(tmp_pa
         client.send(b"one more")
         (line,) = live.lines_until(lambda line: "request-unanswered" in line)
         assert "REP 127.0.0.1:" in line
-        assert " waits for 1" in line
+        assert re.search(" waits for [12]", line)  # it is loading still when the request comes
         live.interrupt()
         assert live.end()[0] == 0
     said = subprocess.run([*COMMAND, "check", str(path)], stdout=subprocess.PIPE, check=True).stdout
@@ -166,7 +168,7 @@ def test_a_second_interrupt_ends_at_once(tmp_path: pathlib.Path) -> None:
     assert read(path)[0] == 0
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", some(["SIGHUP", "SIGTERM"], 2))
 @in_namespace(LOOPBACK)
 def test_a_signal_stops_the_capture_in_order(name: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.pcapng"
@@ -210,6 +212,7 @@ def test_counts_are_printed_on_request() -> None:
         assert live.end()[0] == 0
 
 
+@pytest.mark.slow
 @in_namespace(*VETH)
 def test_an_interface_that_goes_down_is_named_and_does_not_end_the_capture() -> None:
     with Live("-i", "vb", "--json") as live:

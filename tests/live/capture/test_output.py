@@ -299,6 +299,7 @@ def test_a_full_temporary_directory_does_not_end_a_private_capture(tmp_path: Pat
     assert (status.failure, status.kernel_drops, status.unread_drops) == (None, 0, 0)
 
 
+@pytest.mark.slow
 @in_namespace(*VETH)
 def test_without_any_room_a_private_capture_ends_with_the_directory_and_what_to_do(tmp_path: Path) -> None:
     for folder in (tmp_path, "/dev/shm"):
@@ -338,7 +339,7 @@ def test_other_interfaces_are_captured_from_when_one_is_deleted(engine: str, tmp
 
 
 @engines
-@pytest.mark.parametrize("interfaces", some([("vb",), ("vb", "lo")], 1))
+@pytest.mark.parametrize("interfaces", some([("vb", "lo"), ("vb",)], 2))
 @in_namespace(*VETH, LOOPBACK)
 def test_an_interface_that_was_down_is_captured_from_again(
     engine: str, interfaces: tuple[str, ...], tmp_path: Path
