@@ -124,7 +124,7 @@ def test_a_damaged_capture_is_3_and_gives_complete_files(zmtpscope: Run, out: pa
     assert code == 3
     assert "cut-file.pcap: the file ends inside a packet" in err
     assert "(rows of connections" in err
-    assert len(names(out)) == 10
+    assert len(names(out)) == 11
 
 
 def test_a_file_that_is_there_is_overwritten_by_force_only(zmtpscope: Run, out: pathlib.Path) -> None:

@@ -35,12 +35,13 @@ class Stream:
         self.folder = CaptureFolder(str(folder))
         self.batch = MicroBatch()
 
-    def take(self, *, growing: int = 1, most_files: int | None = None, finish: bool = False) -> list[str]:
+    def take(
+        self, *, growing: int = 1, most_files: int | None = None, finish: bool = False, skip_grown: bool = False
+    ) -> list[str]:
         """The names of the files of the next batch; none where there is no batch."""
         captures = self.folder.captures()
-        batch = next_micro_batch(
-            self.batch, captures, partitions=1, growing=growing, most_files=most_files, finish=finish
-        )
+        how = {"growing": growing, "most_files": most_files, "finish": finish, "skip_grown": skip_grown}
+        batch = next_micro_batch(self.batch, captures, partitions=1, **how)  # type: ignore[arg-type]
         self.batch = batch or self.batch
         return names(batch)
 
@@ -139,6 +140,21 @@ def test_a_file_that_grows_behind_its_batch_is_an_error(tmp_path: Path) -> None:
     stream.take()
     capture(tmp_path, "1", 1, 2, 3)
     with pytest.raises(CaptureError, match=r"1: had 100 octets when it was read and has 252 now; more files are "):
+        stream.take()
+
+
+def test_a_stream_goes_on_after_a_file_that_grew_if_told(tmp_path: Path) -> None:
+    capture(tmp_path, "1", 1)
+    capture(tmp_path, "2", 2)
+    stream = Stream(tmp_path)
+    stream.take()
+    capture(tmp_path, "1", 1, 2, 3)
+    capture(tmp_path, "3", 4)
+    capture(tmp_path, "4", 5)
+    assert stream.take(growing=2, skip_grown=True) == ["2"]
+    assert stream.take(growing=0) == ["3", "4"]  # what was left out is left out from now on
+    capture(tmp_path, "1", 1, 2, 3, 4)
+    with pytest.raises(CaptureError, match=r"1: had 252 octets when it was read and has 328 now; .* skipGrown=true"):
         stream.take()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -133,12 +133,23 @@ def next_micro_batch(
     growing: int,
     most_files: int | None,
     finish: bool,
+    skip_grown: bool = False,
 ) -> MicroBatch | None:
     """What the micro-batch behind `before` takes of the captures that are there; None where there is nothing to do.
 
-    `growing`: so many files are still being written, the newest ones. `finish`: no more files will come.
+    `growing`: so many files are still being written, the newest ones. `finish`: no more files will come. `skip_grown`:
+    what was added to a file after it was read is left out.
     Raises `CaptureError` for a file that the query cannot go on with.
     """
+    grown = grown_since(before, captures)
+    if grown and not skip_grown:
+        now, then = grown[0], before.seen[grown[0].name]
+        raise CaptureError(
+            now.path,
+            f"had {then.size} octets when it was read and has {now.size} now",
+            hint="more files are written at a time than the option growing says: go on with a higher one and "
+            "skipGrown=true, which leaves out what was added, or begin anew",
+        )
     new = [capture for capture in captures if _is_new(capture, before.seen.get(capture.name))]
     if before.is_last:
         if new:
@@ -168,22 +179,23 @@ def next_micro_batch(
         files_so_far=before.files_so_far + len(taken),
         until=until,
         is_last=is_last,
-        seen=seen | {capture.name: capture for capture in taken},
+        seen=seen | {capture.name: capture for capture in (*taken, *grown)},
     )
 
 
 def _is_new(capture: Capture, seen: Capture | None) -> bool:
-    """Whether it was not taken yet. A file of a ring is another one once it begins with another packet. Raises
-    `CaptureError` where it was taken and goes on."""
-    if seen is None or seen.first_time != capture.first_time:
-        return True
-    if capture.path == seen.path and capture.size > seen.size:
-        raise CaptureError(
-            capture.path,
-            f"had {seen.size} octets when it was read and has {capture.size} now",
-            hint="more files are written at a time than the option growing says: begin anew with a higher one",
-        )
-    return False
+    """Whether it was not taken yet. A file of a ring is another one once it begins with another packet."""
+    return seen is None or seen.first_time != capture.first_time
+
+
+def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture]:
+    """Return the captures that were taken up to the micro-batch `before`, and have grown since."""
+    known = [(before.seen.get(capture.name), capture) for capture in captures]
+    return [
+        now
+        for then, now in known
+        if then is not None and not _is_new(now, then) and now.path == then.path and now.size > then.size
+    ]
 
 
 def _newest(captures: Collection[Capture], count: int) -> set[Capture]:

@@ -31,6 +31,8 @@ class StreamSettings:
     """How many files are being written at a time: so many of the newest ones are left alone."""
     finish: bool = False
     """Whether the capture is over: all files are complete, and what is left at the end is written."""
+    skip_grown: bool = False
+    """Whether what was added to a file after it was read is left out; otherwise such a file ends the query."""
 
     @property
     def partitions(self) -> int:
@@ -54,10 +56,11 @@ class StreamSettings:
             _number(given, "maxFilesPerTrigger", FILES_A_BATCH, least=1),
             _number(given, "growing", 1, least=0),
             _truth(given, "finish"),
+            _truth(given, "skipGrown"),
         )
 
 
-STREAM_OPTIONS = ("stateLocation", "maxFilesPerTrigger", "growing", "finish")
+STREAM_OPTIONS = ("stateLocation", "maxFilesPerTrigger", "growing", "finish", "skipGrown")
 
 
 def are_of_a_stream(options: Mapping[str, Any]) -> bool:

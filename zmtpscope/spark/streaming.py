@@ -31,7 +31,7 @@ from zmtpscope.capture import CaptureError
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.state import StateError
 from zmtpscope.records import DERIVED, PLURALS
-from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, next_micro_batch, path_now
+from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, grown_since, next_micro_batch, path_now
 from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.flows import FlowFilter, asked_for
 from zmtpscope.spark.partition_state import PartitionState
@@ -115,14 +115,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"option partitions: this query began with {before.partitions} and cannot go on with "
                 f"{settings.partitions} -> give {before.partitions}, or begin anew with another checkpointLocation"
             )
-        return next_micro_batch(
+        batch = next_micro_batch(
             before,
             self._folder.captures() if self._available is None else self._available,
             partitions=settings.partitions,
             growing=settings.growing,
             most_files=None if takes_all else settings.most_files,
             finish=settings.finish,
+            skip_grown=settings.skip_grown,
         )
+        for capture in () if batch is None else grown_since(before, batch.seen.values()):
+            read = before.seen[capture.name].size
+            LOG.warning(
+                "zmtpscope: %s: octets %d to %d were added later and are left out", capture.path, read, capture.size
+            )
+        return batch
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         if start["batch"] == end["batch"]:
