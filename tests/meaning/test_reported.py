@@ -133,6 +133,25 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "note 127.0.0.1 left 2 endpoints within 5.42 ms: PUB :35557, PUB :34199; 4 connections ended; nobody connected "
         "again",
     ),
+    "self-connect": (
+        "error The DEALER that connects to 127.0.0.1:40450 is connected to itself: nothing listened there, and TCP "
+        "took that port for the client, so it receives what it sends and no server can bind there",
+    ),
+    "listener-never-greets": (
+        "error 10.9.7.2:5555 accepts connections and says nothing; 10.9.7.1 has been waiting for 11.9 s",
+    ),
+    "handshake-timer-zmtp2": (
+        "warn likely: DEALER 10.9.7.1 closes each connection with ROUTER 10.9.7.2:5730 30 s after it began, 3 "
+        "times, although messages pass: its handshake timer goes on behind a handshake of ZMTP 2.0",
+    ),
+    "req-relaxed-wrong-reply": (
+        "warn REP 10.9.7.2:5570 answers late: REQ 10.9.7.1 had asked anew before the reply to its request in "
+        "packet 31 came, 7 times; REQ 10.9.7.1 takes each late reply for the answer to its next request",
+    ),
+    "connection-per-request": (
+        "note REQ 10.9.8.1 opens a connection to REP 10.9.8.1:5555 for each of its 22 requests: each costs a "
+        "handshake, and a port for a minute or more",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 

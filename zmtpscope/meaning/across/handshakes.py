@@ -91,6 +91,8 @@ def _hung(connection: ObservedConnection, now: int) -> Hung | None:
 
 
 def _progress(connection: ObservedConnection, number: int) -> int:
-    """How far a side got: its greeting, its first command, READY or INITIATE."""
+    """How far a side got: the first octets of its greeting, its first command, READY or INITIATE."""
     side = connection.sides[number]
-    return (side.greeting is not None) + (side.last_command is not None) + (side.ready is not None)
+    values = connection.values
+    began = side.greeting is not None or (values is not None and values[f"stream_bytes_{number}"] > 0)
+    return began + (side.last_command is not None) + (side.ready is not None)

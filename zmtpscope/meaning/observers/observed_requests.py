@@ -53,6 +53,8 @@ class ObservedRequests:
     """The replies that took longest, the one that took longest of all first."""
     late: ObservedRequest | None = None
     """The first request whose reply came when the asker had asked anew."""
+    takes_late: bool = False
+    """The requests have no id (ZMQ_REQ_CORRELATE), so the asker takes a late reply for the answer to its next one."""
     unasked: ObservedRequest | None = None
     """The first reply to nobody."""
     abandoned: ObservedRequest | None = None

@@ -340,6 +340,7 @@ class RequestObserver(Observer):
             seen.last_reply = Moment.of_packet(int(last["time"]), int(last["packet"]), self.files)
         if outcome == LATE and seen.late is None:
             seen.late = self._observed(rows[0])
+            seen.takes_late = bool(rows[0]["key"] == EMPTY)
         if outcome == UNASKED and seen.unasked is None:
             seen.unasked = self._observed(rows[0])
         if outcome == UNANSWERED and until is not None and seen.abandoned is None:

@@ -59,8 +59,9 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
     count = requests.counts["late"]
     times = f", {count} times" if count > 1 else ""
     text = f"{asked} answers late: {asker} had asked anew before the reply to its request in packet "
+    taken = f"; {asker} takes each late reply for the answer to its next request" if requests.takes_late else ""
     evidence = (Evidence(requests.late.moment, "the request that was answered late", requests.late.ref),)
-    return _late_reply(connection, asked, f"{text}{requests.late.moment.packet} came{times}", evidence, count)
+    return _late_reply(connection, asked, f"{text}{requests.late.moment.packet} came{times}{taken}", evidence, count)
 
 
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:

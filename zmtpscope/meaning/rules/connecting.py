@@ -57,9 +57,14 @@ def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
             first, connections = finding.moment.ns, own.get((finding.client, finding.endpoint), [])
             ended = [(each, ending_of(each)) for each in connections]
             before = [each for each, ending in ended if ending is not None and ending.moment.ns <= first]
-            back = [each.start.ns for each in connections if each.start.ns > first and is_agreed(each)]
+            back = [each.start.ns for each in connections if each.start.ns > first and _is_back(each)]
             found.setdefault(finding.endpoint, []).append(Client(finding, before, min(back, default=None)))
     return found
+
+
+def _is_back(connection: ObservedConnection) -> bool:
+    """Whether a client got what it tried to connect to, or itself."""
+    return is_agreed(connection) or connection.finding("ZMTP-CONN-11") is not None
 
 
 @once
