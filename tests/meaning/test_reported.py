@@ -27,6 +27,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUB 10.9.0.1:5556 was still sending a message when SUB 10.9.0.2 closed, 712 ms after its PING in "
         "packet 72: the PONG can only follow the message",
     ),
+    "ipp-engine-stopped": (
+        'note likely: DEALER "2265dfd9-0503dc57b0e158fa4b7420fa" 127.0.0.1 sent nothing after packet 1198, for 38.7 s, '
+        "while 1 other client of this endpoint goes on; before, no pause of it was longer than 3.01 s",
+    ),
     "locust-worker-stopped": (
         'warn likely: DEALER "vm_cea99ec6dc224fe9b83ce67cd4063cf6" 127.0.0.1 sent nothing after packet 216, for 22 s, '
         "while 1 other client of this endpoint goes on; before, no pause of it was longer than 1.18 s",
