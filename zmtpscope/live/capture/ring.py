@@ -26,7 +26,7 @@ ROOM_BEHIND = 8
 RETIRE = 60_000
 """Milliseconds after which the kernel hands a block over that is not full. A short time would waste most of the ring
 where few packets come. The kernel keeps it in 16 bits."""
-LOOK, SETTLE = 0.02, 0.001
+LOOK, SETTLE = 0.015, 0.001
 """Seconds between two looks at the block that the kernel is filling, and from a look until its packets are taken."""
 KERNEL, USER = 0, 1
 """The owner of a block; the other bits of its status do not matter here."""
