@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PythonException
 from tests.readings import CAPTURES
 from tests.spark.local import local_rows, scanned_rows
 from zmtpscope.capture import CaptureError
-from zmtpscope.spark.paths import find_paths, given_paths
+from zmtpscope.spark.paths import Lookup, find_paths, given_paths
 from zmtpscope.spark.settings import ReadSettings
 
 if TYPE_CHECKING:
@@ -138,6 +138,19 @@ def test_paths_are_files_globs_directories_and_uris(tmp_path: pathlib.Path) -> N
     assert find_paths([f"{folder}/2.pcap", folder]) == both[::-1]
     assert find_paths([(folder / "1.pcap").as_uri(), f"file:{folder}/2.pcap"]) == both
     assert find_paths([f"file://localhost{folder}/1.pcap".replace(" ", "%20"), f"FILE:{folder}/2.pcap"]) == both
+
+
+def test_files_are_found_in_folders_of_folders_and_by_their_names(tmp_path: pathlib.Path) -> None:
+    deep = tmp_path / "day=1" / "host=a"
+    deep.mkdir(parents=True)
+    paths = [shutil.copy(PUBSUB, tmp_path / "a[1].pcap"), shutil.copy(PUBSUB, deep / "b.pcap")]
+    (deep / "notes.txt").write_text("no capture")
+    assert find_paths([tmp_path]) == [str(paths[0])]
+    assert find_paths([tmp_path], Lookup(recursive=True)) == sorted(map(str, paths))
+    assert find_paths([tmp_path], Lookup(recursive=True, names="b*")) == [str(paths[1])]
+    assert find_paths([f"{tmp_path}/*.pcap"], Lookup(names="a*")) == [str(paths[0])]
+    with pytest.raises(CaptureError, match=r"none of the 1 captures has a name that matches x\*"):
+        find_paths([tmp_path], Lookup(names="x*"))
 
 
 @pytest.mark.parametrize(

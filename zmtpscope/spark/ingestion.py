@@ -81,7 +81,7 @@ def ingest(
         raise SettingsError(f"mode: {mode!r} is none of error, overwrite and append")
     settings = ReadSettings.parse(options)
     register(spark)
-    files = find_captures(paths)
+    files = find_captures(paths, settings.lookup)
     filesystem, root = locate(out)
     finish(filesystem, root)
     known = noted(filesystem, root) if mode == "append" else []

@@ -7,7 +7,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from zmtpscope.capture import CaptureError
@@ -36,14 +38,37 @@ def given_paths(options: Mapping[str, str]) -> list[str]:
     return paths
 
 
-def find_paths(given: Iterable[str | Path]) -> list[str]:
+class Lookup(NamedTuple):
+    """How files are found, as by other sources of Spark."""
+
+    recursive: bool = False
+    """Whether directories inside of directories are searched."""
+    names: str = "*"
+    """The pattern that names of files must match."""
+
+
+ANY_NAME = Lookup()
+"""Captures of one folder, whatever their names."""
+
+
+def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> list[str]:
     """The capture files that paths, globs and directories name, each once: of a directory or glob those that are
     captures, by name. Raises `CaptureError` where one names no capture, or what workers cannot read."""
     found: dict[str, None] = {}
     for path in map(str, given):
         read_here = f'zmtpscope.spark.read(spark, "{path}") reads URIs of {", ".join(STORES)}'
-        found.update(dict.fromkeys(_expand(local_path(path, instead=read_here))))
+        found.update(dict.fromkeys(_looked_up(local_path(path, instead=read_here), lookup)))
     return list(found)
+
+
+def _looked_up(path: str, lookup: Lookup) -> list[str]:
+    if lookup.recursive and os.path.isdir(path):
+        path = os.path.join(glob.escape(path), "**")
+    files = _expand(path)
+    found = [file for file in files if fnmatchcase(os.path.basename(file), lookup.names)]
+    if not found:
+        raise CaptureError(path, f"none of the {len(files)} captures has a name that matches {lookup.names}")
+    return found
 
 
 def scheme_of(path: str) -> str | None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark.errors import one_sentence
-from zmtpscope.spark.paths import find_paths
+from zmtpscope.spark.paths import ANY_NAME, Lookup, find_paths
 from zmtpscope.spark.schemas import schema, table_columns
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import ReadSettings
@@ -36,7 +36,7 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
     settings = ReadSettings.parse({"record": record, **options})
     columns = table_columns(settings.record, settings.columns)
     register(spark)
-    files = find_captures(paths)
+    files = find_captures(paths, settings.lookup)
     if not _is_scanned(spark, files, settings):
         return shuffled(spark, Run.of(spark, files, settings), columns)
     stage = ScanStage(SharedScan.of([*files], settings, columns))
@@ -58,14 +58,14 @@ class ScanStage:
                     yield from self.scan.rows(number)
 
 
-def find_captures(paths: Paths) -> dict[str, int]:
+def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> dict[str, int]:
     """Return the captures that paths and URIs name, each once, with their sizes. Raises `CaptureError`."""
     found: dict[str, int] = {}
     for path in map(str, [paths] if isinstance(paths, str | Path) else paths):
         if is_uri(path):
-            found.update(find_stored(path))
+            found.update(find_stored(path, lookup))
         else:
-            found.update((file, os.path.getsize(file)) for file in find_paths([path]))
+            found.update((file, os.path.getsize(file)) for file in find_paths([path], lookup))
     if not found:
         raise CaptureError("read", "it was given no path")
     return found

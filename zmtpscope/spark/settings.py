@@ -21,7 +21,7 @@ from zmtpscope.capture import ALWAYS, TimeSpan
 from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body, parse_decode_as, parse_payload
 from zmtpscope.records import ACROSS, SECOND
 from zmtpscope.spark.errors import SettingsError
-from zmtpscope.spark.paths import PATH_OPTIONS
+from zmtpscope.spark.paths import PATH_OPTIONS, Lookup
 from zmtpscope.spark.schemas import check_schema, record_name, table_columns
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ class ReadSettings:
     """None: as many as fit the size of the captures."""
     filter: str | None = None
     """Only records that this filter holds of."""
+    recursive: bool = False
+    """Whether directories inside of directories are searched for captures."""
+    names: str = "*"
+    """Only files whose names match this pattern."""
     fails: bool = False
     """Whether a damaged file ends the job; else its readable packets are read and a finding names it."""
 
@@ -106,6 +110,11 @@ class ReadSettings:
         from zmtpscope.filter import Filter
 
         return None if self.filter is None else Filter(self.filter)
+
+    @property
+    def lookup(self) -> Lookup:
+        """How files are found."""
+        return Lookup(self.recursive, self.names)
 
     @property
     def compares(self) -> bool:
@@ -265,6 +274,12 @@ def _fails(value: Any) -> bool:
     return str(value).lower() == "fail"
 
 
+def _truth(value: Any) -> bool:
+    if str(value).lower() not in ("true", "false"):
+        raise ValueError(f"{str(value)!r} is neither true nor false")
+    return str(value).lower() == "true"
+
+
 NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "record": ("record", lambda value: record_name(str(value))),
     "columns": ("columns", _columns),
@@ -278,6 +293,8 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "to": ("until", _time),
     "filter": ("filter", _filter),
     "partitions": ("partitions", _partitions),
+    "recursiveFileLookup": ("recursive", _truth),
+    "pathGlobFilter": ("names", str),
     "onError": ("fails", _fails),
 }
 """Every option: the field that it is, and what makes its value; that raises `ValueError` with a sentence."""

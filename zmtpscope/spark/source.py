@@ -36,7 +36,7 @@ class ZmtpDataSource(DataSource):
             if are_of_a_stream(options):
                 StreamSettings.parse(options)
             else:
-                find_paths(self.paths)  # whatever is wrong with one is said at once
+                find_paths(self.paths, self.settings.lookup)  # whatever is wrong with one is said at once
 
     @classmethod
     def name(cls) -> str:
@@ -49,7 +49,7 @@ class ZmtpDataSource(DataSource):
         with one_sentence():
             settings = ReadSettings.parse(self.options)
             settings.check_schema(schema)
-            return CaptureReader(SharedScan.of(find_paths(self.paths), settings, schema.fieldNames()))
+            return CaptureReader(SharedScan.of(find_paths(self.paths, settings.lookup), settings, schema.fieldNames()))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from zmtpscope.spark.streaming import StreamReader  # it loads the analyser

@@ -16,7 +16,7 @@ from zmtpscope.capture import ALWAYS, CaptureError, CaptureProblem, TimeSpan
 from zmtpscope.capture.files import CaptureFile, NotACapture, find_again
 from zmtpscope.capture.source import Source, StreamSource, ready
 from zmtpscope.capture.statistics import FileReports
-from zmtpscope.spark.paths import STORES, local_path, scheme_of
+from zmtpscope.spark.paths import ANY_NAME, STORES, Lookup, local_path, scheme_of
 
 MAGIC = re.compile("[*?[]")
 FILES_AT_A_TIME = 16
@@ -50,7 +50,7 @@ class StoredFile(NamedTuple):
     size: int
 
 
-def find_stored(uri: str) -> list[StoredFile]:
+def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> list[StoredFile]:
     """The captures that a URI, one with a pattern, or one of a folder names; of a folder or pattern those files that
     are captures, by name. Raises `CaptureError` as `find_paths` does."""
     magic = MAGIC.search(uri)
@@ -58,7 +58,7 @@ def find_stored(uri: str) -> list[StoredFile]:
     filesystem, path = locate(place)
     prefix = place[: len(place) - len(path)]
     try:
-        infos = _named(filesystem, path, path + uri[len(place) :] if magic else None)
+        infos = _named(filesystem, path, path + uri[len(place) :] if magic else None, lookup)
     except OSError as error:
         raise CaptureError(uri, f"cannot be listed: {_first_line(error)}") from None
     files = [StoredFile(prefix + info.path, info.size) for info in infos]
@@ -75,14 +75,17 @@ def find_stored(uri: str) -> list[StoredFile]:
     return found
 
 
-def _named(filesystem: FileSystem, path: str, pattern: str | None) -> list[FileInfo]:
+def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Lookup) -> list[FileInfo]:
     """A file, those in a folder, or those in and under it that fit a pattern; by name."""
+    is_deep = lookup.recursive
     if pattern is None:
         info = filesystem.get_file_info(path)
         if info.type != FileType.Directory:
             return [info] if info.is_file else []
-    selector = FileSelector(path, recursive=pattern is not None and pattern.count("/") > path.count("/") + 1)
-    infos = [info for info in filesystem.get_file_info(selector) if info.is_file]
+    else:
+        is_deep = pattern.count("/") > path.count("/") + 1
+    infos = [info for info in filesystem.get_file_info(FileSelector(path, recursive=is_deep)) if info.is_file]
+    infos = [info for info in infos if fnmatchcase(info.base_name, lookup.names)]
     return sorted((info for info in infos if pattern is None or _matches(info.path, pattern)), key=_path_of)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zmtpscope.spark.errors import SettingsError
-from zmtpscope.spark.paths import given_paths, local_path
+from zmtpscope.spark.paths import ANY_NAME, given_paths, local_path
 from zmtpscope.spark.settings import ReadSettings
 
 FILES_A_BATCH = 100
@@ -44,6 +44,11 @@ class StreamSettings:
         """The settings that options ask for. Raises `SettingsError`."""
         given = {name.lower(): str(value) for name, value in options.items()}
         read = ReadSettings.parse(options, also=STREAM_OPTIONS)
+        if read.lookup != ANY_NAME:
+            raise SettingsError(
+                "options recursiveFileLookup and pathGlobFilter: a stream reads one folder; name a pattern of files, "
+                'load("/captures/*/eth0-*.pcapng")'
+            )
         paths = given_paths(options)
         if not given.get("statelocation"):
             raise SettingsError(
