@@ -1,4 +1,4 @@
-"""ZMTP behind a proxy is read as any other, and refusals of the proxy are reported."""
+"""ZMTP behind a proxy is read as any other; refusals of proxies are reported, and WebSockets without ZWS."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.scripted import message, ready
 from tests.traffic import Conversation, Packet
 from tests.zmtp.test_proxies import CASES
 from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.upgrade import build_request, build_response
 
 GRANTED = [name for name, (_, _, _, refusal) in CASES.items() if refusal is None]
 REFUSED = [name for name in CASES if name not in GRANTED]
@@ -89,3 +90,15 @@ def test_a_refusal_beside_a_connection_of_zmtp_is_reported() -> None:
     ((severity, text),) = refusals(before + granted + behind)
     assert severity == "warn"
     assert text.endswith("; it did between these")
+
+
+def test_a_websocket_without_zws_is_reported_beside_zmtp_only() -> None:
+    plain = Conversation(ports=(50_004, 1080))
+    plain.send(0, build_request("/", "host", bytes(16), ["chat"]))
+    plain.send(1, build_response(bytes(16), "chat"))
+    plain.send(0, b"\x81\x82abcdhi")
+    plain.close()
+    assert read(plain.packets) == []
+    found = read(plain.packets + through("SOCKS5", []))
+    (text,) = [each["text"] for each in found if each["record"] == "finding" and each["id"] == "ZMTP-CONN-22"]
+    assert text.endswith("10.0.0.2 opens one to 10.0.0.1:1080 (answer 101 Switching Protocols)")

@@ -156,6 +156,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "note REQ 10.9.8.1 opens a connection to REP 10.9.8.1:5555 for each of its 22 requests: each costs a "
         "handshake, and a port for a minute or more",
     ),
+    "websocket-no-subprotocol": (
+        "warn 10.9.7.1 opens a WebSocket without ZWS2.0 to 10.9.7.2:8080 (answer 101 Switching Protocols), and the "
+        "other side closes it, 6 times in 7.6 s",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 

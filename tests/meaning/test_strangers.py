@@ -8,6 +8,8 @@ import pytest
 
 from tests.meaning.talking import CLIENT, SERVER, Talk
 from tests.meaning.telling import consequences_of, told, told_of
+from zmtpscope.zmtp.greeting import build_signature
+from zmtpscope.zmtp.upgrade import build_request
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,11 @@ def test_a_health_check_is_no_storm() -> None:
 def test_a_client_whose_handshakes_fail_makes_a_storm_beside_a_health_check() -> None:
     assert "scanner" in told_of(*visits(silent=12, failing=12))
     assert consequences_of("mechanism-mismatch", *visits(silent=12, failing=12)) == {"reconnect-storm"}
+
+
+def test_a_websocket_at_a_tcp_endpoint_is_named() -> None:
+    request = build_request("/", "host", bytes(16), ["ZWS2.0"])
+    talk = Talk(1).say(0, request).say(1, build_signature(1)).close()
+    found = told_of(talk)["foreign-client"]
+    assert "10.0.0.2 speaks WebSocket (ws://) to 10.0.0.1:5555, which is ZeroMQ" in found.text
+    assert "tcp:// in place of ws://" in found.hint

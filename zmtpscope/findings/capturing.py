@@ -143,6 +143,13 @@ KINDS = (
         "that host is down, its address is wrong, or a route is missing",
     ),
     FindingKind(
+        "ZMTP-CONN-22",
+        "warn",
+        "wire.md, 12",
+        "A WebSocket without the sub-protocol of ZeroMQ is opened to an endpoint of ZeroMQ",
+        "offer the sub-protocol ZWS2.0, and send binary frames that begin with the flags octet",
+    ),
+    FindingKind(
         "CAPTURE-01",
         "warn",
         "records.md, Drops",

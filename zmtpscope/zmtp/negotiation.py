@@ -31,7 +31,7 @@ from zmtpscope.zmtp.prefix import (
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form
 from zmtpscope.zmtp.signature import padding_of
-from zmtpscope.zmtp.upgrade import VERSION, Upgrade, find_upgrade
+from zmtpscope.zmtp.upgrade import VERSION, Upgrade, asks_for_websocket, find_upgrade
 
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
 
@@ -175,7 +175,7 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
 
 
 def _alien(octets: bytes) -> Finding:
-    protocol = other_protocol(octets)
+    protocol = "WebSocket (ws://)" if asks_for_websocket(octets) is not None else other_protocol(octets)
     return Finding("ZMTP-CONN-04", 0, 1, detail=None if protocol is None else f"it speaks {protocol}")
 
 

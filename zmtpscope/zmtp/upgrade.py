@@ -191,6 +191,22 @@ def _whole(octets: bytes) -> Head | None:
         return None
 
 
+def asks_for_websocket(octets: bytes) -> Head | None:
+    """The head with which a client asks for a WebSocket, whatever its sub-protocol; None if it asks for none."""
+    head = _whole(octets) if octets.startswith(REQUEST_START) else None
+    return head if head is not None and head.is_websocket else None
+
+
+def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
+    """The side that asks for a WebSocket without naming ZWS, and the status line of the answer; None if none does."""
+    for client in (0, 1):
+        asked = asks_for_websocket(prefixes[client])
+        if asked is not None and asked.zws is None:
+            answer = _whole(prefixes[1 - client]) if prefixes[1 - client].startswith(RESPONSE_START) else None
+            return None if answer is None else (client, to_text(answer.first_line.partition(b" ")[2]))
+    return None
+
+
 def begins_like_an_upgrade(octets: bytes) -> bool:
     """Whether these octets are a whole head that offers or chooses ZWS: nothing else begins so by chance."""
     if not octets.startswith((REQUEST_START, RESPONSE_START)):

@@ -17,7 +17,7 @@ from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.findings.attempts import Attempts
 from zmtpscope.dissect.findings.drops import put_drops, put_problems, put_set_back
 from zmtpscope.dissect.findings.endpoints import Endpoints
-from zmtpscope.dissect.findings.relayed import Refusals
+from zmtpscope.dissect.findings.relayed import PlainWebSockets, Refusals
 from zmtpscope.dissect.findings.zre import Network
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
@@ -27,6 +27,7 @@ from zmtpscope.dissect.records.facts import (
     ClockWentBack,
     Fact,
     GaveWay,
+    PlainWebSocket,
     Relayed,
     Said,
     Spoke,
@@ -55,6 +56,7 @@ class Comparison:
         self.summary = self.sink.summary
         self.attempts = Attempts(self.summary)
         self.refusals = Refusals()
+        self.websockets = PlainWebSockets()
         self.endpoints = Endpoints()
         self.network = Network()
         self.gave_way = 0
@@ -74,6 +76,8 @@ class Comparison:
                 self.attempts.evaluate(fact)
             elif isinstance(fact, Relayed):
                 self.refusals.evaluate(fact)
+            elif isinstance(fact, PlainWebSocket):
+                self.websockets.evaluate(fact)
             elif isinstance(fact, GaveWay):
                 self._give_way(fact)
             elif isinstance(fact, ClockWentBack):
@@ -81,6 +85,8 @@ class Comparison:
             elif isinstance(fact, Said):
                 self._write(self.endpoints.evaluate(fact))
             else:
+                if isinstance(fact, Spoke):
+                    self.websockets.endpoints.add(fact.endpoint)
                 self._write(self.network.evaluate(fact))
         self.sink.decided_by = None
         return self._drain()
@@ -108,6 +114,7 @@ class Comparison:
         put_set_back(self.sink, folded([each for each in (set_back, self.set_back) if each is not None]), end)
         self._write(self.attempts.finish(end))
         self._write(self.refusals.finish(end))
+        self._write(self.websockets.finish(end))
         self._write(self.network.finish(end))
         for writer in self.writers.values():
             writer.counted_findings(end.ordinal)

@@ -78,6 +78,17 @@ class Relayed(NamedTuple):
     refusal: str | None
 
 
+class PlainWebSocket(NamedTuple):
+    """A client asked for a WebSocket without the sub-protocol of ZWS, once its connection is over. `client` is its
+    side, `status` the answer, and `closed_by` the side that closed first, if one did."""
+
+    arrival: Arrival
+    connection: ConnectionIdentity
+    client: int
+    status: str
+    closed_by: int | None
+
+
 class Spoke(NamedTuple):
     """Somebody spoke ZMTP with an endpoint, the first time in this run."""
 
@@ -193,7 +204,7 @@ class ZreBeacon(NamedTuple):
     fields: dict[str, Any]
 
 
-Fact = Attempt | ClockWentBack | GaveWay | Relayed | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
+Fact = Attempt | ClockWentBack | GaveWay | Relayed | PlainWebSocket | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:

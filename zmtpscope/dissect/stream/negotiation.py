@@ -29,7 +29,7 @@ from zmtpscope.zmtp.signature import (
     announces_version_3,
     begins_like_a_signature,
 )
-from zmtpscope.zmtp.upgrade import begins_like_an_upgrade
+from zmtpscope.zmtp.upgrade import begins_like_an_upgrade, plain_websocket
 from zmtpscope.zmtp.zws_side import ZwsReader
 
 WAIT_LIMIT = 3_000_000_000
@@ -70,6 +70,8 @@ class Negotiation:
         """How many octets of each side there were when the version was last negotiated."""
         self.proxied: Proxied | None = None
         """What a proxy was told in front of ZMTP."""
+        self.plain_websocket: tuple[int, str] | None = None
+        """The side that asked for a WebSocket without ZWS, and the answer."""
         self._notes: list[Note] = []
 
     @property
@@ -208,6 +210,7 @@ class Negotiation:
         if decision is not None and (over or not self.waited or decision.version is not None):
             is_decided_by_silence = (now or over) and decision.version is not None
             decided = self._last_octets(arrival.ordinal) if is_decided_by_silence else arrival
+            self.plain_websocket = plain_websocket(prefixes) if decision.outcome == "unknown" else None
             self._apply(decision, decided, ended or (False, False))
 
     def _looks_for_proxy(self) -> bool:

@@ -18,6 +18,9 @@ MOST_TRIES = 2
 """... no more often each looks for open ports: a client of ZeroMQ goes on trying."""
 
 FOREIGN = "ZMTP-CONN-04"
+WEBSOCKET = "speaks WebSocket"
+FOREIGN_HINT = "correct the port where it connects; if it is a health check, let it check the TCP connection only"
+WEBSOCKET_HINT = "connect to tcp:// in place of ws://, or bind that socket to ws://"
 
 
 def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -94,6 +97,19 @@ def _scanner(knowledge: Knowledge) -> Iterator[Diagnosis]:
     yield from _silent_visits(knowledge)
 
 
+PLAIN_WEBSOCKET = "ZMTP-CONN-22"
+
+
+def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each client address and endpoint that opens WebSockets without ZWS."""
+    for finding in knowledge.findings:
+        if finding.id == PLAIN_WEBSOCKET and finding.endpoint is not None:
+            opened = finding.text.partition(": ")[2].replace(" opens one to ", " opens a WebSocket without ZWS2.0 to ")
+            evidence = (Evidence(finding.moment, "the first of these connections", finding.ref),)
+            where = f"{finding.client} at {address(finding.endpoint)}"
+            yield Diagnosis("plain-websocket", "warn", where, opened, finding.hint or "", evidence, finding.times)
+
+
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each address that speaks something else, at an endpoint."""
     found: dict[tuple[str, Endpoint, bool], list[Met]] = {}
@@ -113,7 +129,7 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client} at {address(endpoint)}",
             (f"{who} as to ZeroMQ" if listens else f"{who} to {server_name(connection)}, which is ZeroMQ")
             + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
-            "correct the port where it connects; if it is a health check, let it check the TCP connection only",
+            WEBSOCKET_HINT if speaks.startswith(WEBSOCKET) else FOREIGN_HINT,
             tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
             len(met),
             max(each.finding.last_ns for each in met),
@@ -143,5 +159,14 @@ TABLE = (
         "The first octets are those of a version of ZMTP, or the other side does not speak ZMTP.",
         _foreign,
         ("reconnect-storm",),
+    ),
+    Rule(
+        "plain-websocket",
+        "warn",
+        "A WebSocket without the sub-protocol of ZeroMQ",
+        "A client asked an endpoint of ZeroMQ for a WebSocket and did not offer the sub-protocol ZWS2.0. Some servers "
+        "let it in and close when it sends a text frame.",
+        "The client offers ZWS2.0, or no connection to the endpoint speaks ZMTP.",
+        _plain_websockets,
     ),
 )
