@@ -119,6 +119,12 @@ _CONNECTION = (
     Field("rst_ns_0", "int", "Time of the RST of side 0, where that ended the connection", "ns"),
     Field("rst_ns_1", "int", "The same of side 1", "ns"),
     Field("reset_by", "int", "Side whose RST ended it; null where both had sent FIN before"),
+    Field(
+        "syn_ttl",
+        "int",
+        "TTL (IPv6: hop limit) of the last SYN of the side whose RST ended it; null: no RST, or no SYN was captured",
+    ),
+    Field("rst_ttl", "int", "TTL of that RST: another one where something on the way sent it in the name of the side"),
     Field("idle_ns", "int", "From its last packet to the end of the capture; null where it ended before", "ns"),
     Field("only_side", "int", "The side whose packets alone were captured; null where those of both were"),
     Field("messages_0", "int", "Messages that side 0 sent"),
@@ -401,8 +407,8 @@ _PEER = (
         _DEPARTURE,
         "When and why each of its connections ended, the last hundred. `cause` is closed (FIN without a word), reset "
         "(RST without a word), heartbeat (a PING had no answer, or its TTL was over), unacknowledged (TCP gave up, "
-        "since nothing was acknowledged), error (an ERROR was sent), handshake (not completed) or violation (a frame "
-        "just before broke the protocol); `by` is itself or other",
+        "since nothing was acknowledged), middlebox (a RST that something on the way sent), error (an ERROR was sent), "
+        "handshake (not completed) or violation (a frame just before broke the protocol); `by` is itself or other",
     ),
     Field("messages_sent", "int", "Messages that it sent"),
     Field("messages_received", "int", "Messages that it received"),

@@ -39,6 +39,11 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: DEALER 127.0.0.1 sent nothing after packet 128, for 25.8 s, though ROUTER 127.0.0.1:5555 sent 4 "
         "messages since; before, no pause of it was longer than 2.5 s",
     ),
+    "lb-idle-rst": (
+        "error likely: something between REQ 10.9.2.1 and REP 10.9.1.1:4506 reset their connection in the name of REP "
+        "10.9.1.1:4506, 3.32 s after it began: the RST has TTL 64, and the SYN of REP 10.9.1.1:4506 had 63; 1 request "
+        "had no reply yet",
+    ),
     "link-outage-delays": (
         "warn SUB 10.9.7.2 acknowledged nothing that PUB 10.9.7.1:5577 sent for 6.25 s, sent again 5 times, "
         "and then did: messages came that much later",

@@ -23,12 +23,14 @@ from zmtpscope.capture.segments import (
     CLOSED_WINDOW,
     CUT,
     ORDINALS,
+    RST,
+    SYN,
     Column,
     Datagram,
     DatagramColumns,
     Mask,
     SegmentBlock,
-    cut_of,
+    by_entry,
 )
 from zmtpscope.capture.tunnels import ON_UDP
 
@@ -70,9 +72,9 @@ def _plain6(fields: NDArray[Any]) -> Mask:
     return plain
 
 
-_IPV4 = [("version", "u1"), ("", "V1"), ("length", ">u2"), ("", "V2"), ("fragment", ">u2"), ("", "V1")]
+_IPV4 = [("version", "u1"), ("", "V1"), ("length", ">u2"), ("", "V2"), ("fragment", ">u2"), ("hops", "u1")]
 _IPV4 += [("protocol", "u1"), ("", "V14")]
-_IPV6 = [("version", "u1"), ("", "V3"), ("length", ">u2"), ("protocol", "u1"), ("", "V37")]
+_IPV6 = [("version", "u1"), ("", "V3"), ("length", ">u2"), ("protocol", "u1"), ("hops", "u1"), ("", "V36")]
 FAMILY4 = Family(np.dtype(_IPV4 + TCP_FIELDS), _plain4, 20, 0, 12, np.dtype("V12"))
 FAMILY6 = Family(np.dtype(_IPV6 + TCP_FIELDS), _plain6, 40, 40, 8, np.dtype("V36"))
 
@@ -89,6 +91,7 @@ class Columns(NamedTuple):
     starts: Column
     stops: Column
     cut: Column
+    hops: Column
 
 
 class UdpColumns(NamedTuple):
@@ -228,6 +231,7 @@ def plain_segments(packets: PacketBlock, family: Family, rows: Column, at: Colum
         starts=np.minimum(starts, captured),
         stops=np.minimum(ends, captured),
         cut=cut,
+        hops=np.where(fields["flags"] & (SYN | RST), fields["hops"], np.int64(0)),
     )
 
 
@@ -246,7 +250,8 @@ def columns_of(segments: list[Segment]) -> Columns:
     numbers: dict[bytes, int] = {}
     flows = [numbers.setdefault(segment.key, len(numbers)) for segment in segments]
     rows, _, sequences, acknowledgments, flags, starts, stops, cut = zip(*segments, strict=True)
-    columns = np.array((rows, flows, sequences, acknowledgments, flags, starts, stops, cut), np.int64)
+    hops = [0] * len(segments)
+    columns = np.array((rows, flows, sequences, acknowledgments, flags, starts, stops, cut, hops), np.int64)
     columns[4] |= np.where(columns[7], CUT, 0)
     return Columns(columns[0], list(numbers), *columns[1:])
 
@@ -301,4 +306,4 @@ def fill(block: SegmentBlock, columns: Columns, packets: PacketBlock) -> None:
     block.sequences, block.acknowledgments, block.flags = columns.sequences, columns.acknowledgments, columns.flags
     block.starts, block.stops = columns.starts, columns.stops
     block.packets, block.times = packets.references[columns.rows], packets.times[columns.rows]
-    block.cut = cut_of(columns.cut)
+    block.cut, block.hops = by_entry(columns.cut), by_entry(columns.hops)

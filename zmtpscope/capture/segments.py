@@ -128,6 +128,7 @@ class SegmentRows(NamedTuple):
     starts: Column
     stops: Column
     cut: Column
+    hops: Column
     packets: Column
     times: Column
 
@@ -154,6 +155,7 @@ class SegmentBlock:
         "datagrams",
         "flags",
         "flows",
+        "hops",
         "keys",
         "latest",
         "ordinal",
@@ -179,6 +181,9 @@ class SegmentBlock:
         self.times = EMPTY
         self.cut: dict[int, int] = {}
         """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
+        self.hops: dict[int, int] = {}
+        """For entries with SYN or RST: how far the packet might still have gone (TTL, or hop limit), where that was
+        read."""
         self.datagrams = NO_DATAGRAMS
         self.places = NO_PLACES
         self.latest = 0
@@ -200,7 +205,7 @@ class SegmentBlock:
         block.sequences, block.acknowledgments = rows.sequences[chosen], rows.acknowledgments[chosen]
         block.flags, block.starts, block.stops = rows.flags[chosen], rows.starts[chosen], rows.stops[chosen]
         block.packets, block.times = rows.packets[chosen], rows.times[chosen]
-        block.cut = cut_of(rows.cut[chosen])
+        block.cut, block.hops = by_entry(rows.cut[chosen]), by_entry(rows.hops[chosen])
         return block
 
     def payload_offsets(self) -> Column:
@@ -227,8 +232,9 @@ class SegmentBlock:
         datagrams = self.datagrams
         ordinals = self.ordinal + ORDINALS * np.arange(len(self))
         order = np.concatenate((ordinals, datagrams.ordinals)).argsort(kind="stable")
-        cut = np.zeros(len(self), np.int64)
+        cut, hops = np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
         cut[list(self.cut)] = list(self.cut.values())
+        hops[list(self.hops)] = list(self.hops.values())
         none = np.zeros(len(datagrams), np.int64)
         columns = (
             (self.flows, datagrams.flows + len(self.keys)),
@@ -238,6 +244,7 @@ class SegmentBlock:
             (self.starts, datagrams.starts),
             (self.stops, datagrams.stops),
             (cut, datagrams.cut),
+            (hops, none),
             (self.packets, datagrams.packets),
             (self.times, datagrams.times),
         )
@@ -263,16 +270,18 @@ class SegmentBlock:
         block.flows = (flows.cumsum() - 1)[self.flows[chosen]]
         for name in ("sequences", "acknowledgments", "flags", "starts", "stops", "packets", "times"):
             setattr(block, name, getattr(self, name)[chosen])
-        if self.cut:
+        if self.cut or self.hops:
             numbers = chosen.cumsum() - 1
-            block.cut = {int(numbers[index]): missing for index, missing in self.cut.items() if chosen[index]}
+            for name in ("cut", "hops"):
+                some = getattr(self, name).items()
+                setattr(block, name, {int(numbers[index]): value for index, value in some if chosen[index]})
         return block
 
 
-def cut_of(missing: Column) -> dict[int, int]:
-    """`SegmentBlock.cut`, by how many payload octets of each segment were not captured."""
-    indexes = np.flatnonzero(missing)
-    return dict(zip(indexes.tolist(), missing[indexes].tolist(), strict=True))
+def by_entry(column: Column) -> dict[int, int]:
+    """What is not 0 in a column, by entry, as in `SegmentBlock.cut` and `hops`."""
+    indexes = np.flatnonzero(column)
+    return dict(zip(indexes.tolist(), column[indexes].tolist(), strict=True))
 
 
 def _keys_of(keys: list[bytes], flows: Column) -> tuple[list[bytes], Column]:

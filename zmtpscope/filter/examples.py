@@ -54,6 +54,8 @@ EXAMPLES = {
     "fin_ns_1": "not fin_ns_1 and record == connection",
     "rst_ns_0": "rst_ns_0",
     "rst_ns_1": 'rst_ns_1 > "2026-11-22 16:00"',
+    "syn_ttl": "syn_ttl < 64",
+    "rst_ttl": "rst_ttl == 64",
     "stalls_0": "stalls_0 > 0",
     "stalls_1": "stalls_1 > 10",
     "stalled_ns_0": "stalled_ns_0 > 1s",

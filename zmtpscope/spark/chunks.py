@@ -84,9 +84,9 @@ class Packets(NamedTuple):
     taken: Column
 
 
-SEGMENT_FORMS = ("<u4", "<u2", "<u4", "<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
-"""Of the columns of a table of segments: flows, flags, sequence numbers, acknowledgments, lengths, octets cut off, and
-what all tables have: packets, times and times as taken."""
+SEGMENT_FORMS = ("<u4", "<u2", "<u4", "<u4", "<u4", "<i8", "<u1", "<i8", "<i8", "<i8")
+"""Of the columns of a table of segments: flows, flags, sequence numbers, acknowledgments, lengths, octets cut off,
+hops, and what all tables have: packets, times and times as taken."""
 PACKET_FORMS = ("<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
 """Of packets: link types, lengths, missing octets, and the same."""
 
@@ -108,7 +108,7 @@ def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: byt
     found, flows = np.unique(rows.flows, return_inverse=True)
     keys = [rows.keys[flow] for flow in found.tolist()]
     lengths = rows.stops - rows.starts
-    columns = (flows, rows.flags, rows.sequences, rows.acknowledgments, lengths, rows.cut)
+    columns = (flows, rows.flags, rows.sequences, rows.acknowledgments, lengths, rows.cut, rows.hops)
     table = _table(SEGMENT_FORMS, columns, rows.packets, rows.times, taken)
     joined = b"".join(chain.from_iterable((bytes((len(key),)), key) for key in keys))
     return Chunk(partition, int(taken[0]), int(rows.packets[0]), Kind.SEGMENTS, len(taken), table, joined, octets)
@@ -117,7 +117,7 @@ def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: byt
 def segments_of(chunk: Chunk) -> Segments:
     """What `segments_chunk` was given."""
     columns = _columns(SEGMENT_FORMS, chunk)
-    flows, flags, sequences, acknowledgments, lengths, cut, packets, times, taken = columns
+    flows, flags, sequences, acknowledgments, lengths, cut, hops, packets, times, taken = columns
     keys, position = [], 0
     while position < len(chunk.keys):
         stop = position + 1 + chunk.keys[position]
@@ -125,7 +125,7 @@ def segments_of(chunk: Chunk) -> Segments:
         position = stop
     stops = lengths.cumsum()
     starts = stops - lengths
-    rows = SegmentRows(keys, flows, flags, sequences, acknowledgments, starts, stops, cut, packets, times)
+    rows = SegmentRows(keys, flows, flags, sequences, acknowledgments, starts, stops, cut, hops, packets, times)
     return Segments(rows, taken, chunk.octets)
 
 

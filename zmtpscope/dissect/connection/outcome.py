@@ -170,6 +170,8 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
         "rst_ns_0": connection.reset_time(0),
         "rst_ns_1": connection.reset_time(1),
         "reset_by": connection.reset_by,
+        "syn_ttl": connection.hops[0] if connection.reset is not None else None,
+        "rst_ttl": connection.hops[1] if connection.reset is not None else None,
         "idle_ns": connection.idle,
         "only_side": connection.only_side,
         "gap_bytes": one.gaps + other.gaps,

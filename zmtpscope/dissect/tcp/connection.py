@@ -134,6 +134,8 @@ class Connection:
     """The first RST, where that ended the connection ..."""
     reset_by: int | None = None
     """... and the side that sent it."""
+    hops: tuple[int | None, int | None] = (None, None)
+    """Of the SYN of that side, and of the RST: what TTL, or hop limit, was left."""
     idle: int | None = None
     """Where no end was captured: nanoseconds from the last packet to when nothing more could come."""
     unreachable: int | None = None

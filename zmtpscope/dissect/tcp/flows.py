@@ -29,6 +29,9 @@ MOST_OPEN = 65_536
 REMEMBERED_CLOSED = 16_384
 """How many directions of closed connections are remembered, so that their last acknowledgments open no new ones."""
 
+REMEMBERED_HOPS = 131_072
+"""Directions of which is remembered how far their SYN might have gone."""
+
 Deferred = tuple[int, Callable[[], None]]
 """What is to be done when the rows of a block have come up to this one."""
 
@@ -61,6 +64,10 @@ class Flows:
         """Keys of closed connections, the oldest in front."""
         self.late = 0
         """Payload octets that came for closed connections."""
+        self.hops: OrderedDict[bytes, int] = OrderedDict()
+        """The hops of the last SYN of each direction in front of the block under way, the oldest in front, ..."""
+        self.hops_here: dict[bytes, list[tuple[int, int]]] = {}
+        """... and of those in the block, with their rows."""
         self.incarnations = Incarnations()
         self.reassembler = Reassembler()
         self.directions: Directions | None = None
@@ -74,9 +81,13 @@ class Flows:
         self.reassembler.begin(block, is_read=bool(deferred) or not done.all())
         if directions is not None:
             self.directions = directions
+            for row, hops in block.hops.items():
+                if block.flags[row] & SYN:
+                    self.hops_here.setdefault(block.keys[block.flows[row]], []).append((row, hops))
             self._take_rows(block, ~done, deferred)
             self._note_last_packets(directions, done.tolist())
             self.directions = None
+            self._keep_hops()
         return self._touched()
 
     def begin(self, key: bytes, row: int) -> Connection:
@@ -111,6 +122,20 @@ class Flows:
             self.closed[side.key] = None
         while len(self.closed) > REMEMBERED_CLOSED:
             self.closed.popitem(last=False)
+
+    def _keep_hops(self) -> None:
+        """The block is over."""
+        for key, found in self.hops_here.items():
+            self.hops[key] = found[-1][1]
+            self.hops.move_to_end(key)
+        while len(self.hops) > REMEMBERED_HOPS:
+            self.hops.popitem(last=False)
+        self.hops_here = {}
+
+    def _hops_of_syn(self, key: bytes, row: int) -> int | None:
+        """The hops of the last SYN of a direction in front of a row."""
+        before = [hops for place, hops in self.hops_here.get(key, ()) if place < row]
+        return before[-1] if before else self.hops.get(key)
 
     @property
     def is_crowded(self) -> bool:
@@ -217,6 +242,7 @@ class Flows:
                 if finish > side.delivered:
                     self.reassembler.wait_for_end(side, at)
         if flags & RST:
+            connection.hops = self._hops_of_syn(key, index), self.reassembler.hops.get(index)
             self._close(connection, index, "rst", side)
             return
         for each, other in ((side, peer), (peer, side)):

@@ -54,6 +54,7 @@ class Reassembler:
         self.packets: list[int] = []
         self.times: list[int] = []
         self.cut: dict[int, int] = {}
+        self.hops: dict[int, int] = {}
         self.origins: list[int] = []
         self.touched: dict[TcpSide, None] = {}
         """Sides that got octets, holes or an end in this block, in order of first touch."""
@@ -62,6 +63,7 @@ class Reassembler:
         """Start on `block`. Rows are those of the block, and behind them the slow path's own; where nothing of it
         `is_read` here, there are none."""
         self._begin(block.data, block.cut)
+        self.hops = block.hops
         self.first_ordinal = block.ordinal
         self.plain_rows = len(block)
         columns = (block.starts, block.stops, block.packets, block.times)
@@ -85,6 +87,7 @@ class Reassembler:
         self.plain_rows = 0
         self.starts, self.stops, self.packets, self.times = [], [], [], []
         self._begin(b"", {})
+        self.hops = {}
 
     @property
     def next_ordinal(self) -> int:

@@ -8,7 +8,7 @@ from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
 from zmtpscope.meaning.observers.silences import is_past_ttl, waits_in_vain
 
-Cause = Literal["closed", "reset", "heartbeat", "unacknowledged", "error", "handshake", "violation"]
+Cause = Literal["closed", "reset", "heartbeat", "unacknowledged", "middlebox", "error", "handshake", "violation"]
 
 """Why a side ended a connection. ZMTP has no goodbye: FIN or RST without a word (closed, reset) is all that a program
 sends that closes its socket, and all that its system sends when it is killed."""
@@ -39,6 +39,8 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
     moment = Moment(values["closed_ns"], connection.start.file, None)
     violation = connection.finding(VIOLATION)
     cause: Cause = "reset" if is_reset else "closed"
+    if is_reset and is_of_another(connection):
+        return Ending(side, moment, "middlebox", is_reset)
     if any(each.error is not None for each in connection.sides):
         cause = "error"
     elif violation is not None:
@@ -50,6 +52,15 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
     elif is_reset and _is_unacknowledged(connection.sides[side]):
         cause = "unacknowledged"
     return Ending(side, moment, cause, is_reset, violation if cause == "violation" else None)
+
+
+def is_of_another(connection: ObservedConnection) -> bool:
+    """Whether the RST that ended it has another TTL than the SYN of the side in whose name it came: something on the
+    way sent it. A system sends both with the same."""
+    values = connection.values
+    if values is None or values["syn_ttl"] is None or values["rst_ttl"] is None:
+        return False
+    return bool(values["syn_ttl"] != values["rst_ttl"])
 
 
 def _is_unacknowledged(side: ObservedSide) -> bool:

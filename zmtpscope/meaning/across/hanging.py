@@ -86,6 +86,11 @@ class Hanging(NamedTuple):
         return end < 0 or end > lost.offset
 
     @property
+    def was_cut(self) -> bool:
+        """Whether something on the way ended the connection."""
+        return self.ending is not None and self.ending.cause == "middlebox"
+
+    @property
     def asks_rep(self) -> bool:
         """Whether who is asked is a REP."""
         return self.connection.sides[1 - self.requests.asker].socket_type == "REP"

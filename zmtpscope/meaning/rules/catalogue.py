@@ -16,6 +16,7 @@ from zmtpscope.meaning.rules import (
     limiting,
     losing,
     matching,
+    middleboxes,
     misusing,
     nodes,
     pairing,
@@ -35,6 +36,7 @@ from zmtpscope.meaning.rules import (
 
 TABLES = (
     acknowledging.TABLE,
+    middleboxes.TABLE,
     connecting.TABLE,
     contents.TABLE,
     delimiters.TABLE,

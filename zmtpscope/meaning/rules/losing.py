@@ -24,7 +24,7 @@ def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
     made_up_for: dict[Endpoint, list[tuple[Hanging, Asked]]] = {}
     behind = behind_brokers(knowledge)
     for each in hanging(knowledge):
-        if each.is_unacknowledged or not is_lost(each, knowledge):
+        if each.is_unacknowledged or each.was_cut or not is_lost(each, knowledge):
             continue
         again = _made_up_for(each, behind, knowledge)
         if again is not None:

@@ -22,6 +22,7 @@ CAUSES = {
     "reset": "reset it",
     "heartbeat": "closed it: no PONG came",
     "unacknowledged": "gave it up: TCP got no acknowledgment",
+    "middlebox": "was reset by something on the way",
     "error": "closed it after an ERROR",
     "handshake": "closed it in the handshake",
     "violation": "closed it: the other side broke the protocol",
