@@ -12,6 +12,10 @@ from zmtpscope.meaning.diagnosis import FAILING
 BLAMED = Path(__file__).parents[2] / "captures/problems/blamed"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
+    "both-connect": (
+        "error 10.9.7.2:5556 and 10.9.7.1:5556 connect to each other, and neither binds: 13 and 13 attempts were "
+        "refused",
+    ),
     "conflate-pub": (
         "warn likely: PUB 10.8.0.1:5575 sends 60 messages of one frame to SUB 10.8.0.2, none of which begins with "
         '"prices": their first frames are lost, as by ZMQ_CONFLATE',
@@ -31,6 +35,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "healthy-second-viewer": (),
     "incomplete-last-single-frame": (),
+    "ipv6-localhost": (
+        "error Nobody listens at [::1]:5570: ::1 tried 20 times in 2.8 s to reach [::1]:5570; 127.0.0.1:5570 on the "
+        "same host is served",
+    ),
     "killed-by-message": (),
     "new-tenant": (
         "error REQ of 10.8.0.2 connects to PUB at 10.8.0.1:5555, and these do not fit; REP listened there before, so "
@@ -39,6 +47,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "one-message-above-limit": (
         "warn likely: PULL 10.9.7.2:5575 resets the connection while PUSH 10.9.7.1 sends a frame of 48000 octets, "
         "which is lost; the largest that it took has 600 octets",
+    ),
+    "proxy-time-out": (
+        "error likely: REP 10.8.0.2:5555 closes 7 connections after 2 s of silence each, 1 with a request open and the "
+        "others idle: a time-out on the way, no server that hangs",
     ),
     "pub-connects-sub-restarts": (),
     "refused-not-zeromq": (),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
@@ -284,6 +286,63 @@ NOT_REACHED = InVain(
     patience=0,
 )
 
+
+def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield what is refused: once of two hosts that refuse each other, and with the address that is served."""
+    found = {each.subject: each for each in _in_vain("connection-refused", NOT_LET_IN)(knowledge)}
+    mutual, served = _mutual(knowledge), _served_loopback(knowledge)
+    while found:
+        subject = next(iter(found))
+        diagnosis = found.pop(subject)
+        other, elsewhere = found.pop(mutual.get(subject, ""), None), served.get(subject)
+        if other is not None:
+            diagnosis = replace(
+                diagnosis,
+                text=f"{subject} and {other.subject} connect to each other, and neither binds: {diagnosis.count} and "
+                f"{other.count} attempts were refused",
+                hint="let one of the two bind, the one that stays at its address, and only the other connect",
+                evidence=diagnosis.evidence + other.evidence,
+                count=diagnosis.count + other.count,
+                explains=diagnosis.explains | other.explains,
+            )
+        elif elsewhere is not None:
+            diagnosis = replace(
+                diagnosis,
+                text=f"{diagnosis.text}; {elsewhere} on the same host is served",
+                hint=f"connect to {elsewhere}, since localhost may be 127.0.0.1 or ::1, or let the server bind to both",
+            )
+        yield diagnosis
+
+
+def _mutual(knowledge: Knowledge) -> dict[str, str]:
+    """Return the endpoints, as subjects, whose hosts were refused by each other, neither of which ever served."""
+    tried = {
+        (each.client, each.endpoint[0]): each.endpoint
+        for each in knowledge.findings
+        if each.id == REFUSED and each.client and each.endpoint and each.endpoint not in knowledge.by_endpoint
+    }
+    return {
+        address(endpoint): address(tried[host, client])
+        for (client, host), endpoint in tried.items()
+        if client != host and (host, client) in tried
+    }
+
+
+def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
+    """Return the loopback addresses, as subjects, of which another one is served at the same port."""
+    served = {
+        port: (ip, port)
+        for (ip, port), connections in knowledge.by_endpoint.items()
+        if ip_address(ip).is_loopback and any(map(is_agreed, connections))
+    }
+    return {
+        address(each.endpoint): address(served[each.endpoint[1]])
+        for each in knowledge.findings
+        if each.endpoint and each.endpoint[1] in served and ip_address(each.endpoint[0]).is_loopback
+        if each.endpoint != served[each.endpoint[1]]
+    }
+
+
 TABLE = (
     Rule(
         "connection-refused",
@@ -292,10 +351,11 @@ TABLE = (
         "Each SYN of the clients was answered with RST, and none of their attempts came about while the capture went "
         "on. A capture shows that the host refuses, not why: the program may not run, or be bound to another address. "
         "Where others were connected to it and stayed so, these are named: then it runs. A warning where the clients "
-        "had been connected before; a note for the first 10 s of that.",
+        "had been connected before; a note for the first 10 s of that. If two hosts refuse each other, both connect "
+        "and neither binds.",
         "A later attempt of any client succeeds, or nothing shows that it is ZeroMQ: neither a connection to the "
         "endpoint nor the waits between attempts, which libzmq varies by chance.",
-        _in_vain("connection-refused", NOT_LET_IN),
+        _refused,
     ),
     Rule(
         "connection-unanswered",

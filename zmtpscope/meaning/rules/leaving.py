@@ -34,7 +34,7 @@ LARGEST_DEVIATION = 0.1
 server that stops ends all connections of a client at once."""
 
 
-def _disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint], list[Disconnect]]:
+def disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint], list[Disconnect]]:
     """By client and endpoint, what ended without the client having meant it: the other side ended it."""
     found: dict[tuple[str, str | None, Endpoint], list[Disconnect]] = {}
     for departure in disconnects(knowledge):
@@ -66,7 +66,7 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
         return None
     lives = [lifetime(each.connection, each.ending) for each in departures]
     idle = [each.ending.moment.ns - each.connection.spoke_ns for each in departures]
-    ends = sorted(map(_ended, departures))
+    ends = sorted(map(ended, departures))
     for values, is_idle in ((lives, False), (idle, True)):
         period = steady(values, LARGEST_DEVIATION)
         if period is not None and period >= LEAST_PERIOD:
@@ -82,15 +82,15 @@ def _apart(times: Sequence[int], least: float) -> list[int]:
 
 def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each client at an endpoint."""
-    for departures in _disconnected(knowledge).values():
+    for departures in disconnected(knowledge).values():
         period = _period(departures)
         if period is None:
             continue
         connection = departures[0].connection
         after = f"after {duration(period.ns)} of silence" if period.is_idle else f"after {duration(period.ns)}"
         text = (
-            f"{server_name(connection)} {_how(departures)} each connection of {client_name(connection)} {after}, "
-            f"{period.times} times"
+            f"{server_name(connection)} {how_they_end(departures)} each connection of {client_name(connection)} "
+            f"{after}, {period.times} times"
         )
         yield Diagnosis(
             "periodic-disconnect",
@@ -98,11 +98,11 @@ def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client_name(connection)} at {address(connection.endpoint)}",
             text,
             IDLE_HINT if period.is_idle else LIFE_HINT,
-            _ends(departures),
+            ends_of(departures),
             period.times,
             departures[-1].ending.moment.ns,
-            conn_ids=frozenset(each.connection.conn_id for each in departures) | _relayed(knowledge, departures),
-            explains=_cut_off(departures),
+            conn_ids=frozenset(each.connection.conn_id for each in departures) | relayed_by(knowledge, departures),
+            explains=cut_off_of(departures),
         )
 
 
@@ -156,7 +156,7 @@ def _time(end: End) -> int:
     return end.ns
 
 
-def _relayed(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
+def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
     """The other half of what a relay ends: connections that the same host ended at the same time."""
     connection, ending = departures[0].connection, departures[0].ending
     ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
@@ -172,7 +172,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each peer that left, with all that it left."""
     periodic = {
         each.connection.conn_id
-        for departures in _disconnected(knowledge).values()
+        for departures in disconnected(knowledge).values()
         if _period(departures) is not None
         for each in departures
     }
@@ -189,7 +189,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
             who = (None, None) if departure.by_listener and not is_replaced else (client.ip, client.identity)
             found.setdefault((connection.endpoint, *who, is_replaced), []).append(departure)
     for departures in found.values():
-        departures.sort(key=_ended)
+        departures.sort(key=ended)
     for left in of_processes([*found.values()]):
         if left[0][0].replaced_ns is not None:
             yield _replaced(left[0])
@@ -230,7 +230,7 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     times = [each.ending.moment.ns for each in departures]
     moments = _apart(times, SECOND)
     what = "its connection" if len(moments) == len(departures) else f"{len(departures)} connections"
-    text = f"{name_of(connection, ending.side)} {_how(departures)} {what} with {others}"
+    text = f"{name_of(connection, ending.side)} {how_they_end(departures)} {what} with {others}"
     text += f", {how_often(moments)}" if len(moments) > 1 else ""
     cut_off = [each for each in departures if each.cut_off() is not None]
     text += ", in the middle of a message" if cut_off else ""
@@ -243,11 +243,11 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
         text + after.text,
         "see its log around that time: FIN or RST without a word is a program that closed its socket, ended, or was "
         "killed",
-        _ends(departures),
+        ends_of(departures),
         len(departures),
         times[-1],
         conn_ids=frozenset(each.connection.conn_id for each in departures),
-        explains=_cut_off(departures),
+        explains=cut_off_of(departures),
     )
 
 
@@ -267,11 +267,11 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
         f"reset its old connection, on which it had sent nothing for {duration(silent)}{again}",
         "the old connection was dead: the host, or the way to it, was gone for a while; ZMQ_HEARTBEAT_IVL on both "
         "sides ends dead connections sooner",
-        _ends(departures),
+        ends_of(departures),
         len(departures),
         times[-1],
         conn_ids=frozenset(each.connection.conn_id for each in departures),
-        explains=_cut_off(departures),
+        explains=cut_off_of(departures),
     )
 
 
@@ -285,12 +285,12 @@ def _others(departures: Sequence[Disconnect]) -> str:
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
-def _how(departures: Sequence[Disconnect]) -> str:
+def how_they_end(departures: Sequence[Disconnect]) -> str:
     resets = sum(each.ending.is_reset for each in departures)
     return "resets" if resets == len(departures) else "closes" if not resets else "closes or resets"
 
 
-def _ends(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
+def ends_of(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             each.ending.moment,
@@ -302,11 +302,11 @@ def _ends(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
     )
 
 
-def _cut_off(departures: Sequence[Disconnect]) -> frozenset[tuple[str, str]]:
+def cut_off_of(departures: Sequence[Disconnect]) -> frozenset[tuple[str, str]]:
     return frozenset((each.connection.conn_id, id_) for each in departures for id_ in CUT_OFF)
 
 
-def _ended(departure: Disconnect) -> int:
+def ended(departure: Disconnect) -> int:
     return departure.ending.moment.ns
 
 
