@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-FILES = [*CAPTURE_FILES, CAPTURES / "problems" / "receiver-naps.pcap"]
-"""All captures but those of problems, and of these one with stalls."""
+FILES = [*CAPTURE_FILES, *(CAPTURES / "problems" / name for name in ("cable-pulled.pcap", "receiver-naps.pcap"))]
+"""All captures but those of problems, and of these one with retransmissions and one with stalls."""
 READ = [record for record in RECORDS if record not in DERIVED]
 """Types of records that are read from captures; test_derived.py is about the others."""
 KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
