@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse
+from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeError, web
 
 from tests.cli.running import COMMAND, ROOT
 from tests.readings import CAPTURES
@@ -25,6 +25,7 @@ from tests.suites import some
 from tests.tui.terminal import MARK, processes_marked
 from tests.waiting import PATIENCE
 from zmtpscope.cli.serving import split
+from zmtpscope.tui.serve import PageServer, listen
 
 PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 TOPIC = b"a.topic"
@@ -72,10 +73,10 @@ class Served:
         """The server, and for each page a screen and its worker."""
         return list(processes_marked(self._mark))
 
-    def get(self, path: str, **headers: str) -> Answer:
+    def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
         """What somebody gets who asks for this path."""
         with closing(http.client.HTTPConnection(self.host, timeout=PATIENCE)) as connection:
-            connection.putrequest("GET", path, skip_host="Host" in headers)
+            connection.putrequest(method, path, skip_host="Host" in headers)
             for name, value in headers.items():
                 connection.putheader(name, value)
             connection.endheaders()
@@ -108,6 +109,33 @@ def test_nothing_for_who_does_not_know_the_path(served: Served) -> None:
     assert served.get("/").status == 404
     assert served.get("/ws").status == 404
     assert served.get(served.path[:-2] + "/").status == 404
+    assert served.get("*", method="OPTIONS").status == 404
+
+
+def test_only_so_many_pages_are_open_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a process. Who has the address may open pages, and not all that the machine can bear."""
+    monkeypatch.setattr("zmtpscope.tui.serve.MOST_PAGES", 2)
+    asyncio.run(open_too_many_pages())
+
+
+async def open_too_many_pages() -> None:
+    listening = listen(0)
+    server = PageServer([sys.executable, "-c", "import time; time.sleep(60)"], listening, "title")
+    runner = web.AppRunner(await server._make_app())
+    await runner.setup()
+    await web.SockSite(runner, listening).start()
+    address = f"{server.address.replace('http', 'ws', 1)}ws"
+    async with ClientSession() as session:
+        pages = [await session.ws_connect(address) for _ in range(2)]
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await session.ws_connect(address)
+        assert refused.value.status == 503
+        await pages[0].close()
+        while len(server._pages) > 1:
+            await asyncio.sleep(0.01)
+        await (await session.ws_connect(address)).close()
+        await pages[1].close()
+    await runner.cleanup()
 
 
 def test_nothing_under_another_name(served: Served) -> None:

@@ -28,6 +28,8 @@ HEARTBEAT_SECONDS = 15.0
 """After twice as long a page that says nothing is gone."""
 END_SECONDS = 5.0
 """How long a page has to end by itself."""
+MOST_PAGES = 16
+"""Pages that are open at a time. Each is a process with a capture of its own."""
 LARGEST = (1000, 500)
 """Columns and lines that are drawn at most, whatever a page asks for."""
 
@@ -121,6 +123,15 @@ class PageServer(Server):
         """A page from its opening to its end, and the process that it shows."""
         task: asyncio.Task[object] | None = asyncio.current_task()
         assert task is not None
+        if len(self._pages) >= MOST_PAGES:
+            raise web.HTTPServiceUnavailable(text=f"{MOST_PAGES} pages are open: close one\n")
+        self._pages.add(task)
+        try:
+            return await self._show_page(request)
+        finally:
+            self._pages.discard(task)
+
+    async def _show_page(self, request: web.Request) -> web.WebSocketResponse:
         websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS)
         await websocket.prepare(request)
 
@@ -134,13 +145,11 @@ class PageServer(Server):
             close=close,
             download_manager=self.download_manager,
         )
-        self._pages.add(task)
         try:
             size = (to_int(request.query.get(name, ""), 0) for name in ("width", "height"))
             await page.start(*_bounded(*size))
             await self._process_messages(websocket, page)
         finally:
-            self._pages.discard(task)
             await page.stop()
         return websocket
 
@@ -151,7 +160,7 @@ class PageServer(Server):
             raise web.HTTPMisdirectedRequest(text=f"this is http://{self._host} and nothing else\n")
         if request.headers.get("Origin", self.public_url) != self.public_url:
             raise web.HTTPForbidden(text="other pages have no business here\n")
-        token = request.path.split("/")[1]
+        token = request.path.removeprefix("/").partition("/")[0]  # the path of `OPTIONS *` has no slash
         if not secrets.compare_digest(token.encode(), self._token.encode()):
             raise web.HTTPNotFound(text="the address is longer than that: it was printed where this was started\n")
         return await handler(request)
