@@ -17,6 +17,7 @@ from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.clock import Clock
+from zmtpscope.export.line_tables import FORMULA
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.fields import CAPTURE_START, FIELDS
 from zmtpscope.records import RECORDS, from_text
@@ -186,6 +187,18 @@ def test_separators() -> None:
     for wrong in ("separator", "separator=", "separator=ab", "quote=x", "bom=y", "header=maybe"):
         with pytest.raises(ValueError, match=wrong):
             parse_separators([wrong])
+
+
+@given(text=st.one_of(st.text(), st.from_regex(r"\s*[=+@'\-\uff1d].*")))
+def test_no_text_in_double_quotes_is_a_formula(text: str) -> None:
+    cell = Separators(quote='"').quoted(text)[1:-1]
+    assert cell.lstrip()[:1] not in FORMULA or re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", text)
+    assert cell.replace('""', '"') in (text, f"'{text}")
+
+
+@pytest.mark.parametrize("number", ["-5", "-0.25", "+3", "0"])
+def test_numbers_in_double_quotes_are_numbers(number: str) -> None:
+    assert Separators(quote='"').quoted(number) == f'"{number}"'
 
 
 def test_quotes_and_separators_within_values() -> None:

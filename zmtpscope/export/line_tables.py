@@ -161,12 +161,15 @@ def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
     return (*columns[:behind], "time", *columns[behind:])
 
 
+def no_formula(text: str) -> str:
+    """Text that no spreadsheet takes for a formula."""
+    first = text.lstrip()[:1]
+    return APOSTROPHE + text if first == APOSTROPHE or first in FORMULA else text
+
+
 def text_cell(text: str) -> str:
     """Text as a cell that no program takes for a formula, or for the end of a cell or line."""
-    text = safe_text(text)
-    first = text.lstrip()[:1]
-    if first == APOSTROPHE or first in FORMULA:
-        text = APOSTROPHE + text
+    text = no_formula(safe_text(text))
     return _quoted(text) if not text or "," in text or '"' in text else text
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from zmtpscope.export.line_tables import no_formula
 
 SPELLED = {"/t": "\t", "/s": " "}
 """Separators that shells make hard to type."""
 
+NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+FOR_SPREADSHEETS = '"'
+"""The quote of CSV: with it no cell is a formula."""
 CHOICES: dict[str, dict[str, str | bool]] = {
     "header": {"y": True, "n": False},
     "quote": {"d": '"', "s": "'", "n": ""},
@@ -29,7 +35,8 @@ class Separators(NamedTuple):
     def written(self, values: Iterable[str]) -> str | None:
         """What a field of these values, made safe before, shows; None: nothing, not even quotes.
 
-        A quote within quotes is doubled; without quotes a separator has a backslash in front of it.
+        A quote within quotes is doubled; without quotes a separator has a backslash in front of it. In double quotes,
+        which is CSV for spreadsheets, text that would be a formula has an apostrophe in front of it.
         """
         shown = list(values)
         if not shown:
@@ -44,6 +51,8 @@ class Separators(NamedTuple):
 
     def quoted(self, text: str) -> str:
         """The same of a text that is joined already."""
+        if self.quote == FOR_SPREADSHEETS and not NUMBER.fullmatch(text):
+            text = no_formula(text)
         if self.quote:
             return f"{self.quote}{text.replace(self.quote, self.quote * 2)}{self.quote}"
         return text.replace(self.separator, f"\\{self.separator}") if self.separator else text
