@@ -22,7 +22,7 @@ from zmtpscope.meaning.observers.room import Room
 from zmtpscope.meaning.observers.sizes import SizeObserver
 
 MOST_CONNECTIONS = 16_384
-"""Connections that are remembered once they have ended, some 2 kB each, and as many that are open; the oldest are
+"""Connections that are remembered once they have ended, some 7 kB each, and as many that are open; the oldest are
 forgotten, and counted."""
 
 MOST_FINDINGS = 4096
@@ -48,9 +48,11 @@ class OpenConnection:
 
 
 class Derivation:
-    """Derives what records mean together. `feed` it all batches of a run; `knowledge` is there at any time."""
+    """Derives what records mean together. `feed` it all batches of a run; `knowledge` is there at any time. At most
+    `most_ended` connections that have ended are remembered; None: `MOST_CONNECTIONS`."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_ended: int | None = None) -> None:
+        self._most_ended = MOST_CONNECTIONS if most_ended is None else most_ended
         self.open: OrderedDict[str, OpenConnection] = OrderedDict()
         """By conn_id, the one that began last at the end."""
         self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
@@ -189,7 +191,7 @@ class Derivation:
 
     def _keep(self, connection: ObservedConnection) -> None:
         self.ended[connection.conn_id] = connection
-        if len(self.ended) > MOST_CONNECTIONS:
+        if len(self.ended) > self._most_ended:
             self._forget(self.ended.popitem(last=False)[1])
 
     def _forget(self, connection: ObservedConnection) -> None:

@@ -13,11 +13,15 @@ MOST_TOLD = 65_536
 """Diagnoses that are remembered as told; beyond that nothing is told any more."""
 
 
+MOST_ENDED = 4096
+"""Connections that are remembered once they have ended: fewer than of a file, since a capture has no end."""
+
+
 class Watch:
     """`feed` it all batches of a run, and ask now and then for `news`."""
 
     def __init__(self) -> None:
-        self._derivation = Derivation()
+        self._derivation = Derivation(MOST_ENDED)
         self._told: dict[tuple[str, str], int] = {}
         """Rules and subjects, with the place of the worst severity in `SEVERITIES`."""
 

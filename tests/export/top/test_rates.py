@@ -18,7 +18,7 @@ from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
-from zmtpscope.export.top import columns
+from zmtpscope.export.top import columns, rates
 from zmtpscope.export.top.counters import RECEIVED, SENT, SENT_OCTETS
 from zmtpscope.export.top.peers import Topic
 from zmtpscope.export.top.rates import KINDS, Rates
@@ -323,3 +323,14 @@ def test_an_interval_without_messages_ends_by_the_clock() -> None:
     (interval,) = rates.tick(one.time + SECOND)
     assert interval.start_ns <= one.time < interval.end_ns <= one.time + SECOND
     assert list(rates.finish()) == []
+
+
+def test_runs_of_short_connections_are_not_kept_for_their_last_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty thousand connections with a message each kept a run each, which takes far more than its data."""
+    monkeypatch.setattr(rates, "MOST_HELD", 4 * rates.RUN_COST)
+    counted = Rates(None)
+    for batch in Analyser(Options()).run(open_captures([str(CAPTURES / "patterns/pubsub.pcap")], block_size=1)):
+        for _ in counted.feed(batch):
+            pass
+    kept = [last for last in counted.connections.last if isinstance(last, columns.UnreadMessage)]
+    assert len({id(last.run) for last in kept}) <= 4

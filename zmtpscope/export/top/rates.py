@@ -40,8 +40,9 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS, USUAL_PARTNERS
 KINDS = ("topic", "connection", "peer")
 
 
-MOST_HELD, FRAME_COST = 32 << 20, 100
-"""Octets of runs that are kept until the last messages in them are read, and what the columns of a frame take."""
+MOST_HELD, RUN_COST, FRAME_COST = 8 << 20, 3000, 100
+"""Octets of runs that are kept until the last messages in them are read, and what a run and the columns of a frame
+take beside the data."""
 
 RELEVANT = ("greeting", "command", "connection")
 """Records that say who is there, and who subscribes."""
@@ -130,7 +131,7 @@ class Rates:
                     yield from self.tick(record.values["ts_ns"])
                 self._feed_record(record, place, places)
             low = high
-        self._held += sum(len(run.data) + FRAME_COST * len(run.sizes) for run in order.runs)
+        self._held += sum(RUN_COST + len(run.data) + FRAME_COST * len(run.sizes) for run in order.runs)
         if self._held > MOST_HELD:
             self._held = 0
             for counters in self.counters.values():

@@ -1,0 +1,35 @@
+"""Diagnoses while packets come, in bounded memory: a capture on interfaces has no end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.meaning import watch
+from zmtpscope.meaning.derivation import Derivation
+from zmtpscope.meaning.watch import Watch
+
+
+def test_so_many_connections_that_ended_are_remembered_and_a_line_reports_the_others(
+    captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "MOST_ENDED", 4)
+    watching = Watch()
+    for batch in Analyser(Options()).run(open_captures([str(captures / "problems/login-refused.pcap")])):
+        watching.feed(batch)
+    (limits,) = (each for each in watching.news() if each.rule == "limits-reached")
+    assert "connections left out, the oldest first" in limits.text
+    assert not any(each.rule == "limits-reached" for each in watching.news())
+
+
+def test_the_record_of_a_connection_that_ended_is_remembered_whole(captures: Path) -> None:
+    derivation, records = Derivation(), []
+    for batch in Analyser(Options()).run(open_captures([str(captures / "patterns/pubsub.pcap")])):
+        derivation.feed(batch)
+        records += [record.values for record in batch.records if record.type == "connection"]
+    remembered = [each.values for each in derivation.ended.values()]
+    assert [dict(values) for values in remembered if values is not None] == records
+    assert records
