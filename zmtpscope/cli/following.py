@@ -235,6 +235,7 @@ class CapturedByUs:
     """The same of a capture of our own. Raises `click.ClickException` where it does not begin."""
 
     def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
+        from zmtpscope.live.capture.loading import load_for
         from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
         from zmtpscope.live.capture.session import CaptureRefused
         from zmtpscope.live.own_capture import OwnCapture
@@ -244,7 +245,9 @@ class CapturedByUs:
         except CaptureRefused as error:
             raise refused(error.sentence, *(f"  {way}" for way in (error.hint or "").splitlines())) from None
         try:
-            become(invoking_user(settings.user, os.environ))
+            user = invoking_user(settings.user, os.environ)
+            load_for(user)
+            become(user)
         except (UnknownUser, RightsKept) as error:
             self._capture.close()
             raise NoCapture(str(error)) from None

@@ -19,6 +19,7 @@ from importlib import import_module
 from zmtpscope.live.capture.controls import Controls
 from zmtpscope.live.capture.engines import enter_namespace, open_source, with_interface_names
 from zmtpscope.live.capture.interfaces import UnknownInterface
+from zmtpscope.live.capture.loading import load_for
 from zmtpscope.live.capture.output_files import OutputFiles
 from zmtpscope.live.capture.packet_socket import CannotCapture
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
@@ -41,6 +42,7 @@ def main() -> None:
         engine, source, passed_over = open_source(settings)
         if user is not None:
             import_module(LOOP)  # which the user may have no right to read
+            load_for(user)
         become(user)
         files = OutputFiles(settings)
         files.open_next()

@@ -1,0 +1,76 @@
+"""Loads what a process will import, before it goes on as a user who cannot read this Python: one in the home of another
+user, say."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from types import ModuleType
+
+from zmtpscope.live.capture.privileges import User
+
+PACKAGE = "zmtpscope"
+
+
+def load_for(user: User | None) -> None:
+    """Import all that the loaded modules of ours name anywhere, in functions too, if `user` cannot read the files."""
+    if user is None or all(may_read(user, path) for path in (__file__, os.__file__)):
+        return
+    seen: set[str] = set()
+    while new := [module for name, module in sys.modules.items() if _is_ours(name) and name not in seen]:
+        for module in new:
+            seen.add(module.__name__)
+            for name in _imports(module):
+                with suppress(ImportError):  # what is not installed, or is an attribute
+                    importlib.import_module(name)
+
+
+def may_read(user: User, path: str) -> bool:
+    """Return whether the mode bits of `path` and of the folders above it let `user` read it."""
+    path = os.path.realpath(path)
+    needed = os.R_OK
+    while True:
+        if not _has(user, os.stat(path), needed):
+            return False
+        parent = os.path.dirname(path)
+        if parent == path:
+            return True
+        path, needed = parent, os.X_OK
+
+
+def _has(user: User, status: os.stat_result, needed: int) -> bool:
+    if user.uid == 0:
+        return True
+    if status.st_uid == user.uid:
+        shift = 6
+    elif status.st_gid in (user.gid, *user.groups):
+        shift = 3
+    else:
+        shift = 0
+    return bool(stat.S_IMODE(status.st_mode) >> shift & needed)
+
+
+def _is_ours(name: str) -> bool:
+    return name == PACKAGE or name.startswith(f"{PACKAGE}.")
+
+
+def _imports(module: ModuleType) -> Iterator[str]:
+    """The names of the modules that the source of a module imports, and of what it takes from them."""
+    import ast  # few need these two, and a capture begins at once
+    import inspect
+
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError):  # compiled
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            if _is_ours(node.module):
+                yield from (f"{node.module}.{each.name}" for each in node.names)
