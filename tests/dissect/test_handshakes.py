@@ -244,7 +244,7 @@ def test_a_peer_is_refused(
     assert (finding["id"], finding["severity"], finding["side"]) == (id_, "warn", 1)
     about = f" about {who}" if mechanism == "PLAIN" and reason not in ("300", "400", "500") else ""
     assert finding["text"].endswith(
-        f"did not let the {'client' if mechanism in SERVED else 'peer'} in: " + (words.format(who) + about)
+        f"refused the {'client' if mechanism in SERVED else 'peer'}: " + (words.format(who) + about)
     )
     assert finding["hint"].startswith(hint)
     assert finding["refs"] == [f"{finding['conn_id']}/1/0/{finding['offset']}/command"]
