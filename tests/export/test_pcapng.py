@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pathlib
 import tempfile
+from operator import itemgetter
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def expected(events: Events) -> list[tuple[int, bytes]]:
     return [(time, packet) for time, packets in events for packet in packets]
 
 
-@given(EVENTS)
+@given(EVENTS.map(lambda events: sorted(events, key=itemgetter(0))))
 @example([(NOW, [b""] * 40)])
 def test_our_reader_reads_every_packet_at_its_nanosecond(events: Events) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -253,7 +253,7 @@ def test_what_has_no_room_in_a_view_stands_below_it_in_full() -> None:
         await pilot.press("6")
         await until(pilot, lambda: bool(app.query("#findings CutCells")))
         below = app.query_one("#findings CutCells", Static)
-        await until(pilot, lambda: "nobody listens there: start that side" in str(below.content))
+        await until(pilot, lambda: "nothing listens on that port: start the server" in str(below.content))
 
     used(use, size=(80, 24))
 

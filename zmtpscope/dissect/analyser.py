@@ -21,7 +21,7 @@ from zmtpscope.dissect.records.batch import Batch, Record, order_of_record
 from zmtpscope.dissect.records.facts import ClockWentBack, end_facts
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.stream.arrivals import BlockView
-from zmtpscope.dissect.tcp.connection import CONNECTED, Connection
+from zmtpscope.dissect.tcp.connection import CONNECTED, Connection, LastSeen
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
 from zmtpscope.dissect.tcp.misordered import Misordered, put_in_order
@@ -129,19 +129,18 @@ class Analyser:
 
     def _put_in_order(self, block: SegmentBlock, before: int) -> None:
         """Let the order of packets decide where times within a connection go back."""
-        found = put_in_order(block, before, self._released)
+        found = put_in_order(block, before, self._last_seen)
         if found:
             most, (last, _) = max(found, key=_by), found[-1]
             arrival = Arrival(block.ordinal + ORDINALS * last, int(block.packets[last]), int(block.times[last]))
             first = Stamp(int(block.times[most.row]), int(block.packets[most.row]))
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
 
-    def _released(self, key: bytes) -> Connection | None:
-        """The open connection of a direction, which reads on itself from now on."""
+    def _last_seen(self, key: bytes) -> LastSeen | None:
+        """Return the last packet of the connection of a direction, which leaves the lane for that."""
         self.lane.release_one(key)
         self._take_over()
-        side = self.flows.sides.get(key)
-        return None if side is None else self.flows.connections[side]
+        return self.flows.last_seen(key)
 
     def release_all(self) -> None:
         """Let all connections that are in the lane read on themselves."""

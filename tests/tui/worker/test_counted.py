@@ -83,7 +83,7 @@ def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile
         derived.step()
     assert derived.steps - steps == len(RULES) + 1
     assert sum(fed) == records
-    assert views.diagnoses == "1 error, 2 notes"
+    assert views.diagnoses == "1 error, 1 note"
 
 
 def test_while_records_still_come_causes_are_looked_for_now_and_then() -> None:

@@ -29,4 +29,4 @@ def test_what_went_wrong_is_told_without_being_asked() -> None:
         said = worker.wait_for(Progress, lambda progress: progress.diagnoses is not None)
         assert said.is_done
         assert said.diagnosed == said.records
-        assert said.diagnoses == "1 error, 2 notes"
+        assert said.diagnoses == "1 error, 1 note"

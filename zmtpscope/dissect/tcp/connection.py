@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from zmtpscope.capture.segments import NO_HOST, PROHIBITED
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, ends_of, stream_of
@@ -118,6 +120,13 @@ class TcpSide:
     def has_spoken(self) -> bool:
         """Whether octets of this side were captured."""
         return bool(self.delivered or self.pieces) or self.plain not in (-1, self.next)
+
+
+class LastSeen(NamedTuple):
+    """The last packet of a connection: its time (ns), and the initial sequence number of side 0, below 0 if unknown."""
+
+    time: int
+    initial: int
 
 
 class Connection:

@@ -15,7 +15,7 @@ from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, R
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.tcp import closed_windows, retransmissions
 from zmtpscope.dissect.tcp.closed_windows import Heard
-from zmtpscope.dissect.tcp.connection import Connection, TcpSide, reverse
+from zmtpscope.dissect.tcp.connection import Connection, LastSeen, TcpSide, reverse
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.dissect.tcp.reassembly import Reassembler
@@ -60,8 +60,8 @@ class Flows:
         """Sides of connections that ended in the block under way."""
         self.silent: OrderedDict[Connection, None] = OrderedDict()
         """Open connections that had said nothing when they were looked at last, the oldest in front."""
-        self.closed: OrderedDict[bytes, None] = OrderedDict()
-        """Keys of closed connections, the oldest in front."""
+        self.closed: OrderedDict[bytes, LastSeen] = OrderedDict()
+        """The last packet of closed connections, by the key of each direction, the oldest in front."""
         self.late = 0
         """Payload octets that came for closed connections."""
         self.hops: OrderedDict[bytes, int] = OrderedDict()
@@ -116,10 +116,23 @@ class Flows:
             self.closed.pop(side.key, None)
         return connection
 
+    def last_seen(self, key: bytes) -> LastSeen | None:
+        """Return the last packet of the connection of a direction, open or closed; None if there is none."""
+        side = self.sides.get(key)
+        if side is None:
+            return self.closed.get(key)
+        connection = self.connections[side]
+        return LastSeen(connection.last.time, connection.tcp[0].initial)
+
     def remember_closed(self, connection: Connection) -> None:
         """What comes for a connection from now on opens no new one."""
+        time, directions = max(connection.last.time, connection.end.time), self.directions
         for side in connection.tcp:
-            self.closed[side.key] = None
+            number = None if directions is None else directions.numbers.get(side.key)
+            if directions is not None and number is not None:  # the lane may have read more packets of it
+                time = max(time, self.arrival(int(directions.last_row[number])).time)
+        for side in connection.tcp:
+            self.closed[side.key] = LastSeen(time, connection.tcp[0].initial)
         while len(self.closed) > REMEMBERED_CLOSED:
             self.closed.popitem(last=False)
 
@@ -206,6 +219,8 @@ class Flows:
             side = self.sides.get(key)
         if side is None and key in self.closed and not flags & SYN:
             self.late += length
+            last = self.closed[key]._replace(time=self.arrival(index).time)
+            self.closed[key] = self.closed[reverse(key)] = last
             return
         if side is None or self._is_new_session(side, sequence, flags):
             if side is not None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.capture.segments import ACK, SYN, SegmentBlock
-from zmtpscope.dissect.tcp.connection import Connection, reverse
+from zmtpscope.dissect.tcp.connection import LastSeen, reverse
 
 
 class Misordered(NamedTuple):
@@ -22,17 +22,15 @@ class Misordered(NamedTuple):
     ns: int
 
 
-def put_in_order(
-    block: SegmentBlock, latest: int, connection_of: Callable[[bytes], Connection | None]
-) -> list[Misordered]:
+def put_in_order(block: SegmentBlock, latest: int, last_seen: Callable[[bytes], LastSeen | None]) -> list[Misordered]:
     """Correct the times of a block that stand in the way of the order of packets, and return where they did. `latest`
-    is the largest time of the packets in front of it, `connection_of` the open connection of a direction."""
+    is the largest time of the packets in front of it, `last_seen` the last packet of the connection of a direction."""
     times = block.times
     if not len(times) or (times[0] >= latest and (times[1:] >= times[:-1]).all()):
         return []
     found: list[Misordered] = []
     for key, rows in _suspects(block, latest):
-        found += _put_in_order(block, rows, connection_of(key))
+        found += _put_in_order(block, rows, last_seen(key))
     return sorted(found)
 
 
@@ -52,11 +50,9 @@ def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[in
         yield keys[number], order[begins[number] : begins[number + 1]].tolist()
 
 
-def _put_in_order(block: SegmentBlock, rows: list[int], connection: Connection | None) -> Iterator[Misordered]:
+def _put_in_order(block: SegmentBlock, rows: list[int], before: LastSeen | None) -> Iterator[Misordered]:
     """Those of one connection; a SYN that it did not begin with begins another one."""
-    last, initial = 0, -1
-    if connection is not None:
-        last, initial = connection.last.time, connection.tcp[0].initial
+    last, initial = before or (0, -1)
     for row in rows:
         time = int(block.times[row])
         if block.flags[row] & (SYN | ACK) == SYN and block.sequences[row] != initial:
