@@ -151,7 +151,7 @@ def said(path: str, *, waits: bool) -> list[tuple[int, str]]:
     lines += made.rest()
     found = [re.match(r" *(?:\S+ )? *(\d+)\.(\d{6})  (c\d+|udp|) .*?  +(.*?)(?: ->|$)", line) for line in lines]
     assert all(found)
-    return [(int(match[1] + match[2]), f"{match[3]} {match[4]}") for match in found if match]
+    return [(int(match[1] + match[2]), " ".join(f"{match[3]} {match[4]}".split())) for match in found if match]
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from zmtpscope.dissect.findings.attempts import FINDING_BY_OUTCOME
-from zmtpscope.dissect.findings.drops import PACKETS_DROPPED
+from zmtpscope.dissect.findings.drops import CLOCK_WENT_BACK, PACKETS_DROPPED
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_TYPE, name_of_side, named
@@ -22,7 +22,7 @@ MOST_PROPERTIES = 8
 LONGEST_SENTENCE = 400
 """Characters of a finding's text in the line; real ones, with what peers call themselves, have fewer than 300."""
 
-SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED})
+SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED, CLOCK_WENT_BACK})
 """Findings that stand for many events, and say themselves how many."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}

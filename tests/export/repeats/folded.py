@@ -40,7 +40,9 @@ def words(packets: Iterable[Packet], *, waits: bool = True) -> list[str]:
 
 
 def repeated(what: str) -> int:
-    """How many heartbeats or attempts a line says were like others; 0: it is another line."""
+    """How many heartbeats, attempts or gaps a line says were like others; 0: it is another line."""
+    if re.match(r"\d+ gaps? more of", what):
+        return int(what.split()[0])
     if what.startswith("tried again"):
         return int(what.split()[2]) if " times, " in what else 1
     if what.startswith("PING/PONG"):

@@ -166,4 +166,6 @@ def test_every_line_of_real_captures_is_there_or_counted(path: pathlib.Path) -> 
     attempts = sum(repeated(what) for what in folded if what.startswith("tried"))
     assert left["PING"] + left["PONG"] == 2 * heartbeats
     assert sum(number for what, number in left.items() if what.startswith(("closed by", "reset by"))) == attempts
-    assert bool(left) == bool(heartbeats + attempts)
+    gaps = sum(repeated(what) for what in folded if " more of " in what)
+    assert sum(number for what, number in left.items() if what.startswith("gap of")) == gaps
+    assert bool(left) == bool(heartbeats + attempts + gaps)
