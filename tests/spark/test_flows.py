@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def records(blocks: Iterable[SegmentBlock], path: Path) -> dict[str, list[dict[s
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_parts_of_a_run_say_of_each_connection_what_one_run_says(path: Path) -> None:
     blocks = list(open_captures([str(path)], block_size=1 << 14))
-    whole = records(blocks, path)
+    whole = records(deepcopy(blocks), path)  # an analyser puts the times of its blocks in order
     for partitions in (2, 8):
         parts: dict[str, list[dict[str, Any]]] = {}
         for partition in range(partitions):
