@@ -185,3 +185,13 @@ KINDS = (
         "A 3.1 side talks to a 3.0 side, so the 3.0 rules apply (subscriptions are sent as messages)",
     ),
 )
+
+ATTEMPTS = {
+    "ZMTP-CONN-14": "refused",
+    "ZMTP-CONN-15": "not answered",
+    "ZMTP-CONN-16": "never established",
+    "ZMTP-CONN-20": "rejected by ICMP",
+    "ZMTP-CONN-21": "unreachable",
+}
+"""Findings about connections that were never established, and their outcome. Each stands for all attempts of a client
+at an endpoint."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import listening_side
 from zmtpscope.dissect.records.sink import count_word
+from zmtpscope.findings.capturing import ATTEMPTS
 
 MOST_ENDPOINTS = 16_384
 """Endpoints that are told apart; connections to others are only counted."""
@@ -22,15 +23,6 @@ MOST_REFUSALS = 4096
 
 LONGEST_TEXT = 300
 """Characters of an identity or sentence that are kept."""
-
-ATTEMPTS = {
-    "ZMTP-CONN-14": "refused",
-    "ZMTP-CONN-15": "not answered",
-    "ZMTP-CONN-16": "never established",
-    "ZMTP-CONN-20": "rejected by ICMP",
-    "ZMTP-CONN-21": "unreachable",
-}
-"""What became of connections that never came about, by the finding that stands for them."""
 
 NOTE, WORSE = "note", ("note", "warn", "error")
 """Severities of findings that may say why a handshake failed, the worse last."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect import Record
+from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding
 from zmtpscope.meaning.across.words import address, cadence
@@ -21,8 +22,6 @@ from zmtpscope.records import SCHEMA, empty
 
 MOST_DEPARTURES = 100
 """In a record."""
-
-ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16", "ZMTP-CONN-20", "ZMTP-CONN-21")
 
 
 class Departure(NamedTuple):

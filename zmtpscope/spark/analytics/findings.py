@@ -9,19 +9,11 @@ from pyspark.sql import functions as F
 
 from zmtpscope.dissect.findings.endpoints import GROWTH, MINUTE, RECONNECTS
 from zmtpscope.findings import SEVERITIES
+from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.spark.analytics.columns import listening_side, of_side, timestamp
 
 MEASURED_WAITS = 3
 """So many waits at the beginning and at the end of a storm are compared: ZMTP-CONN-10."""
-
-ATTEMPTS = {
-    "ZMTP-CONN-14": "refused",
-    "ZMTP-CONN-15": "not answered",
-    "ZMTP-CONN-16": "never established",
-    "ZMTP-CONN-20": "rejected by ICMP",
-    "ZMTP-CONN-21": "unreachable",
-}
-"""Findings that each stand for the attempts of a client at an endpoint, and what became of these."""
 
 
 def findings_by_rule(findings: DataFrame) -> DataFrame:

@@ -9,13 +9,13 @@ from itertools import chain, starmap
 from typing import Any
 
 from zmtpscope.export.describe import DESCRIBE, endpoint
-from zmtpscope.export.inventory.inventory import ATTEMPTS
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import name_of_side
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.values import record_values
 from zmtpscope.export.words import counted
 from zmtpscope.findings import FINDINGS, SEVERITIES
+from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
 from zmtpscope.tui.requests import Sort
