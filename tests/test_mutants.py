@@ -20,7 +20,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
-def test_mutant_applies_and_names_a_test_that_exists(patch: pathlib.Path, copy: pathlib.Path) -> None:
+def test_mutant_applies_and_names_a_test_that_exists(
+    patch: pathlib.Path, copy: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    collected = [item.nodeid for item in request.session.items]
     assert apply(patch, copy, check_only=True) == ""
     tests = named_tests(patch)
     assert tests
@@ -28,3 +31,5 @@ def test_mutant_applies_and_names_a_test_that_exists(patch: pathlib.Path, copy: 
         path, _, name = test.partition("::")
         function = name.rpartition("::")[2].partition("[")[0]
         assert f"def {function}(" in (ROOT / path).read_text()
+        cases = [name for name in collected if name.startswith(f"{path}::{function}[")]
+        assert test in cases or "[" not in test or not cases, f"{test} is none of {cases}"
