@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.meaning.reading import diagnoses
-from zmtpscope.meaning.diagnosis import Rule
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.diagnose import diagnose
+from zmtpscope.meaning.diagnosis import Diagnosis, Rule
 from zmtpscope.meaning.rules.catalogue import RULES
 
 
@@ -25,3 +28,28 @@ def test_rules_say_what_they_stand_on_in_sentences(rule: Rule) -> None:
     assert rule.refuted_by.endswith(".")
     assert not rule.title.endswith(".")
     assert set(rule.consequences) <= set(RULES)
+
+
+@pytest.mark.parametrize(("cause", "consequence"), [("error", "error"), ("error", "warn"), ("note", "note")])
+def test_a_consequence_stands_beneath_its_cause(cause: Severity, consequence: Severity) -> None:
+    assert beneath(cause, consequence) == ["reconnect-storm"]
+
+
+@pytest.mark.parametrize(("cause", "consequence"), [("note", "error"), ("note", "warn"), ("warn", "error")])
+def test_nothing_stands_beneath_a_cause_that_is_less_severe(cause: Severity, consequence: Severity) -> None:
+    assert beneath(cause, consequence) == []
+
+
+def beneath(cause: Severity, consequence: Severity) -> list[str]:
+    """The rules beneath a cause."""
+    rules = [
+        Rule(rule, severity, "", "", "", lambda _, rule=rule, severity=severity: [_about_one(rule, severity)])
+        for rule, severity in (("violating-frame", cause), ("reconnect-storm", consequence))
+    ]
+    found = diagnose(Knowledge((), (), None, 0), rules)
+    (explained,) = [each for each in found if each.diagnosis.rule == "violating-frame"]
+    return [each.rule for each in explained.consequences]
+
+
+def _about_one(rule: str, severity: Severity) -> Diagnosis:
+    return Diagnosis(rule, severity, "", "", "", (), conn_ids=frozenset({"one"}))

@@ -52,7 +52,8 @@ def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int]:
 
 
 def _explained(found: Sequence[Diagnosis]) -> list[Explained]:
-    """Put what is a consequence beneath its cause, where both are about the same connection."""
+    """Put what is a consequence beneath its cause, where both are about the same connection. A diagnosis that is worse
+    than its cause stands for itself: nobody looks for an error beneath a note."""
     about: dict[tuple[str, str], list[int]] = {}
     for place, diagnosis in enumerate(found):
         for conn_id in diagnosis.conn_ids:
@@ -62,7 +63,8 @@ def _explained(found: Sequence[Diagnosis]) -> list[Explained]:
     for place, diagnosis in enumerate(found):
         rules, conn_ids = RULES[diagnosis.rule].consequences, diagnosis.conn_ids
         consequences = {other for rule in rules for conn_id in conn_ids for other in about.get((rule, conn_id), ())}
-        for other in sorted(consequences - beneath - {place}):
+        is_worse = {other for other in consequences if found[other].is_worse_than(diagnosis)}
+        for other in sorted(consequences - is_worse - beneath - {place}):
             causes.setdefault(place, []).append(found[other])
             beneath.add(other)
     return [

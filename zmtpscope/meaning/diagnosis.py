@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from zmtpscope.findings.kinds import Severity
+from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.meaning.moments import Moment
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ class Diagnosis:
     certainty: Literal["proven", "likely"] = PROVEN
     conn_ids: frozenset[str] = frozenset()
     explains: frozenset[tuple[str, str]] = frozenset()
+
+    def is_worse_than(self, other: Diagnosis) -> bool:
+        """Whether its severity is a higher one."""
+        return SEVERITIES.index(self.severity) < SEVERITIES.index(other.severity)
 
     @property
     def statement(self) -> str:

@@ -129,7 +129,7 @@ TABLE = (
         _not_acknowledged,
         (
             *("request-unanswered", "request-lost", "late-reply", "peer-departed"),
-            *("reconnect-storm", "connection-unanswered", "fell-silent"),
+            *("reconnect-storm", "connection-unanswered", "heartbeat-timeout", "fell-silent"),
         ),
     ),
 )

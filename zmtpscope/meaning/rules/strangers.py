@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.meaning.across.endings import ending_of, is_agreed
-from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding, once
 from zmtpscope.meaning.across.words import address, counted, how_often, server_name
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection
@@ -23,13 +23,19 @@ FOREIGN_HINT = "correct the port where it connects; if it is a health check, let
 WEBSOCKET_HINT = "connect to tcp:// in place of ws://, or bind that socket to ws://"
 
 
-def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each address that tries many ports."""
+@once
+def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
+    """The addresses that try many ports, with the first attempt at each endpoint."""
     tried: dict[str, dict[Endpoint, RunFinding]] = {}
     for finding in knowledge.findings:
         if finding.id in ATTEMPTS and finding.endpoint is not None and finding.client and finding.times <= MOST_TRIES:
             tried.setdefault(finding.client, {}).setdefault(finding.endpoint, finding)
-    scans = {client: by_endpoint for client, by_endpoint in tried.items() if len(by_endpoint) >= LEAST_PORTS}
+    return {client: by_endpoint for client, by_endpoint in tried.items() if len(by_endpoint) >= LEAST_PORTS}
+
+
+def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each address that tries many ports."""
+    scans = _scans(knowledge)
     came_to_look: dict[str, list[str]] = {client: [] for client in scans}
     for connection in knowledge.connections if scans else ():
         visitor = connection.sides[1 - connection.listener]
@@ -125,7 +131,7 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
         who = f"{address(endpoint)} {speaks}, and {client} connects to it" if listens else f"{client} {speaks}"
         yield Diagnosis(
             "foreign-client",
-            "warn",
+            "note" if client in _scans(knowledge) else "warn",
             f"{client} at {address(endpoint)}",
             (f"{who} as to ZeroMQ" if listens else f"{who} to {server_name(connection)}, which is ZeroMQ")
             + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
@@ -155,7 +161,7 @@ TABLE = (
         "warn",
         "Something that is not ZeroMQ uses the port",
         "The first octets of one side are no ZMTP of any version, while the other side speaks it. What it speaks is "
-        "told where its first two octets say so (HTTP, TLS, SSH).",
+        "told where its first two octets say so (HTTP, TLS, SSH). A note if the address looks for open ports.",
         "The first octets are those of a version of ZMTP, or the other side does not speak ZMTP.",
         _foreign,
         ("reconnect-storm",),
