@@ -1,4 +1,5 @@
-"""ICMP errors that quote a TCP segment become rows on the way back to its sender; all other ICMP is counted."""
+"""ICMP errors that quote a TCP segment become rows on the way back to its sender, and reports of multicast groups
+datagrams without ports; all other ICMP is counted."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from ipaddress import ip_address
 import pytest
 
 from zmtpscope.capture.decoder import Decoder, Segment
-from zmtpscope.capture.segments import NO_HOST, PROHIBITED, UNREACHABLE
+from zmtpscope.capture.segments import NO_HOST, NO_PORTS, PROHIBITED, UNREACHABLE
 from zmtpscope.capture.statistics import CaptureStatistics
 
 RAW_IP = 101
@@ -74,3 +75,19 @@ def test_all_else_is_no_row(octets: bytes) -> None:
     rows, statistics = decoded(octets)
     assert rows == []
     assert sum(statistics.other.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        pytest.param(packet(CLIENT, "224.0.0.22", 2, b"\x22" + bytes(15)), id="IGMPv3"),
+        pytest.param(packet(CLIENT_6, "ff02::16", 58, b"\x8f" + bytes(27)), id="MLDv2"),
+    ],
+)
+def test_a_report_of_multicast_groups_is_a_datagram_without_ports(octets: bytes) -> None:
+    decoder = Decoder(CaptureStatistics())
+    decoder.begin(octets)
+    decoder.packet(0, RAW_IP, 0, len(octets), 0, 1, 0)
+    (datagram,) = decoder.datagrams
+    assert datagram.key.endswith(NO_PORTS)
+    assert octets[datagram.start : datagram.stop][0] in (0x22, 0x8F)

@@ -53,6 +53,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "octets, sent again 6 times in 6.53 s; all that arrived before was smaller; 1 message may not have "
         "arrived",
     ),
+    "multicast-group-mismatch": (
+        "warn likely: 10.9.7.1 sends 20 datagrams to 239.10.1.1:5556, and 10.9.7.2 joined 239.10.1.2, where nothing is "
+        "sent: no host joins the group that is sent to",
+    ),
     "nat-idle-req-hang": (
         "error REP 10.9.1.1:4506 acknowledges nothing that REQ 10.9.2.1 sends since packet 21: sent again 6 "
         "times in 6.51 s; 1 message may not have arrived",

@@ -41,7 +41,9 @@ class Segmenter:
         self._ordinal += ORDINALS * len(block)
         self.statistics.add(packets)
         self.statistics.tcp_segments += len(block)
-        self.statistics.udp_datagrams += len(block.datagrams)
+        memberships = len(block.datagrams.memberships())
+        self.statistics.count("IGMP or MLD", memberships)
+        self.statistics.udp_datagrams += len(block.datagrams) - memberships
         return block
 
     def finish(self) -> None:

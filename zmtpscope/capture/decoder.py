@@ -11,6 +11,7 @@ from zmtpscope.capture.segments import (
     ACK,
     CLOSED_WINDOW,
     NO_HOST,
+    NO_PORTS,
     PROHIBITED,
     RST,
     SYN,
@@ -25,13 +26,17 @@ TCP, UDP = 6, 17
 IN_IP = {4: IPV4, 41: IPV6, 137: MPLS}
 """IP protocols that are tunnels without a header of their own."""
 GRE = 47
-ICMP, ICMPV6 = 1, 58
+ICMP, IGMP, ICMPV6 = 1, 2, 58
 REASONS = {
     (ICMP, 3): {0: NO_HOST, 1: NO_HOST, 3: PROHIBITED, 9: PROHIBITED, 10: PROHIBITED, 13: PROHIBITED},
     (ICMPV6, 1): {0: NO_HOST, 1: PROHIBITED, 3: NO_HOST, 4: PROHIBITED, 5: PROHIBITED, 6: PROHIBITED},
 }
 """By protocol and type (Destination Unreachable), and code. A port that is unreachable for TCP is rejected by a
 firewall, since a host would send RST."""
+MEMBERSHIP = {(IGMP, type_) for type_ in (b"\x12", b"\x16", b"\x17", b"\x22")}
+MEMBERSHIP |= {(ICMPV6, type_) for type_ in (b"\x83", b"\x84", b"\x8f")}
+"""Protocols and types of messages with which a host joins or leaves multicast groups: reports and leaves of IGMPv1 to
+v3 (RFC 1112, 2236, 3376), and of MLDv1 and v2 (RFC 2710, 3810)."""
 ICMP_HEADER = 8
 """Octets in front of the packet that an ICMP error quotes."""
 FRAGMENT, AUTHENTICATION = 44, 51
@@ -137,6 +142,8 @@ class Decoder:
                     protocol, at = inside
                 elif inner == GRE:
                     protocol, at = gre(octets, at)
+                elif (inner, octets[at : at + 1]) in MEMBERSHIP:
+                    return self._add_membership(addresses, octets, at, end)
                 elif inner in (ICMP, ICMPV6):
                     return self._add_unreachable(inner, octets, at)
                 elif inner in IN_IP:
@@ -240,6 +247,12 @@ class Decoder:
         half, end = len(addresses) // 2, self.base + len(octets)
         key = addresses[half:] + addresses[:half] + ports[2:] + ports[:2]
         self.segments.append(Segment(self.row, key, sequence, reason, UNREACHABLE, end, end, 0))
+
+    def _add_membership(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
+        """A datagram without ports."""
+        stop = min(end, len(octets))
+        place = self.base + at, self.base + stop
+        self.datagrams.append(Datagram(addresses + NO_PORTS, *place, self.number, self.time, end - stop, self.row))
 
     def _add_udp(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
         length = _udp(octets, at)[2]

@@ -27,6 +27,9 @@ UNREACHABLE = 0x800
 PROHIBITED, NO_HOST = 1, 2
 """What such a message says: a firewall rejects, or there is no way to the host, or no such host."""
 
+NO_PORTS = bytes(4)
+"""Stands for the ports of a datagram that is no UDP: with it a host joins or leaves multicast groups (IGMP, MLD)."""
+
 DATAGRAM = 0x200
 """Stands in `SegmentRows.flags` where the row is a UDP datagram."""
 
@@ -65,7 +68,8 @@ class Datagram(NamedTuple):
 @dataclass(slots=True, eq=False)
 class DatagramColumns:
     """The UDP datagrams of one block, an entry for each in every column but `keys`, in capture order. Columns are those
-    of `Datagram`; `keys` are the distinct flows in order of first appearance, `flows` indexes into them."""
+    of `Datagram`; `keys` are the distinct flows in order of first appearance, `flows` indexes into them. Messages of
+    IGMP and MLD are among them."""
 
     keys: list[bytes]
     flows: Column
@@ -79,6 +83,11 @@ class DatagramColumns:
 
     def __len__(self) -> int:
         return len(self.flows)
+
+    def memberships(self) -> Column:
+        """The indexes of those that are messages of IGMP or MLD."""
+        flows = [number for number, key in enumerate(self.keys) if key.endswith(NO_PORTS)]
+        return np.flatnonzero(np.isin(self.flows, flows)) if flows else EMPTY
 
     def select(self, flows: Mask) -> DatagramColumns:
         """Those of which of `keys` `flows` says so."""

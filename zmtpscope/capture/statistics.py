@@ -109,9 +109,10 @@ class CaptureStatistics:
             self.first_time = int(packets.times[0])
         self.last_time = max(self.last_time or 0, int(packets.times.max()))
 
-    def count(self, reason: str) -> None:
-        """Count one packet that gave no segment."""
-        self.other[reason] = self.other.get(reason, 0) + 1
+    def count(self, reason: str, packets: int = 1) -> None:
+        """Count packets that gave no segment and no datagram of UDP."""
+        if packets:
+            self.other[reason] = self.other.get(reason, 0) + packets
 
     def interfaces(self) -> list[InterfaceStatistics]:
         """What is known of each interface. The files of one capture session share theirs: name and start are equal."""

@@ -101,7 +101,6 @@ class Analyser:
         """What one block made decidable: a batch, or nothing."""
         before, self.latest = self.latest, max(self.latest, block.latest)
         self.now = max(self.now, self.latest)
-        self.summary.datagrams += len(block.datagrams)
         if block.datagrams:
             self.datagrams.feed(block)
         if self.options.keys is not None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zmtpscope.capture.segments import Datagram, DatagramColumns, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, stream_of
+from zmtpscope.dissect.multicasts import Multicasts
 from zmtpscope.dissect.records.batch import DATAGRAMS, PacketSlice, Unit
 from zmtpscope.dissect.records.details import put_inside
 from zmtpscope.dissect.records.facts import ZreBeacon
@@ -97,10 +98,12 @@ class Datagrams:
         self.incarnations = Incarnations()
         self.guesses: OrderedDict[bytes, list[WaitingDatagram] | bool] = OrderedDict()
         """By destination: what waits, or what was decided."""
+        self.multicasts = Multicasts()
 
     def feed(self, block: SegmentBlock) -> None:
         """Write what the datagrams of a block are, as far as anything of ours is among them."""
         data, datagrams = block.data, block.datagrams
+        self.sink.summary.datagrams += len(datagrams) - self.multicasts.feed(block)
         heads = first_octets(data, datagrams)
         forced = self._are_forced(datagrams.keys)[datagrams.flows]
         indexes = np.flatnonzero(forced | (heads == HEADER[0]) | (heads < FIRST_CHARACTER))
@@ -132,7 +135,8 @@ class Datagrams:
         return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
 
     def finish(self, ordinal: int) -> None:
-        """No more will come: write what was only counted."""
+        """No more will come: write what was only counted, and groups that no host joined."""
+        self.multicasts.finish(ordinal)
         for flow in self.flows.values():
             flow.writer.counted_findings(ordinal)
 
@@ -225,6 +229,7 @@ class Datagrams:
             if inside is not None and inside.protocol:
                 own["payload"] = {"protocol": inside.protocol, "summary": inside.summary, "fields": inside.fields}
             findings += inside.findings if inside is not None else []
+        self.multicasts.send(flow.writer, datagram.key, first)
         if self.options.records:
             unit = None
             if self.options.details or self.options.index:

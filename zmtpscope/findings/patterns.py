@@ -136,6 +136,13 @@ KINDS = (
     ),
     FindingKind("RADIO-UDP-01", "error", "wire.md, 11", "The group of a RADIO datagram is longer than the datagram"),
     FindingKind(
+        "RADIO-UDP-02",
+        "warn",
+        "RFC 9776 (IGMPv3), Action on Change of Interface State",
+        "No host joins the multicast group that datagrams are sent to",
+        "let sender and receiver use the same group: compare the addresses of RADIO and DISH digit by digit",
+    ),
+    FindingKind(
         "TS-01",
         "error",
         "37/ZMTP 3.1, Thread-Safe Socket Types",

@@ -1,0 +1,135 @@
+"""Multicast groups: which ones hosts join (IGMP, MLD), and which ones datagrams of ZeroMQ are sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from zmtpscope.capture.segments import SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival, stamp
+from zmtpscope.dissect.identity import address
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.records.record_writer import RecordWriter
+from zmtpscope.zmtp.reader import Finding
+
+NO_MEMBER = "RADIO-UDP-02"
+
+MOST_GROUPS = 1024
+"""Groups that are remembered of each kind; if there are more, nothing is concluded from those that are not seen."""
+SMALLEST_GROUP = {4: 0xE0, 16: 0xFF}
+"""The first octet from which on an address is that of a group, by the length of addresses."""
+OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
+"""How groups begin that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
+MOST_OCTETS_APART = 2
+"""Two groups that differ in more octets are no mistake for each other."""
+
+JOIN, LEAVE = True, False
+REPORTS = {0x12: JOIN, 0x16: JOIN, 0x17: LEAVE, 0x83: JOIN, 0x84: LEAVE}
+"""Messages that name one group, which is their end, by type (IGMPv1, IGMPv2, MLDv1)."""
+RECORDS = (0x22, 0x8F)
+"""Messages with a list of records (IGMPv3, MLDv2)."""
+HEADER, COUNT_AT = 8, 6
+WITHOUT_SOURCES = {2: JOIN, 3: LEAVE, 4: JOIN}
+WITH_SOURCES = {1: JOIN, 2: JOIN, 3: JOIN, 4: JOIN, 5: JOIN}
+"""What a record says by its type: a filter that includes no source is no membership."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """What is sent to a group: by which flow first, and how many datagrams of ZeroMQ."""
+
+    writer: RecordWriter
+    key: bytes
+    first: Arrival
+    count: int = 0
+
+
+class Multicasts:
+    """All groups of a run. `feed` blocks and `send` what was recognised, then `finish`."""
+
+    def __init__(self) -> None:
+        self.joined: dict[bytes, bytes] = {}
+        """The first host that joined a group."""
+        self.known: set[bytes] = set()
+        """Groups that a host joined or left: they have, or had, members."""
+        self.used: set[bytes] = set()
+        """Groups to which any datagram was sent."""
+        self.sent: dict[bytes, Sent] = {}
+
+    def feed(self, block: SegmentBlock) -> int:
+        """Learn which groups hosts join and send to; how many datagrams are no UDP."""
+        datagrams = block.datagrams
+        memberships = datagrams.memberships().tolist()
+        for index in memberships:
+            datagram = datagrams[index]
+            size = (len(datagram.key) - 4) // 2
+            host = datagram.key[:size]
+            for group, joins in read(block.data[datagram.start : datagram.stop], size):
+                _add(self.known, group)
+                if joins and any(host) and len(self.joined) < MOST_GROUPS:
+                    self.joined.setdefault(group, host)
+        for key in datagrams.keys:
+            size = (len(key) - 4) // 2
+            if key[size] >= SMALLEST_GROUP[size] and key[-2:] != b"\0\0":
+                _add(self.used, key[size : 2 * size])
+        return len(memberships)
+
+    def send(self, writer: RecordWriter, key: bytes, arrival: Arrival) -> None:
+        """A datagram of ZeroMQ was sent on the flow `key`."""
+        size = (len(key) - 4) // 2
+        group = key[size : 2 * size]
+        if group[0] < SMALLEST_GROUP[size]:
+            return
+        if group not in self.sent and len(self.sent) < MOST_GROUPS:
+            self.sent[group] = Sent(writer, key, arrival)
+        if group in self.sent:
+            self.sent[group].count += 1
+
+    def finish(self, ordinal: int) -> None:
+        """Report the groups that no host joined, where another host joined one like it to which nothing is sent."""
+        if max(len(self.known), len(self.used)) >= MOST_GROUPS:
+            return
+        for group, sent in self.sent.items():
+            if group in self.known:
+                continue
+            for other, host in self.joined.items():
+                if self._is_mistaken(group, other) and host != sent.key[: len(group)]:
+                    sent.writer.note(_note(sent, group, other, host, ordinal))
+                    break
+
+    def _is_mistaken(self, group: bytes, other: bytes) -> bool:
+        """Whether who joined `other` may have meant `group`."""
+        apart = sum(one != two for one, two in zip(group, other, strict=False))
+        is_like = len(group) == len(other) and apart <= MOST_OCTETS_APART
+        return is_like and other not in self.used and not other.startswith(OTHERS)
+
+
+def read(octets: bytes, size: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield the groups that a message of IGMP or MLD names, and whether its sender joins them; addresses have `size`
+    octets. A message that was cut off names those that are there."""
+    if octets[:1] and octets[0] in REPORTS:
+        group = octets[HEADER - 4 * (size == 4) :][:size]
+        if len(group) == size:
+            yield group, REPORTS[octets[0]]
+    elif octets[:1] and octets[0] in RECORDS:
+        at = HEADER
+        for _ in range(int.from_bytes(octets[COUNT_AT:HEADER])):
+            group = octets[at + 4 : at + 4 + size]
+            if len(group) < size:
+                return
+            sources = int.from_bytes(octets[at + 2 : at + 4])
+            yield group, (WITH_SOURCES if sources else WITHOUT_SOURCES).get(octets[at], LEAVE)
+            at += 4 + size + sources * size + 4 * octets[at + 1]
+
+
+def _add(groups: set[bytes], group: bytes) -> None:
+    if len(groups) < MOST_GROUPS:
+        groups.add(group)
+
+
+def _note(sent: Sent, group: bytes, other: bytes, host: bytes, ordinal: int) -> Note:
+    sender, port = address(sent.key[: len(group)]), int.from_bytes(sent.key[-2:])
+    where = f"[{address(group)}]:{port}" if len(group) > 4 else f"{address(group)}:{port}"
+    times = "1 datagram" if sent.count == 1 else f"{sent.count} datagrams"
+    text = f"{sender} sends {times} to {where}, and {address(host)} joined {address(other)}, where nothing is sent"
+    return Note(None, Finding(NO_MEMBER, None, 0, None, text), stamp(sent.first), ordinal)
