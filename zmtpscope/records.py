@@ -324,6 +324,11 @@ _LEFTOVER = (
         "unfinished (of a unit whose rest was not captured) or undissected (it could not be read as ZMTP)",
     ),
     Field("reason", "text", "Why the octets are in no unit"),
+    Field(
+        "data",
+        "octets",
+        "The first of these octets, at most 32, of undissected ones; null where they may hold a password",
+    ),
 )
 
 _FINDING = (

@@ -50,13 +50,15 @@ KNOWN = {
 STRUCTS = {"fields": "Payload", "value": "Property", "cause": "Departure", "ref": "Evidence"}
 """Structs, by a member that only they have."""
 
-PYTHON = {"int": "int", "bool": "bool", "text": "str", "octets": "bytes", "json": "Any"}
+PYTHON = {"int": "int", "bool": "bool", "text": "str", "octets": "builtins.bytes", "json": "Any"}
+"""Types of fields; some records have a field called `bytes`, which hides that type in their classes."""
 
 
 def stub() -> str:
     """The text of the stub."""
     head = (
         "# Written by docs/api/generate.py from zmtpscope/records.py.\n"
+        "import builtins\n\n"
         "from zmtpscope.api.rows import Departure, Evidence, Payload, Property, Record\n\n"
     )
     classes = "\n".join(map(_class, RECORDS.values()))

@@ -87,3 +87,13 @@ def test_nothing_is_decided_before(name: str) -> None:
 def test_what_is_none_of_these_waits_for_nothing(sides: tuple[bytes, bytes]) -> None:
     assert find_proxied(sides) is False
     assert find_proxied(sides[::-1]) is False
+
+
+def test_octets_are_shown_up_to_a_password() -> None:
+    """Secrets are masked wherever zmtpscope shows them; a proxy asks for one before ZMTP begins."""
+    authorized = CONNECT[:-2] + b"Proxy-Authorization: Basic c2VjcmV0\r\n\r\n"
+    cases = [(LOGIN, b"\6secret"), ((authorized, b"HTTP/1.1 200 OK\r\n\r\n"), b" Basic")]
+    for (asked, answered), secret in cases:
+        found = find_proxied([asked, answered])
+        assert isinstance(found, Proxied)
+        assert found.shown == (asked.index(secret), len(answered))

@@ -31,6 +31,9 @@ GIVEN_UP = {"end of the connection": "waited for until the end"}
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
 """How libzmq misspells commands of PLAIN (wire.md 8.2)."""
 
+MOST_OF_DATA = 68
+"""Characters of octets that could not be read: the hex digits of all that a record has."""
+
 SMALL = 6
 """Octets behind the name of a command that are not worth a word."""
 
@@ -188,10 +191,11 @@ def describe_retransmission(values: Values) -> str:
 
 
 def describe_leftover(values: Values) -> str:
-    """How much of what is in no unit, and why."""
+    """How much of what is in no unit, why, and how it begins."""
     octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
-    return f"{octets} {what} at offset {values['offset']} ({values['reason']})"
+    begins = f": {preview(values['data'], values['bytes'], MOST_OF_DATA)}" if values["data"] else ""
+    return f"{octets} {what} at offset {values['offset']} ({values['reason']}){begins}".rstrip()
 
 
 def describe_finding(values: Values) -> str:

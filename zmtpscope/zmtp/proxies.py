@@ -17,6 +17,7 @@ LONGEST_PROXY_1 = 107
 PROXY_2 = b"\r\n\r\n\0\r\nQUIT\n"
 CONNECT = b"CONNECT "
 HTTP = b"HTTP/1."
+AUTHORIZATION = b"\nproxy-authorization:"
 HEAD_END = b"\r\n\r\n"
 LONGEST_HEAD = 8192
 
@@ -35,12 +36,13 @@ SOCKS_5_REPLIES = {
 
 class Proxied(NamedTuple):
     """A connection that a proxy passes on. `client` is the side that asked it to, `sizes` the octets of each side in
-    front of ZMTP. `target` is where it is to connect to, or (PROXY protocol) whom it connects for; `refusal` is why it
-    does not."""
+    front of ZMTP, `shown` those before any password. `target` is where it is to connect to, or (PROXY protocol) whom it
+    connects for; `refusal` is why it does not."""
 
     protocol: str
     client: int
     sizes: tuple[int, int]
+    shown: tuple[int, int]
     target: str
     refusal: str | None = None
 
@@ -64,6 +66,16 @@ class _Octets:
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
+        self._secret: int | None = None
+
+    def hide(self, at: int) -> None:
+        """A password begins at the index `at`."""
+        self._secret = at
+
+    @property
+    def shown(self) -> int:
+        """How many of the octets that were read come before any password."""
+        return self.at if self._secret is None else self._secret
 
     def take(self, size: int) -> bytes:
         if self.at + size > len(self.data):
@@ -97,8 +109,9 @@ def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
             except ValueError:
                 continue
             else:
-                sizes = (one.at, other.at) if client == 0 else (other.at, one.at)
-                return Proxied(protocol, client, sizes, target, refusal)
+                both = (one, other) if client == 0 else (other, one)
+                sizes, shown = (both[0].at, both[1].at), (both[0].shown, both[1].shown)
+                return Proxied(protocol, client, sizes, shown, target, refusal)
     return may_be
 
 
@@ -165,6 +178,7 @@ def _socks_5(client: _Octets, server: _Octets) -> Read:
     if method == 2:
         client.take(1)
         client.take(client.take(1)[0])
+        client.hide(client.at)
         client.take(client.take(1)[0])
         if server.take(2)[1]:
             return "SOCKS5", "an endpoint that it did not name yet", "wrong user name or password"
@@ -189,7 +203,10 @@ def _socks_5_address(octets: _Octets) -> str:
 
 def _connect(client: _Octets, server: _Octets) -> Read:
     _expect(server, HTTP)
-    words = client.until(HEAD_END, LONGEST_HEAD).partition(b"\r\n")[0].split(b" ")
+    head = client.until(HEAD_END, LONGEST_HEAD)
+    if (credentials := head.lower().find(AUTHORIZATION)) >= 0:
+        client.hide(credentials + len(AUTHORIZATION))
+    words = head.partition(b"\r\n")[0].split(b" ")
     status = server.until(HEAD_END, LONGEST_HEAD).partition(b"\r\n")[0].split(b" ", 1)
     if len(words) != 3 or len(status) != 2:
         raise ValueError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zmtpscope.dissect.records.batch import FrameRun, MessageRun, PacketSlice, Record
 from zmtpscope.payloads.dissected import Dissected, tiled
@@ -30,11 +30,13 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail
     """The greeting, command or frames that a record was made of, in stream order, each made when it is asked for.
 
     Ask with `Options.details` set. Frames whose octets were not kept, and records that stand for no octets (findings,
-    gaps, connections), are left out.
+    gaps, connections), are left out. Of what could not be read there are the first octets.
     """
     if isinstance(item, Record):
         unit = item.unit
         if unit is None:
+            if item.type == "leftover" and item.values["data"]:
+                yield _not_understood(item.values)
             return
         tree, source = unit.tree, 0
         if unit.regime is not None:
@@ -62,6 +64,12 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail
             yield Detail(start, octets, tree, slices, item.source, secrets)
     for packed in made.sources if made is not None else ():
         yield Detail(0, packed.octets, packed.tree, [], packed.number)
+
+
+def _not_understood(values: dict[str, Any]) -> Detail:
+    """The first octets of what could not be read."""
+    offset, octets = values["offset"], values["data"]
+    return Detail(offset, octets, FieldNode("not understood", offset, len(octets), octets), [])
 
 
 def put_inside(tree: FieldNode, nodes: list[FieldNode], start: int, body: bytes) -> None:

@@ -35,6 +35,10 @@ FOR_A_PROXY = "for or from a proxy"
 """Why octets are left over, beside the reasons of `zmtpscope.zmtp.events.Skipped`."""
 
 
+FIRST = 32
+"""So many of the octets that are left over are kept, to be shown."""
+
+
 class Gap(NamedTuple):
     """`octets` octets that were lost within the stream offsets `start..stop`, as the segment `decided` made known."""
 
@@ -55,7 +59,8 @@ class Leftover(NamedTuple):
     """`octets` octets within the stream offsets `start..stop` that were captured and are in no unit.
 
     `decided` is the segment with the first of them, with the ordinal of that which made known how far they go.
-    `between_units` is that of `zmtpscope.zmtp.events.Skipped`.
+    `between_units` is that of `zmtpscope.zmtp.events.Skipped`. `data` are the first of these octets, at most `FIRST`;
+    None where nobody shall see them.
     """
 
     start: int
@@ -65,6 +70,7 @@ class Leftover(NamedTuple):
     reason: str
     decided: Arrival
     between_units: bool = False
+    data: bytes | None = None
 
     def many(self, last: Leftover, octets: int) -> Leftover:
         """This leftover and all up to `last` as one."""
@@ -73,13 +79,16 @@ class Leftover(NamedTuple):
     def joined(self, following: Leftover) -> Leftover | None:
         """This and the next leftover of the side as one, if they belong in one record: the same segment has decided
         both, they are of the same kind for the same reason, and what is between them is nothing, or whole units."""
-        start, stop, octets, kind, reason, decided, between_units = self
+        start, stop, octets, kind, reason, decided, between_units, data = self
         if (
             decided.ordinal == following.decided.ordinal
             and (kind, reason) == (following.kind, following.reason)
             and (stop == following.start or (between_units and following.between_units))
         ):
-            return Leftover(start, following.stop, octets + following.octets, kind, reason, decided, between_units)
+            if data is not None and len(data) == octets:
+                data = (data + (following.data or b""))[:FIRST]
+            octets += following.octets
+            return Leftover(start, following.stop, octets, kind, reason, decided, between_units, data)
         return None
 
 

@@ -219,7 +219,7 @@ class RecordWriter:
         stream = self.streams[side]
         values = self._values("leftover", stream, leftover.decided)
         values.update(source=0, offset=leftover.start, length=leftover.stop - leftover.start)
-        values.update(bytes=leftover.octets, kind=leftover.kind, reason=leftover.reason)
+        values.update(bytes=leftover.octets, kind=leftover.kind, reason=leftover.reason, data=leftover.data)
         self._put(values, stream, leftover.decided.ordinal, leftover.start)
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:

@@ -222,8 +222,8 @@ class Negotiation:
         if isinstance(found, bool):
             return found
         self.proxied = found
-        for stream, size in zip(self.streams, found.sizes, strict=True):
-            stream.pass_proxy(size)
+        for stream, size, shown in zip(self.streams, found.sizes, found.shown, strict=True):
+            stream.pass_proxy(size, shown)
         return False
 
     def _has_news(self) -> bool:

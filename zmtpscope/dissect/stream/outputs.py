@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.batch import Unit
-from zmtpscope.dissect.records.leftovers import UNDISSECTED, UNFINISHED, Gap, Leftover
+from zmtpscope.dissect.records.leftovers import FIRST, UNDISSECTED, UNFINISHED, Gap, Leftover
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.tcp.out_of_order import Hole
 from zmtpscope.zmtp.events import Event
@@ -53,12 +53,13 @@ Output = UnitRead | Note | Repeats | FoundMidstream | Gap | Leftover
 
 class Stretch(NamedTuple):
     """Octets that are left over; where they end is not known yet. `inside` octets of them belong to units all the
-    same."""
+    same. `data` are the first of them; None where nobody shall see them."""
 
     start: int
     first: Arrival
     reason: str
     inside: int
+    data: bytes | None
 
 
 class Outputs:
@@ -96,11 +97,26 @@ class Outputs:
             self.undissected += leftover.octets
         self._outputs.append(leftover)
 
-    def leave_from(self, start: int, first: Arrival, reason: str, inside: int = 0) -> None:
+    def leave_from(
+        self, start: int, first: Arrival, reason: str, inside: int = 0, *, may_be_shown: bool = True
+    ) -> None:
         """The octets from `start` on, which came with `first`, are left over, up to where it is said. What is left over
-        already goes on."""
+        already goes on. `may_be_shown`: none of them can be a password."""
         if self._stretch is None:
-            self._stretch = Stretch(start, first, reason, inside)
+            self._stretch = Stretch(start, first, reason, inside, b"" if may_be_shown else None)
+
+    @property
+    def wants_octets(self) -> bool:
+        """Whether octets that are left over are still to be given to `show`."""
+        data = None if self._stretch is None else self._stretch.data
+        return data is not None and len(data) < FIRST
+
+    def show(self, start: int, octets: bytes) -> None:
+        """These octets, from `start` on, are among those that are left over."""
+        stretch = self._stretch
+        if stretch is not None and stretch.data is not None:
+            known = stretch.start + len(stretch.data) - start
+            self._stretch = stretch._replace(data=stretch.data + octets[known : known + FIRST - len(stretch.data)])
 
     @property
     def is_leaving(self) -> bool:
@@ -111,9 +127,11 @@ class Outputs:
         """What is left over ends at `stop`, as the segment `ordinal` decides."""
         stretch, self._stretch = self._stretch, None
         if stretch is not None and stretch.start < stop:
-            start, first, reason, inside = stretch
+            start, first, reason, inside, data = stretch
             decided = first._replace(ordinal=ordinal)
-            self.leave(Leftover(start, stop, stop - start - inside, UNDISSECTED, reason, decided))
+            if data is not None:
+                data = data[: stop - start]
+            self.leave(Leftover(start, stop, stop - start - inside, UNDISSECTED, reason, decided, data=data))
 
     def lose(self, octets: int) -> None:
         """So many octets were lost."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import LATER, PacketSlice, Unit
-from zmtpscope.dissect.records.leftovers import UNDISSECTED, Leftover
+from zmtpscope.dissect.records.leftovers import FIRST, UNDISSECTED, Leftover
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import Arrivals
 from zmtpscope.dissect.stream.held_octets import HeldOctets
@@ -25,13 +25,14 @@ class Incomplete:
     """Something that was read of which not all octets are there yet; it is given when they are, or will never be.
 
     `arrived` are the segments with the octets of it that have come, by stream offset, as far as somebody will ask;
-    `lost` counts those that the capture lost.
+    `lost` counts those that the capture lost. `data` are its first octets, of what was passed over and may be shown.
     """
 
     event: Event | Skipped
     unit: Unit | None = None
     arrived: dict[int, Arrival] = field(default_factory=dict)
     lost: int = 0
+    data: bytes | None = None
 
 
 class ReadUnits:
@@ -53,6 +54,7 @@ class ReadUnits:
         self.outputs = outputs
         self.wants_octets = options.details or options.index
         self.wants_packets = options.details
+        self.shows_secrets = options.show_secrets
         self.incomplete: list[Incomplete] = []
 
     # -- units -------------------------------------------------------------------------------------------------------
@@ -127,9 +129,17 @@ class ReadUnits:
 
     # -- what is not all there ---------------------------------------------------------------------------------------
 
-    def _hold_back(self, event: Event | Skipped) -> None:
+    def _hold_back(self, event: Event | Skipped, data: bytes | None = None) -> None:
         unit = self._unit_of(event) if self.wants_octets and isinstance(event, Greeting | Command) else None
-        self.incomplete.append(Incomplete(event, unit))
+        self.incomplete.append(Incomplete(event, unit, data=data))
+
+    def show(self, octets: bytes) -> None:
+        """These octets have come, up to where the stream has come to: the first of what is passed over are kept."""
+        start = self.arrivals.end - len(octets)
+        for each in self.incomplete:
+            if each.data is not None and len(each.data) < FIRST and not each.lost:
+                known = each.event.start + len(each.data) - start
+                each.data += octets[known : min(known + FIRST - len(each.data), each.event.stop - start)]
 
     def remember_arrivals(self) -> None:
         """How octets came is going to be forgotten: keep that of those that will be asked for."""
@@ -158,32 +168,40 @@ class ReadUnits:
             elif isinstance(event, Skipped):
                 first = each.arrived.get(event.start) or self.arrivals.at(event.start)
                 decided = first._replace(ordinal=self.arrivals.ordinal_of(event.start, there))
-                self._leave(event, event.start, there, decided, each.lost)
+                self._leave(event, event.start, there, decided, each.data, each.lost)
             else:
                 self._give(event, doubtful, each, there == event.stop and not each.lost)
 
     # -- what was passed over ----------------------------------------------------------------------------------------
 
-    def skip(self, skipped: list[Skipped]) -> None:
-        """Give what a reader has passed over: what is one thing when it is all there, the rest segment by segment."""
+    def skip(self, skipped: list[Skipped], *, may_be_shown: bool) -> None:
+        """Give what a reader has passed over: what is one thing when it is all there, the rest segment by segment.
+        `may_be_shown`: none of it can be a password."""
         piece, decided = range(0), None  # what brought the last of them: one segment often brings hundreds
         for each in skipped:
             start = each.start
             if each.stop > self.arrivals.end:
-                self._hold_back(each)
+                self._hold_back(each, self._first_octets(each, start, each.stop, may_be_shown))
             elif each.runs is not None:
-                self._leave_runs(each, each.runs)
+                self._leave_runs(each, each.runs, may_be_shown)
             elif each.single or each.stop - start == 1:
                 if decided is None or start not in piece or each.stop > piece.stop:
                     piece, decided = self.arrivals.piece_at(start), self.arrivals.arrival(start, each.stop)
-                self._leave(each, start, each.stop, decided)
+                self._leave(each, start, each.stop, decided, self._first_octets(each, start, each.stop, may_be_shown))
             else:
                 for _, end in self.arrivals.pieces_between(start, each.stop):
                     stop = min(end, each.stop)
-                    self._leave(each, start, stop, self.arrivals.arrival(start, stop))
+                    data = self._first_octets(each, start, stop, may_be_shown)
+                    self._leave(each, start, stop, self.arrivals.arrival(start, stop), data)
                     start = stop
 
-    def _leave_runs(self, skipped: Skipped, runs: Runs) -> None:
+    def _first_octets(self, skipped: Skipped, start: int, stop: int, may_be_shown: bool) -> bytes | None:
+        """The first octets of `start..stop`, as far as they have come, where nothing else is among them."""
+        if skipped.inside or not may_be_shown:
+            return None
+        return self.held_octets.octets(start, min(stop, start + FIRST))
+
+    def _leave_runs(self, skipped: Skipped, runs: Runs, may_be_shown: bool) -> None:
         """Leave over what stands between units, as one for each segment that has brought some of it, or the end."""
         begin = skipped.start
         for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):
@@ -196,12 +214,19 @@ class ReadUnits:
                 between = sum(runs.starts[low + 1 : high]) - sum(runs.stops[low : high - 1])
                 ordinal = max(arrival.ordinal, self.arrivals.settled)
                 decided = self.arrivals.at(start)._replace(ordinal=ordinal)
-                left = Leftover(start, stop, stop - start - between, UNDISSECTED, skipped.reason, decided, True)
-                self.outputs.leave(left)
+                octets, data = stop - start - between, None
+                if may_be_shown:
+                    places = zip(runs.starts[low : low + FIRST], runs.stops[low : low + FIRST], strict=True)
+                    parts = [self.held_octets.octets(max(start, one), min(stop, other)) for one, other in places]
+                    data = b"".join(parts)[: min(FIRST, octets)]
+                self.outputs.leave(Leftover(start, stop, octets, UNDISSECTED, skipped.reason, decided, True, data))
             begin = end
 
-    def _leave(self, skipped: Skipped, start: int, stop: int, decided: Arrival, lost: int = 0) -> None:
-        """Leave over `start..stop` of what the reader has passed over; the capture lost `lost` of these octets."""
+    def _leave(
+        self, skipped: Skipped, start: int, stop: int, decided: Arrival, data: bytes | None, lost: int = 0
+    ) -> None:
+        """Leave over `start..stop` of what the reader has passed over, which begins with `data`; the capture lost
+        `lost` of these octets."""
         octets = stop - start - skipped.inside - lost
         between = skipped.between_units
-        self.outputs.leave(Leftover(start, stop, octets, UNDISSECTED, skipped.reason, decided, between))
+        self.outputs.leave(Leftover(start, stop, octets, UNDISSECTED, skipped.reason, decided, between, data))

@@ -83,6 +83,13 @@ class Reading:
         """Stream offset from which on it is not certain that units are what they seem; None where all is."""
         return self.reader.unreliable_from if self.confidence == "proven" else 0
 
+    @property
+    def has_no_passwords(self) -> bool:
+        """Whether its octets may be shown: secrets were asked for, its mechanism is not PLAIN, or its version knows no
+        mechanism."""
+        mechanism = self.reader.mechanism
+        return self.units.shows_secrets or mechanism not in (None, "PLAIN") or self.version in ("1.0", "2.0")
+
     # -- octets in ---------------------------------------------------------------------------------------------------
 
     def feed_rows(self, block: BlockView, rows: list[int]) -> Stopped | None:
@@ -98,6 +105,8 @@ class Reading:
     def _pass_body(self, octets: bytes) -> Stopped | None:
         """All of these octets are body of a frame whose header was read."""
         held, end = self.held_octets, self.arrivals.end
+        if self.units.incomplete:
+            self.units.show(octets)
         held.begin_at(end - len(octets))
         self.messages.let_go(lambda: b"".join([*held.parts, octets]))
         first = self.messages.first_held(self.reader.position)
@@ -127,6 +136,7 @@ class Reading:
         reader, held, end = self.reader, self.held_octets, self.arrivals.end
         data = held.begin(octets, end)
         if self.units.incomplete:
+            self.units.show(octets)
             self.units.release(self.doubtful_from)
         held.limit(self._memberships())
         reader.read(data, held.base)
@@ -188,7 +198,8 @@ class Reading:
         given_up = reader.gave_up_at
         self._give_up_message(arrivals.settled if given_up is None else arrivals.ordinal_of(given_up - 1, given_up))
         reason = NO_VERSION if reader.regime.version is None else NOT_READ_ON
-        return Stopped(reader.position, b"", reason, reader.inside)
+        rest = data[max(0, reader.position - self.held_octets.base) :]
+        return Stopped(reader.position, rest, reason, reader.inside)
 
     def resume(self, offset: int) -> None:
         """A frame boundary was found behind octets that were lost."""
@@ -210,7 +221,7 @@ class Reading:
         if events:
             self.units.feed(events, self.doubtful_from)
         if reader.skipped:
-            self.units.skip(reader.drain_skipped())
+            self.units.skip(reader.drain_skipped(), may_be_shown=self.has_no_passwords)
         for note in notes:
             self.outputs.add(note)
         if columns.offsets or in_clear.carried.offsets:

@@ -11,7 +11,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.records.leftovers import FOR_A_PROXY, NO_BOUNDARY, NOT_READ_ON, NOT_ZMTP
+from zmtpscope.dissect.records.leftovers import FOR_A_PROXY, NO_BOUNDARY, NOT_READ_ON, NOT_ZMTP, TOO_FEW
 from zmtpscope.dissect.stream.arrivals import Arrivals, BlockView
 from zmtpscope.dissect.stream.held_octets import HeldOctets
 from zmtpscope.dissect.stream.messages import Messages
@@ -62,8 +62,8 @@ class SideStream:
     """... or as something shows that was captured."""
     is_midstream = False
     """Frames were found in the midst of it: what it said of itself was not captured."""
-    passed = 0
-    """Octets in front of ZMTP that are for a proxy."""
+    passed = shown = 0
+    """Octets in front of ZMTP that are for a proxy, and how many of these come before any password."""
     lost_since: int | None = None
     """Ordinal of the segment that made known  the first hole."""
 
@@ -144,9 +144,9 @@ class SideStream:
         """The first octets of ZMTP, up to the first hole, as long as they wait for the version."""
         return self.negotiating.prefix()[self.passed :]
 
-    def pass_proxy(self, octets: int) -> None:
-        """So many octets in front of ZMTP are for a proxy."""
-        self.passed = octets
+    def pass_proxy(self, octets: int, shown: int) -> None:
+        """So many octets in front of ZMTP are for a proxy; the first `shown` of them come before any password."""
+        self.passed, self.shown = octets, shown
 
     def agree(self, version: str | None) -> None:
         """The sides have settled which version is in force, None where there is none."""
@@ -189,6 +189,7 @@ class SideStream:
             if passed:
                 self.arrivals.pass_by(passed)
                 self.outputs.leave_from(0, self.arrivals.at(0), FOR_A_PROXY)
+                self.outputs.show(0, entry[: self.shown])
                 self.outputs.leave_until(passed, self.arrivals.settled)
                 entry, passed = entry[passed:], 0
             self.arrivals.pass_by(len(entry))
@@ -200,7 +201,10 @@ class SideStream:
         """Take the next pieces of the stream."""
         if self.mode is Mode.OPAQUE:
             if not self.outputs.is_leaving:
-                self.outputs.leave_from(self.end, block.arrival(rows[0]), self.reason)
+                first = block.arrival(rows[0])
+                self.outputs.leave_from(self.end, first, self.reason, may_be_shown=self._may_be_shown())
+            if self.outputs.wants_octets:
+                self.outputs.show(self.end, block.octets(rows))
             self.arrivals.pass_by(sum([block.stops[row] - block.starts[row] for row in rows]))
             return
         self.arrivals.add(block, rows)
@@ -220,18 +224,32 @@ class SideStream:
                 stopped = self.reading.feed(octets)
                 octets = b"" if stopped is None else self._stop(stopped)
             elif self.search is not None:
-                self._leave_from(self.end - len(octets))
+                self._leave(octets)
                 found = self.search.feed(octets)
                 octets = b"" if found is None else self._end_search(found)
                 if found is not None and found.boundary is None:
                     self.mode = Mode.OPAQUE
             else:
-                self._leave_from(self.end - len(octets))
+                self._leave(octets)
                 return
+
+    def _leave(self, octets: bytes) -> None:
+        """These octets are left over, the last of which stands where the stream has come to."""
+        start = self.end - len(octets)
+        self._leave_from(start)
+        self.outputs.show(start, octets)
 
     def _leave_from(self, start: int, inside: int = 0) -> None:
         if not self.outputs.is_leaving:
-            self.outputs.leave_from(start, self.arrivals.at(start), self.reason, inside)
+            first, may_be_shown = self.arrivals.at(start), not inside and self._may_be_shown()
+            self.outputs.leave_from(start, first, self.reason, inside, may_be_shown=may_be_shown)
+
+    def _may_be_shown(self) -> bool:
+        """Whether the octets that are left over from here on stand as they were sent, and none can be a password."""
+        if self.reason in (NOT_ZMTP, TOO_FEW):
+            return True
+        reading = self.reading
+        return self.units.shows_secrets if reading is None else reading.has_no_passwords and reading.unmasking is None
 
     def _stop(self, stopped: Stopped) -> bytes:
         """Reading came to an end. The octets that are not read."""
