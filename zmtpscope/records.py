@@ -116,6 +116,12 @@ _CONNECTION = (
         "fin_ns_0", "int", "Time of the first FIN of side 0; null: none was captured before the connection ended", "ns"
     ),
     Field("fin_ns_1", "int", "The same of side 1", "ns"),
+    Field(
+        "fin_acknowledged",
+        "bool",
+        "Of a connection that one side closed: whether the other one acknowledged the FIN; null where both closed, "
+        "none did, or a RST ended it",
+    ),
     Field("rst_ns_0", "int", "Time of the RST of side 0, where that ended the connection", "ns"),
     Field("rst_ns_1", "int", "The same of side 1", "ns"),
     Field("reset_by", "int", "Side whose RST ended it; null where both had sent FIN before"),

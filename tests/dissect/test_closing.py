@@ -172,6 +172,30 @@ def test_who_closed_and_how_it_ended(
         assert [record | {"conn": 1, "packet": 1} for record in beside] == [told]
 
 
+def not_acknowledged(conversation: Conversation) -> None:
+    conversation.add(CLIENT, FIN | ACK)
+
+
+@pytest.mark.parametrize(
+    ("close", "acknowledged"),
+    [
+        (half_closed, True),
+        (half_closed_and_talking, True),
+        (not_acknowledged, False),
+        (both_close, None),
+        (reset_at_once, None),
+        (never, None),
+    ],
+)
+def test_a_fin_of_one_side_is_acknowledged_or_not(
+    close: Callable[[Conversation], None], acknowledged: bool | None
+) -> None:
+    conversation = talk()
+    close(conversation)
+    for size in (1, 4, 100):
+        assert connections(conversation.packets, size)[0]["fin_acknowledged"] is acknowledged
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_the_first_fin_or_rst_is_told_in_whatever_order_packets_come(seed: int) -> None:
     chance = Random(seed)

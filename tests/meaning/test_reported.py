@@ -17,6 +17,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "note The clock of the capture went back: packet 24 is stamped 1 us before an earlier one, and 1 more"
         " by no more than that",
     ),
+    "fin-wait2": (
+        "warn PULL 10.9.0.1:42117 does not close its side of 6 connections with PUSH 10.9.0.2, whose first FIN its "
+        "system acknowledged 3.1 s before the capture ended; it goes on with others",
+    ),
     "half-open-late-subscriber": (
         "error PUB 10.77.0.1:5106 acknowledges nothing that SUB 10.77.0.2 sends since packet 113: sent again 5 times "
         "in 6.22 s",

@@ -52,6 +52,7 @@ EXAMPLES = {
     "stream_bytes_1": "stream_bytes_1 > 1GiB",
     "fin_ns_0": 'fin_ns_0 > "2026-11-22 16:00"',
     "fin_ns_1": "not fin_ns_1 and record == connection",
+    "fin_acknowledged": "fin_acknowledged == false",
     "rst_ns_0": "rst_ns_0",
     "rst_ns_1": 'rst_ns_1 > "2026-11-22 16:00"',
     "syn_ttl": "syn_ttl < 64",

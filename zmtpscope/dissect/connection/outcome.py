@@ -167,6 +167,7 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
         "closed_ns": None if first is None else first[0].time,
         "fin_ns_0": None if here.fin is None else here.fin.time,
         "fin_ns_1": None if there.fin is None else there.fin.time,
+        "fin_acknowledged": connection.fin_acknowledged,
         "rst_ns_0": connection.reset_time(0),
         "rst_ns_1": connection.reset_time(1),
         "reset_by": connection.reset_by,

@@ -189,6 +189,15 @@ class Connection:
         return self.reset.time if self.reset is not None and self.reset_by == side else None
 
     @property
+    def fin_acknowledged(self) -> bool | None:
+        """Of a connection that one side alone closed, whether the other one acknowledged the FIN."""
+        closed = [side for side in self.tcp if side.fin is not None]
+        if len(closed) != 1 or self.reset is not None:
+            return None
+        (side,), peer = closed, self.tcp[1 - closed[0].number]
+        return side.ended and peer.acknowledged >= 0 and distance(peer.acknowledged, side.next) >= 0
+
+    @property
     def only_side(self) -> int | None:
         """The side whose packets alone were captured; None where those of both were."""
         seen = [side.number for side in self.tcp if side.seen]

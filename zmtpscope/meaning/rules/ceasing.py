@@ -204,5 +204,6 @@ TABLE = (
         "is likely only: a program that has no more to send looks the same.",
         "The peer closes its connection itself, cannot send since its receiver takes nothing, or nobody goes on.",
         _fell_silent,
+        ("half-closed",),
     ),
 )

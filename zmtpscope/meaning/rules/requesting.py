@@ -221,6 +221,6 @@ TABLE = (
         "A reply, the same request answered on another connection, a REQ that may wait for work, or a server that "
         "left soon.",
         _unanswered,
-        consequences=("request-lost", "fell-silent"),
+        consequences=("request-lost", "fell-silent", "half-closed"),
     ),
 )
