@@ -368,14 +368,14 @@ def test_who_is_asked_about_rows_is_who_would_be_asked_about_each(packets: list[
     seen: list[tuple[int, int]] = []
     shapes_of_rows = row_contents.shapes_of_rows
 
-    def compared(shapes: Shapes, run: Any, first: Any, last: Any, starts: Any) -> Any:
-        columns = shapes_of_rows(shapes, run, first, last, starts)
+    def compared(shapes: Shapes, first_of: Any, run: Any, first: Any, last: Any, starts: Any) -> Any:
+        columns = shapes_of_rows(shapes, first_of, run, first, last, starts)
         known = row_contents.contents(run, 1 << 24)[3]
         rows = np.flatnonzero(known)
         if len(rows):
             messages = row_contents.RowMessages(run, rows, first[rows])
             seen.extend(
-                (columns[row], shapes.of(messages.message(place, after_loss=False)[0]))
+                (columns[row], shapes.of(messages.message(place, after_loss=False)[0], run.socket_type))
                 for place, row in enumerate(rows.tolist())
             )
         return columns

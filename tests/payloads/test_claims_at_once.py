@@ -31,7 +31,7 @@ def counting() -> SidePayloads:
 
 
 def candidates_of(side: SidePayloads, body: bytes) -> Candidates:
-    return side.shapes.candidates(side.shapes.of(Message([body], 0, None)))
+    return side.shapes.candidates(side.shapes.of(Message([body], 0, None), None))
 
 
 def known(side: SidePayloads) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ def test_of_what_begins_as_json_or_messagepack_only_claims_can_come() -> None:
     assert candidates_of(side, EITHER).only_claim
     assert not candidates_of(side, b"\x80\x04.").only_claim  # pickles have findings
     assert not candidates_of(side, b"[]").only_claim
-    assert not side.shapes.candidates(side.shapes.of(Message([b"{}", b""], 0, None))).only_claim
+    assert not side.shapes.candidates(side.shapes.of(Message([b"{}", b""], 0, None), "PUB")).only_claim
 
 
 @given(bodies=st.lists(st.sampled_from([*JSON, *PACKED, EITHER, *OTHERS]), min_size=1, max_size=12))

@@ -14,8 +14,10 @@ from tests.payloads.reading import ABOUT, claimed, dissected, leaves_of, reader_
 from zmtpscope.payloads import sequence
 from zmtpscope.payloads.api import Claim, Message, Settings
 from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.dissectors import declared
 from zmtpscope.payloads.sequence import PROOF, Numbered
 from zmtpscope.payloads.side import claim_of, read
+from zmtpscope.zmtp.socket_types import PEERS
 
 PUB = ABOUT._replace(socket_type="PUB")
 HASH = bytes(range(32))
@@ -80,7 +82,10 @@ def cloned(key: bytes, number: int) -> tuple[bytes, ...]:
 )
 def test_what_it_claims_at_once(frames: tuple[bytes, ...], claim: Claim) -> None:
     assert claimed(Numbered, *frames, about=PUB, content=min(1, len(frames))) is claim
-    assert claimed(Numbered, *frames, about=ABOUT._replace(socket_type="PUSH")) is Claim.NO
+
+
+def test_only_publishers_number_their_messages() -> None:
+    assert [each for each in (*PEERS, None) if declared(Numbered).may_be_from(each)] == ["PUB", "XPUB"]
 
 
 def test_fields_of_bitcoind() -> None:

@@ -18,20 +18,24 @@ from zmtpscope.payloads.json import JsonPayload
 from zmtpscope.payloads.shapes import Shapes
 
 OCTETS = st.sampled_from([b"", b"a", b"ab", b"ba", b"\xff", b"\0", b"{}"])
+TYPES = st.sampled_from(["PUB", "REQ", "DEALER", None])
 KINDS = st.lists(
     st.fixed_dictionaries(
         {
             "begins": st.none() | st.sampled_from([b"", b"a", b"b\xff\0", (b"ab", b"\xff"), (), (b"{",)]),
             "least_frames": st.integers(-1, 5),
             "looks_in_front": st.booleans(),
+            "socket_types": st.none() | st.frozensets(TYPES),
         }
     ).map(lambda given: Dissector("", "", **given)),
     max_size=5,
 )
 
 
-@given(kinds=KINDS, frames=st.lists(OCTETS, min_size=1, max_size=7), content=st.integers(0, 6))
-def test_those_are_asked_who_declare_the_shape(kinds: list[Dissector], frames: list[bytes], content: int) -> None:
+@given(kinds=KINDS, frames=st.lists(OCTETS, min_size=1, max_size=7), content=st.integers(0, 6), sender=TYPES)
+def test_those_are_asked_who_declare_the_shape(
+    kinds: list[Dissector], frames: list[bytes], content: int, sender: str | None
+) -> None:
     content = min(content, len(frames) - 1)
     first = frames[content]
 
@@ -39,9 +43,10 @@ def test_those_are_asked_who_declare_the_shape(kinds: list[Dissector], frames: l
         count = len(frames) if kind.looks_in_front else len(frames) - content
         fits = isinstance(kind.begins, tuple) and first.startswith(kind.begins)
         fits = fits or (isinstance(kind.begins, bytes) and first[:1] != b"" and first[0] in kind.begins)
-        return count >= kind.least_frames and (kind.begins is None or fits)
+        comes_from = kind.socket_types is None or sender in kind.socket_types
+        return comes_from and count >= kind.least_frames and (kind.begins is None or fits)
 
-    asked = Shapes(tuple(kinds)).asked(Message(frames, content, None))
+    asked = Shapes(tuple(kinds)).asked(Message(frames, content, None), sender)
     assert list(asked) == [kind for kind in kinds if may_claim(kind)]
 
 

@@ -24,9 +24,10 @@ class Payload:
     `begins`: the first octet of the first content frame is one of these, or, of a tuple, the frame begins with one of
     these (None: whatever), and there are at least `least_frames` content frames, else `claim` is not asked. Where it
     `looks_in_front`, the frames in front of these count as well: those of messages without a delimiter, of which an
-    empty frame was taken for one. `prefix` stands in front of the names in field trees. `judges`: it may have findings,
-    so it is also run where only findings are wanted. What is not `automatic` is asked only where the user names it: too
-    much that is something else would fit.
+    empty frame was taken for one. `socket_types` are the types of the sockets whose messages it may claim, with None
+    among them for a type that is unknown (without it: any). `prefix` stands in front of the names in field trees.
+    `judges`: it may have findings, so it is also run where only findings are wanted. What is not `automatic` is asked
+    only where the user names it: too much that is something else would fit.
     """
 
     name: ClassVar[str]
@@ -34,6 +35,7 @@ class Payload:
     begins: ClassVar[bytes | tuple[bytes, ...] | None] = None
     least_frames: ClassVar[int] = 1
     looks_in_front: ClassVar[bool] = False
+    socket_types: ClassVar[frozenset[str | None] | None] = None
     judges: ClassVar[bool] = False
     automatic: ClassVar[bool] = True
 

@@ -3,10 +3,12 @@ captures load few of them. Ours as a table."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from zmtpscope.payloads.api import Payload
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 
 class Dissector(NamedTuple):
@@ -18,6 +20,7 @@ class Dissector(NamedTuple):
     begins: bytes | tuple[bytes, ...] | None = None
     least_frames: int = 1
     looks_in_front: bool = False
+    socket_types: frozenset[str | None] | None = None
     automatic: bool = True
     tells_at_once: bool = False
     """Whether it has an `at_once` of its own, ..."""
@@ -39,6 +42,10 @@ class Dissector(NamedTuple):
         begins = self.begins
         return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
 
+    def may_be_from(self, socket_type: str | None) -> bool:
+        """Whether it may claim messages of a sender of this type; None stands for an unknown one."""
+        return self.socket_types is None or socket_type in self.socket_types
+
     @property
     def prefixes(self) -> tuple[bytes, ...]:
         """How messages begin that it claims; empty where the first octet says no more than the shape."""
@@ -54,11 +61,23 @@ def declared(kind: type[Payload]) -> Dissector:
         raise TypeError("what it begins with is neither octets nor None")
     if not isinstance(kind.least_frames, int):
         raise TypeError("its least_frames is no number")
+    types: Any = kind.socket_types
+    if not (types is None or (isinstance(types, Set) and all(isinstance(each, str | None) for each in types))):
+        raise TypeError("its socket_types are no set of names")
     at_once = kind.at_once is not Payload.at_once
     claims = kind.claims_at_once is not Payload.claims_at_once
-    front, automatic, wants_all = bool(kind.looks_in_front), bool(kind.automatic), bool(kind.wants_all)
     return Dissector(
-        kind.name, kind, begins, kind.least_frames, front, automatic, at_once, claims, bool(kind.judges), wants_all
+        kind.name,
+        kind,
+        begins,
+        kind.least_frames,
+        bool(kind.looks_in_front),
+        None if types is None else frozenset(types),
+        bool(kind.automatic),
+        at_once,
+        claims,
+        bool(kind.judges),
+        bool(kind.wants_all),
     )
 
 
@@ -93,9 +112,16 @@ OURS = (
     ),
     Dissector("pickle", "zmtpscope.payloads.pickle:Pickle", b"\x80(c]})", judges=True),
     Dissector("protobuf", "zmtpscope.payloads.protobuf:Protobuf", automatic=False),
-    Dissector("sequence", "zmtpscope.payloads.sequence:Numbered", least_frames=2, judges=True),
+    Dissector("sequence", "zmtpscope.payloads.sequence:Numbered", least_frames=2, socket_types=PUBLISHERS, judges=True),
     Dissector(TEXT, "zmtpscope.payloads.text:Text"),
-    Dissector(ZAP, "zmtpscope.payloads.zap:Zap", least_frames=6, looks_in_front=True, judges=True),
+    Dissector(
+        ZAP,
+        "zmtpscope.payloads.zap:Zap",
+        least_frames=6,
+        looks_in_front=True,
+        socket_types=frozenset({"REQ", "REP", "DEALER", "ROUTER", None}),
+        judges=True,
+    ),
     Dissector("zlib", f"{_COMPRESSED}:Zlib", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), judges=True),
     Dissector(ZRE, "zmtpscope.payloads.zre.messages:Zre", b"\xaa", judges=True),
     Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), judges=True),

@@ -152,6 +152,7 @@ class Numbered(Payload):
     name = "sequence"
     prefix = "sequence"
     least_frames = 2
+    socket_types = PUBLISHERS
     judges = True
 
     def __init__(self, settings: Settings) -> None:
@@ -161,8 +162,6 @@ class Numbered(Payload):
         """What `claim` found out, for `dissect` of the same message. One that is forced on a side is never asked."""
 
     def claim(self, message: Message, about: About) -> Claim:
-        if about.socket_type not in PUBLISHERS:
-            return Claim.NO
         self.reading = reading = self._look_at(message)
         return Claim.YES if reading is not None and reading.believed else Claim.NO
 

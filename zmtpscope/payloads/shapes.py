@@ -55,8 +55,8 @@ def _may_be_json(prefix: bytes) -> bool:
 
 
 class Shapes:
-    """The shapes of messages that some dissectors tell apart, as numbers: the first octet of the first content frame,
-    and which of them have content frames enough, and frames enough in all."""
+    """The shapes of messages that some dissectors tell apart, as numbers: who of them may claim messages of the sender,
+    the first octet of the first content frame, and who has content frames enough, and frames enough in all."""
 
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
@@ -64,9 +64,17 @@ class Shapes:
         """Numbers of frames from which on somebody may claim a message."""
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
+        self._of_sender = (NO_OCTET + 1) * self._ranks**2
+        """How many shapes messages of one sender may have."""
+        types = set[str | None]().union(*(each.socket_types or () for each in dissectors))
+        of_types = {each: tuple(one for one in dissectors if one.may_be_from(each)) for each in types}
+        others = tuple(each for each in dissectors if each.socket_types is None)
+        self._senders = list(dict.fromkeys((others, *of_types.values())))
+        """Who may claim messages of some socket types, those that no dissector names first."""
+        self._first_of = {each: self._senders.index(found) * self._of_sender for each, found in of_types.items()}
         self._candidates: dict[int, Candidates] = {}
         self._told_at_once: dict[int, Candidates | None] = {}
-        self.known = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
+        self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
         """By shape: whether there is a candidate, and one that does no more than claim."""
         self.only_json = np.zeros(len(self.known), np.bool_)
         """By shape, where that is known: whether what is JSON is claimed by nobody else."""
@@ -75,35 +83,38 @@ class Shapes:
         """Pickled and loaded it is the shared table again."""
         return shapes_of, (self.dissectors,)
 
-    def columns(self, heads: Int64, content: Int64, frames: Int64) -> Int64:
-        """The shapes of messages: their first octets (or `NO_OCTET`), and their numbers of content frames and of all
-        frames."""
-        of_content, of_all = self._counts.searchsorted(content, "right"), self._counts.searchsorted(frames, "right")
-        return (heads * self._ranks + of_content) * self._ranks + of_all
+    def first_of(self, socket_type: str | None) -> int:
+        """The first shape of the messages of senders of this socket type."""
+        return self._first_of.get(socket_type, 0)
 
-    def of(self, message: Message) -> int:
+    def columns(self, first_of: int | Int64, heads: Int64, content: Int64, frames: Int64) -> Int64:
+        """The shapes of messages: those of their senders (`first_of`), their first octets (or `NO_OCTET`), and their
+        numbers of content frames and of all frames."""
+        of_content, of_all = self._counts.searchsorted(content, "right"), self._counts.searchsorted(frames, "right")
+        found: Int64 = first_of + (heads * self._ranks + of_content) * self._ranks + of_all
+        return found
+
+    def of(self, message: Message, socket_type: str | None) -> int:
         """The shape of one message."""
         frames, content = message.frames, message.content
         count = len(frames)
         first = frames[content] if content < count else b""
-        return self.number(first[0] if first else NO_OCTET, count - content, count)
-
-    def number(self, head: int, content: int, frames: int) -> int:
-        """The shape of a message from what `columns` has of many."""
-        of_content, of_all = bisect_right(self.counts, content), bisect_right(self.counts, frames)
-        return (head * self._ranks + of_content) * self._ranks + of_all
+        of_content, of_all = bisect_right(self.counts, count - content), bisect_right(self.counts, count)
+        head = first[0] if first else NO_OCTET
+        return self.first_of(socket_type) + (head * self._ranks + of_content) * self._ranks + of_all
 
     def candidates(self, shape: int) -> Candidates:
         """Who may claim messages of a shape."""
         found = self._candidates.get(shape)
         if found is None:
-            rest, of_all = divmod(shape, self._ranks)
+            sender, rest = divmod(shape, self._of_sender)
+            rest, of_all = divmod(rest, self._ranks)
             head, of_content = divmod(rest, self._ranks)
             enough, enough_in_all = self.counts[:of_content], self.counts[:of_all]
             found = self._candidates[shape] = Candidates(
                 tuple(
                     each
-                    for each in self.dissectors
+                    for each in self._senders[sender]
                     if each.least_frames in (enough_in_all if each.looks_in_front else enough) and each.may_begin(head)
                 )
             )
@@ -116,10 +127,10 @@ class Shapes:
             self._told_at_once[shape] = found if found is not None and (found.tellers or found.only_claim) else None
         return self._told_at_once[shape]
 
-    def asked(self, message: Message) -> Dissectors:
-        """Who is to be asked about a message."""
+    def asked(self, message: Message, socket_type: str | None) -> Dissectors:
+        """Who is to be asked about a message of a sender of this socket type."""
         frames, content = message.frames, message.content
-        return self.candidates(self.of(message)).of(frames[content] if content < len(frames) else b"")
+        return self.candidates(self.of(message, socket_type)).of(frames[content] if content < len(frames) else b"")
 
     def claimable(self, shapes: Int64) -> NDArray[np.bool_]:
         """Which messages of these shapes somebody may claim."""

@@ -217,7 +217,7 @@ class SidePayloads:
         if self.left_alone:
             return None
         best, strength = None, (Claim.NO, 0, False)
-        for dissector in self._asked(message):
+        for dissector in self._asked(message, about):
             each = self._one(dissector)
             if each is not None:
                 heard = _as_heard_by(each, message, self.unheard) if self.has_lost else message
@@ -229,9 +229,9 @@ class SidePayloads:
         self.last = best or self.last
         return best
 
-    def _asked(self, message: Message) -> Sequence[Dissector]:
+    def _asked(self, message: Message, about: About) -> Sequence[Dissector]:
         """Who is asked about a message: those whose shape it has, and those that want all."""
-        fitting = self.shapes.asked(message)
+        fitting = self.shapes.asked(message, about.socket_type)
         if not self.wants_all:
             return fitting
         return [each for each in self.dissectors if each in fitting or (self.made.get(each.name) or each).wants_all]
@@ -258,7 +258,8 @@ class SidePayloads:
         message = Message(reader.frames, 0, None)
         asked = [each for each in self.registry.dissectors.values() if each.automatic]
         best: tuple[Claim, Payload] | None = None
-        for dissector in shapes_of(tuple(sorted(asked, key=lambda each: each.name == TEXT))).asked(message):
+        shapes = shapes_of(tuple(sorted(asked, key=lambda each: each.name == TEXT)))
+        for dissector in shapes.asked(message, reader.about.socket_type):
             made = self.registry.make(dissector)
             if made is None:
                 continue

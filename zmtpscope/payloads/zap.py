@@ -48,6 +48,7 @@ class Zap(Payload):
     prefix = "zap"
     least_frames = FRAMES
     looks_in_front = True
+    socket_types = ASKING | ANSWERING
     judges = True
 
     def claim(self, message: Message, about: About) -> Claim:

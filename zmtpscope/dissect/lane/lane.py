@@ -319,7 +319,8 @@ class Lane:
         if asked is None or not len(messages):
             now.passed_by = np.ones(len(slots), np.bool_)
             return
-        inside = look_inside(messages, self.residents.payloads, asked)
+        socket_types = [side.regime.socket_type for side in sides]
+        inside = look_inside(messages, socket_types, self.residents.payloads, asked)
         now.passed_by, now.texts, now.json, now.claimed = inside.passed_by, inside.texts, inside.json, inside.claimed
         for claimed in inside.claimed:
             for turn in claimed.turns.nonzero()[0].tolist():

@@ -95,9 +95,11 @@ class Inside(NamedTuple):
     """What is claimed in some of the turns that are passed by."""
 
 
-def look_inside(messages: Messages, payloads: Mapping[int, PayloadRows], asked: PayloadRows) -> Inside:
-    """Find out who is to be asked about the messages of turns. `payloads` are those who were asked before, by slot of
-    the side, `asked` those who are asked about any other."""
+def look_inside(
+    messages: Messages, socket_types: list[str | None], payloads: Mapping[int, PayloadRows], asked: PayloadRows
+) -> Inside:
+    """Find out who is to be asked about the messages of turns, whose senders have these socket types. `payloads` are
+    those who were asked before, by slot of the side, `asked` those who are asked about any other."""
     remembered, slots = messages.turns.remembered, messages.slots
     unclaimed = remembered.unclaimed[slots]
     asks = unclaimed <= MOST_UNCLAIMED
@@ -112,7 +114,8 @@ def look_inside(messages: Messages, payloads: Mapping[int, PayloadRows], asked: 
         return Inside(np.ones(len(slots), np.bool_), asks_about_all, None, None, ())
     run, shapes = _joined(messages), asked.side.shapes
     first, last, starts, known = contents_from(run, _content_frames(messages), asked.limit)
-    of_rows = shapes_of_rows(shapes, run, first, last, starts)
+    first_of = messages.spread(map(shapes.first_of, socket_types))
+    of_rows = shapes_of_rows(shapes, first_of, run, first, last, starts)
     claimable = shapes.claimable(of_rows)
     texts = plain_texts(run, first, last, starts, known) if asked.recognises_text else None
     only_claimed = shapes.only_claimed(of_rows) & (first == last) & asked.side.judging

@@ -84,7 +84,7 @@ def asked_rows(run: MessageRun, shapes: Shapes, wanted: Wanted) -> AskedRows:
     asked = known if wanted.everything else known & ~texts & wanted.others
     of_rows, json = np.full(len(first), SEVERAL), list[int]()
     if wanted.claims:
-        of_rows = shapes_of_rows(shapes, run, first, last, starts)
+        of_rows = shapes_of_rows(shapes, shapes.first_of(run.socket_type), run, first, last, starts)
         asked = asked | known & shapes.claimable(of_rows)
         if wanted.json:
             candidates = (asked & (first == last) & shapes.only_json[of_rows]).nonzero()[0]
@@ -151,12 +151,14 @@ def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known
     return plain
 
 
-def shapes_of_rows(shapes: Shapes, run: MessageRun, first: Int64, last: Int64, starts: Int64) -> Int64:
-    """The shapes of the messages of a run, from what `contents` says of them."""
+def shapes_of_rows(
+    shapes: Shapes, first_of: int | Int64, run: MessageRun, first: Int64, last: Int64, starts: Int64
+) -> Int64:
+    """The shapes of the messages of a run, from those of their senders and what `contents` says of them."""
     octets = np.frombuffer(run.data or b"\0", np.uint8)
     heads = octets[_between(starts, 0, len(octets) - 1)].astype(np.int64)
     heads[run.sizes[first] == 0] = NO_OCTET
-    return shapes.columns(heads, last - first + 1, last - run.first + 1)
+    return shapes.columns(first_of, heads, last - first + 1, last - run.first + 1)
 
 
 def _between(values: Int64, low: int, high: int) -> Int64:

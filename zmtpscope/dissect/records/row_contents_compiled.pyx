@@ -70,7 +70,7 @@ def asked_rows(run, shapes, wanted):
     cdef bint wants_texts = wanted.texts, wants_json = wanted.json, is_asked, is_text
     cdef bint has_texts = False
     cdef bint enveloped = message_columns.is_enveloped(run), grouped = not enveloped and run.socket_type in message_columns.GROUPED
-    cdef int64_t begin, body, size, start, octet, shape, ranks
+    cdef int64_t begin, body, size, start, octet, shape, ranks, first_of = shapes.first_of(run.socket_type)
     cdef Py_ssize_t row, head, end, frame, count = first.shape[0]
     cdef list counts = shapes.counts
     cdef const int8_t[:] known_shapes = shapes.known
@@ -108,7 +108,7 @@ def asked_rows(run, shapes, wanted):
         shape, is_asked = SEVERAL, everything
         if claims:
             octet = octets[start] if size else NO_OCTET
-            shape = (octet * ranks + rank(counts, end - frame + 1)) * ranks + rank(counts, end - head + 1)
+            shape = (octet * ranks + rank(counts, end - frame + 1)) * ranks + rank(counts, end - head + 1) + first_of
             if known_shapes[shape] == UNKNOWN:
                 shapes.claimable(np.array([shape]))
             is_asked = is_asked or known_shapes[shape] != NOBODY
