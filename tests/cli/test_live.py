@@ -92,7 +92,7 @@ def test_a_server_that_hangs_is_reported_although_nothing_passes_any_more(tmp_pa
         client.send(b"one more")
         (line,) = live.lines_until(lambda line: "request-unanswered" in line)
         assert "REP 127.0.0.1:" in line
-        assert re.search(" waits for [12]", line)  # it is loading still when the request comes
+        assert re.search(r" waits for \d", line)
         live.interrupt()
         assert live.end()[0] == 0
     said = subprocess.run([*COMMAND, "check", str(path)], stdout=subprocess.PIPE, check=True).stdout
