@@ -9,6 +9,7 @@ from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.derivation import Derivation
+from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
@@ -52,6 +53,11 @@ class Talk:
         """A message of one frame."""
         return self.say(side, build_frame(Framing.V2, body))
 
+    def multipart(self, side: int, *frames: bytes) -> Talk:
+        """A message of several frames."""
+        more = b"".join(build_frame(Framing.V2, frame, more=True) for frame in frames[:-1])
+        return self.say(side, more + build_frame(Framing.V2, frames[-1]))
+
     def say(self, side: int, octets: bytes) -> Talk:
         """Octets of a side, and that the other has them."""
         self.conversation.send(side, octets)
@@ -87,10 +93,10 @@ class Talk:
         return self
 
 
-def knowledge_of(*talks: Talk) -> Knowledge:
-    """What is known where a capture of these connections ends."""
+def knowledge_of(*talks: Talk, payloads: Registry | None = None) -> Knowledge:
+    """What is known where a capture of these connections ends; `payloads` are the dissectors that are asked."""
     packets = [packet for talk in talks for packet in talk.conversation.packets]
-    derivation = Derivation()
-    for batch in Analyser(Options(bodies="none")).run(Capture(sorted(packets, key=lambda packet: packet.time))):
+    derivation, capture = Derivation(), Capture(sorted(packets, key=lambda packet: packet.time))
+    for batch in Analyser(Options(bodies="none", payloads=payloads)).run(capture):
         derivation.feed(batch)
     return derivation.knowledge()

@@ -48,6 +48,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "10.9.1.1:4506, 3.32 s after it began: the RST has TTL 64, and the SYN of REP 10.9.1.1:4506 had 63; 1 request "
         "had no reply yet",
     ),
+    "jupyter-wrong-key": (
+        'warn likely: DEALER "f41df8b1-a1d86ebf72c4d6c40a4de3d8" 10.9.0.2 sends 2 Jupyter requests to ROUTER '
+        "10.9.0.1:50001, and the kernel sends neither a reply nor a status for 4.5 s, although it answers 5 heartbeats",
+    ),
     "link-outage-delays": (
         "warn SUB 10.9.7.2 acknowledged nothing that PUB 10.9.7.1:5577 sent for 6.25 s, sent again 5 times, "
         "and then did: messages came that much later",

@@ -12,6 +12,7 @@ from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.across.knowledge import Knowledge, RunFinding
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.heartbeats import HeartbeatObserver
+from zmtpscope.meaning.observers.jupyter import JupyterObserver
 from zmtpscope.meaning.observers.last_messages import LastMessagesObserver
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedOutage, ObservedStall, observe_record
 from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
@@ -35,6 +36,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
     SizeObserver,
     RhythmObserver,
     LastMessagesObserver,
+    JupyterObserver,
 )
 """One idea each: each connection has one of each."""
 

@@ -17,6 +17,7 @@ from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed_heartbeats import ObservedHeartbeats
+from zmtpscope.meaning.observers.observed_jupyter import ObservedJupyter
 from zmtpscope.meaning.observers.observed_requests import ObservedRequests
 from zmtpscope.meaning.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscriptions
@@ -151,6 +152,8 @@ class ObservedSide:
     """Of its messages, if it sent any."""
     rhythm: ObservedRhythm | None = None
     """Of its messages, if it sent any."""
+    jupyter: ObservedJupyter | None = None
+    """Of its messages of Jupyter, if it sent any."""
     last_messages: ObservedMessages | None = None
     """The last of them, until they are known to be acknowledged."""
 

@@ -1,0 +1,166 @@
+"""Kernels of Jupyter that do not answer a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.meaning.across.endings import ending_of, is_agreed
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.words import address, counted, duration, name_of
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_jupyter import ObservedJupyter
+from zmtpscope.records import SECOND
+
+UNANSWERED = "jupyter-unanswered"
+WRONG_SIGNATURE = "JUPYTER-01"
+
+LEAST_WAIT = 3 * SECOND
+"""A kernel that starts, or loads what it needs, takes less."""
+
+SIGNATURES = (
+    "a kernel drops messages with a wrong signature, and only its log says so (Invalid Signature): compare key and "
+    "signature_scheme of both connection files; --payload-file jupyter=FILE checks the signatures"
+)
+KERNEL = (
+    "see whether the kernel is stopped or busy (interrupt it), or whether its log has Invalid Signature: another key"
+)
+
+
+class Asked(NamedTuple):
+    """The connections on which a client sends requests to a kernel, none of which is answered; the first at `first`,
+    and it waits until `until`."""
+
+    connections: list[ObservedConnection]
+    first: Moment
+    until: int
+    ids: set[str]
+
+    @property
+    def host(self) -> str:
+        """That of the kernel."""
+        return self.connections[0].endpoint[0]
+
+    @property
+    def client(self) -> str:
+        """Its address."""
+        return self.connections[0].sides[1 - self.connections[0].listener].ip
+
+
+def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client, by address and identity, and host."""
+    found: dict[tuple[str, str | None, str], list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        client = connection.sides[1 - connection.listener]
+        if client.socket_type == "DEALER" and client.jupyter is not None and client.jupyter.requests:
+            found.setdefault((client.ip, client.identity, connection.endpoint[0]), []).append(connection)
+    for connections in found.values():
+        if all(map(_is_unanswered, connections)):
+            asked = _asked(connections, knowledge)
+            if asked.until - asked.first.ns >= LEAST_WAIT and _publishes_nothing(asked, knowledge):
+                heartbeats = _heartbeats(asked, knowledge)
+                if heartbeats or heartbeats is None:
+                    yield _diagnosis(asked, heartbeats)
+
+
+def _is_unanswered(connection: ObservedConnection) -> bool:
+    """Whether all was captured, the kernel did not end the connection, and it sent no message that belongs to a
+    request."""
+    client, kernel = connection.sides[1 - connection.listener], connection.sides[connection.listener]
+    ending = ending_of(connection)
+    return (
+        connection.is_whole
+        and (connection.is_open if ending is None else ending.side != connection.listener)
+        and client.last_outage is None
+        and (kernel.jupyter is None or not kernel.jupyter.response_count)
+        and connection.finding(WRONG_SIGNATURE) is None
+    )
+
+
+def _asked(connections: list[ObservedConnection], knowledge: Knowledge) -> Asked:
+    moments = {id_: moment for each in _clients(connections) for id_, moment in each.asked.items()}
+    until = 0
+    for connection in connections:
+        ending = ending_of(connection)
+        until = max(until, knowledge.last_ns if ending is None else ending.moment.ns)
+    return Asked(connections, min(moments.values(), key=_time), until, set(moments))
+
+
+def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
+    """Whether publishers of that host that the client is connected to were captured, and published nothing that may
+    be about its requests, nor that a kernel is busy."""
+    found = False
+    for connection in knowledge.connections:
+        published, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
+        if (client.ip, connection.endpoint[0]) != (asked.client, asked.host) or client.socket_type != "SUB":
+            continue
+        found = found or (connection.is_whole and is_agreed(connection))
+        jupyter = published.jupyter
+        if jupyter is not None and (
+            jupyter.is_busy or jupyter.forgot_ns >= asked.first.ns or not asked.ids.isdisjoint(jupyter.responses)
+        ):
+            return False
+    return found
+
+
+def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
+    """How many heartbeats of the client that host answered, if it does since the first request, else 0; None where the
+    capture has no heartbeats."""
+    found = None
+    for connection in knowledge.connections:
+        client, requests = connection.sides[1 - connection.listener], connection.requests
+        if client.socket_type == "REQ" and (client.ip, connection.endpoint[0]) == (asked.client, asked.host):
+            last = None if requests is None else requests.last_reply
+            is_alive = requests is not None and last is not None and last.ns >= asked.first.ns
+            found = (found or 0) + (requests.counts["answered"] if is_alive and requests is not None else 0)
+    return found
+
+
+def _diagnosis(asked: Asked, heartbeats: int | None) -> Diagnosis:
+    connection = asked.connections[0]
+    client, kernel = name_of(connection, 1 - connection.listener), name_of(connection, connection.listener)
+    count = sum(each.requests for each in _clients(asked.connections))
+    alive = f", although it answers {counted(heartbeats, 'heartbeat')}" if heartbeats else ""
+    return Diagnosis(
+        UNANSWERED,
+        "warn",
+        f"{client} at {address(connection.endpoint)}",
+        f"{client} sends {counted(count, 'Jupyter request')} to {kernel}, and the kernel sends neither a reply nor a "
+        f"status for {duration(asked.until - asked.first.ns)}{alive}",
+        SIGNATURES if heartbeats else KERNEL,
+        (Evidence(asked.first, "the first request"),),
+        count,
+        asked.until,
+        LIKELY,
+        frozenset(each.conn_id for each in asked.connections),
+    )
+
+
+def _clients(connections: Sequence[ObservedConnection]) -> Iterator[ObservedJupyter]:
+    for connection in connections:
+        client = connection.sides[1 - connection.listener]
+        if client.jupyter is not None:
+            yield client.jupyter
+
+
+def _time(moment: Moment) -> int:
+    return moment.ns
+
+
+TABLE = (
+    Rule(
+        UNANSWERED,
+        "warn",
+        "A Jupyter kernel ignores a client",
+        "A client sends Jupyter requests, none of them has a reply, and the kernel publishes no status for them, for "
+        "3 s or more. Where it answers heartbeats meanwhile, the usual reason is another key: a kernel drops messages "
+        "with a wrong signature without a word. Likely only: a kernel that is busy since before the capture looks the "
+        "same. With the key of the kernel the signature is checked (JUPYTER-01).",
+        "A reply or a status for one of its requests, a busy kernel of that host, no capture of what it publishes, "
+        "or heartbeats without reply.",
+        _unanswered,
+        ("peer-departed", "fell-silent", "periodic-disconnect"),
+    ),
+)
