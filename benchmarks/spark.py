@@ -172,7 +172,7 @@ def drain(frame: DataFrame) -> None:
 
 def shuffled_rows(spark: SparkSession, path: str) -> DataFrame:
     """What `read` gives on a cluster."""
-    run = Run.of(spark, find_captures(path), ReadSettings.parse({"partitions": 8}))
+    run = Run.of(spark, find_captures(path).files, ReadSettings.parse({"partitions": 8}))
     return shuffled(spark, run, column_names("message"))
 
 

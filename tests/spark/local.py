@@ -58,7 +58,8 @@ def rows_of_all_captures(record: str) -> list[str]:
 def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:
     """The rows of all partitions of a shared scan, without Spark around it."""
     columns = column_names(settings.record, settings.columns)
-    scan = SharedScan.of(list(map(str, files)), settings, columns)
+    sizes = {str(file): os.path.getsize(file) if os.path.exists(file) else 0 for file in files}
+    scan = SharedScan.of(sizes, settings, columns)
     if settings.partitions and not settings.needs_one_reader:
         assert scan.partitions == settings.partitions
     return [row for number in range(scan.partitions) for batch in scan.rows(number) for row in batch.to_pylist()]
@@ -67,7 +68,7 @@ def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) ->
 def shuffled_frame(spark: SparkSession, files: Sequence[str | pathlib.Path], record: str, **options: Any) -> DataFrame:
     """What `read` gives where a shuffle costs less than a shared scan."""
     settings = ReadSettings.parse({"record": record, **options})
-    return shuffled(spark, Run.of(spark, find_captures(files), settings), column_names(settings.record))
+    return shuffled(spark, Run.of(spark, find_captures(files).files, settings), column_names(settings.record))
 
 
 FILTERED = (

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PythonException
 from tests.readings import CAPTURES
 from tests.spark.local import local_rows, scanned_rows
 from zmtpscope.capture import CaptureError
-from zmtpscope.spark.paths import Lookup, find_paths, given_paths
+from zmtpscope.spark.paths import ANY_NAME, Lookup, find_paths, given_paths
 from zmtpscope.spark.settings import ReadSettings
 
 if TYPE_CHECKING:
@@ -126,6 +126,10 @@ def test_a_file_that_vanishes_or_grows_meanwhile_is_no_end_of_the_others(tmp_pat
         scanned_rows(files, ReadSettings())
 
 
+def found(paths: list[object], lookup: Lookup = ANY_NAME) -> list[str]:
+    return [*find_paths(map(str, paths), lookup).files]
+
+
 def test_paths_are_files_globs_directories_and_uris(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "a b"
     folder.mkdir()
@@ -134,23 +138,25 @@ def test_paths_are_files_globs_directories_and_uris(tmp_path: pathlib.Path) -> N
     (folder / "notes.txt").write_text("no capture")
     (tmp_path / "empty").mkdir()
     both = [f"{folder}/1.pcap", f"{folder}/2.pcap"]
-    assert find_paths([folder]) == find_paths([f"{folder}/*"]) == find_paths([f"{tmp_path}/*"]) == both
-    assert find_paths([f"{folder}/2.pcap", folder]) == both[::-1]
-    assert find_paths([(folder / "1.pcap").as_uri(), f"file:{folder}/2.pcap"]) == both
-    assert find_paths([f"file://localhost{folder}/1.pcap".replace(" ", "%20"), f"FILE:{folder}/2.pcap"]) == both
+    assert found([folder]) == found([f"{folder}/*"]) == found([f"{tmp_path}/*"]) == both
+    assert found([f"{folder}/2.pcap", folder]) == both[::-1]
+    assert found([(folder / "1.pcap").as_uri(), f"file:{folder}/2.pcap"]) == both
+    assert found([f"file://localhost{folder}/1.pcap".replace(" ", "%20"), f"FILE:{folder}/2.pcap"]) == both
 
 
 def test_files_are_found_in_folders_of_folders_and_by_their_names(tmp_path: pathlib.Path) -> None:
-    deep = tmp_path / "day=1" / "host=a"
+    deep = tmp_path / "site" / "day=1"
     deep.mkdir(parents=True)
     paths = [shutil.copy(PUBSUB, tmp_path / "a[1].pcap"), shutil.copy(PUBSUB, deep / "b.pcap")]
     (deep / "notes.txt").write_text("no capture")
-    assert find_paths([tmp_path]) == [str(paths[0])]
-    assert find_paths([tmp_path], Lookup(recursive=True)) == sorted(map(str, paths))
-    assert find_paths([tmp_path], Lookup(recursive=True, names="b*")) == [str(paths[1])]
-    assert find_paths([f"{tmp_path}/*.pcap"], Lookup(names="a*")) == [str(paths[0])]
-    with pytest.raises(CaptureError, match=r"none of the 1 captures has a name that matches x\*"):
+    assert found([tmp_path]) == [str(paths[0])]
+    assert found([tmp_path], Lookup(recursive=True)) == sorted(map(str, paths))
+    assert found([tmp_path], Lookup(recursive=True, names="b*")) == [str(paths[1])]
+    assert found([f"{tmp_path}/*.pcap"], Lookup(names="a*")) == [str(paths[0])]
+    with pytest.raises(CaptureError, match=r"none of the 1 files has a name that matches x\*"):
         find_paths([tmp_path], Lookup(names="x*"))
+    with pytest.raises(CaptureError, match=r"is a directory without captures; no file in it \(of 1\) is one$"):
+        find_paths([tmp_path], Lookup(recursive=True, names="*.txt"))
 
 
 @pytest.mark.parametrize(

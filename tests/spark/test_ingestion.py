@@ -19,7 +19,6 @@ from zmtpscope.cli import run
 from zmtpscope.spark import ingest, ingestion, tables
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.ingestion import TABLES
-from zmtpscope.spark.schemas import table_schema
 from zmtpscope.spark.settings import ReadSettings
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def test_tables_that_workers_write_have_the_rows_of_one_run(spark: SparkSession,
     assert found.keys() == written.keys() == {f"{record}s" for record in TABLES}
     for record in TABLES:
         frame = found[f"{record}s"]
-        assert frame.schema == table_schema(record)
+        assert frame.schema == ReadSettings.parse({"record": record}).schema()
         rows = pa.parquet.read_table(out / f"{record}s.parquet").to_pylist()
         assert in_any_order(rows) == rows_of_all_captures(record)
         assert written[f"{record}s"].rows == len(rows)

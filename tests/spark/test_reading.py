@@ -83,7 +83,7 @@ def key_of(port: int) -> bytes:
 def capture(path: Path, *flows: tuple[int, int]) -> dict[str, int]:
     """A capture of 100 segments of each flow, a port and the octets of a segment, in turn."""
     path.write_bytes(pcap([Packet(packet(port, octets)) for _ in range(100) for port, octets in flows]))
-    return find_captures(path)
+    return find_captures(path).files
 
 
 @pytest.mark.parametrize("partitions", [2, 4, 5])

@@ -253,8 +253,9 @@ def test_files_that_vanished_or_are_damaged_are_findings(tmp_path: Path) -> None
 def test_captures_are_read_from_a_store_of_objects(store: str, tmp_path: Path) -> None:
     """`read` finds them there by name, pattern or folder, and rows are those of files; also compressed ones."""
     found = {uri: find_stored(f"{store}/{uri}") for uri in ("day", "day/*.pcap", "day/pubsub.pcap", "*/pub*.pcap.gz")}
-    assert [len(files) for files in found.values()] == [3, 2, 1, 1]
-    assert len(find_stored(store, Lookup(recursive=True, names="*.pcap"))) == 2
+    assert [len(captures.files) for captures in found.values()] == [3, 2, 1, 1]
+    assert [*found["day"].skipped] == [f"{store}/day/note.txt"]
+    assert len(find_stored(store, Lookup(recursive=True, names="*.pcap")).files) == 2
     for error, uri in (
         ("is not a capture", "day/note.txt"),
         ("no such file", "day/x.pcap"),

@@ -30,7 +30,6 @@ from zmtpscope.dissect import analyser
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.records import RECORDS
 from zmtpscope.spark import schema
-from zmtpscope.spark.schemas import table_schema
 from zmtpscope.spark.settings import ReadSettings
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
     paths = [str(path) for path in FILES]
     options = {"record": record, "keys": KEYS, "partitions": str(partitions)}
     frame = spark.read.format("zmtp").options(**options).load(paths)
-    assert frame.schema == table_schema(record)
+    assert frame.schema == ReadSettings.parse({"record": record}).schema()
     assert frame.rdd.getNumPartitions() == partitions
     assert in_any_order(spark_rows(frame.drop("time"))) == rows_of_all_captures(record.removesuffix("s"))
 

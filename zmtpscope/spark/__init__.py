@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zmtpscope.spark.ingestion import ingest, tables
-    from zmtpscope.spark.reading import read
+    from zmtpscope.spark.reading import read, skipped
     from zmtpscope.spark.schemas import schema
     from zmtpscope.spark.sessions import register, session
 
-__all__ = ["ingest", "read", "register", "schema", "session", "tables"]
+__all__ = ["ingest", "read", "register", "schema", "session", "skipped", "tables"]
 
 _MODULES = {
     "ingest": "ingestion",
@@ -22,6 +22,7 @@ _MODULES = {
     "register": "sessions",
     "schema": "schemas",
     "session": "sessions",
+    "skipped": "reading",
     "tables": "ingestion",
 }
 """Where each public name lives. No module has the name of a function: the package would have the module under it."""

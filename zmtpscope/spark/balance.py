@@ -1,4 +1,4 @@
-"""Divide the flows with much data evenly among partitions.
+"""Divide files, or the flows with much data in them, evenly among partitions.
 
 Hashes divide thousands of flows evenly, but not twenty: two partitions would often get twelve and eight, or one of them
 both of two. So the driver reads the beginning of some files and assigns the flows that carry most data there.
@@ -22,6 +22,8 @@ SAMPLED_SHARE = 8
 """The sample is at most an eighth of all files, if that is enough blocks."""
 COST_OF_SEGMENT = 64
 """The analyser takes about as long for a segment as for so many octets."""
+LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
+"""A task reads files until they have so many octets. Opening each costs about as much as reading the second number."""
 FLOWS_OF_A_PARTITION = 32
 """How many flows are assigned per partition; hashes divide the smaller ones."""
 
@@ -42,6 +44,19 @@ def large_flows(
         loads[least] += rates[key]
         found[key] = found[reverse(key)] = least
     return found
+
+
+def file_tasks(sizes: Sequence[int], least: int) -> list[range]:
+    """Divide files of these sizes into tasks, at least so many if the files are large enough."""
+    costs = [size + COST_OF_FILE for size in sizes]
+    share = min(LARGE_TASK, sum(costs) // least)
+    tasks, begin, octets = [], 0, 0
+    for end, cost in enumerate(costs, 1):
+        octets += cost
+        if octets >= share or end == len(costs):
+            tasks.append(range(begin, end))
+            begin, octets = end, 0
+    return tasks
 
 
 def _sample(files: Sequence[str], blocks: int) -> Iterator[SegmentBlock]:

@@ -36,11 +36,12 @@ from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.reading import Paths, find_captures
 from zmtpscope.spark.rows import selected
+from zmtpscope.spark.scan import records_apart
 from zmtpscope.spark.schemas import TIME, column_names, schema
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 from zmtpscope.spark.shuffle import AnalyserStage, Run
-from zmtpscope.spark.storage import locate
+from zmtpscope.spark.storage import check_on_worker, locate
 
 TABLES = tuple(record for record in RECORDS if record != "frame" and record not in DERIVED)
 """Frames are asked for by name, in `read`: they are as many rows as messages, or more. Derived records are made of
@@ -81,7 +82,9 @@ def ingest(
         raise SettingsError(f"mode: {mode!r} is none of error, overwrite and append")
     settings = ReadSettings.parse(options)
     register(spark)
-    files = find_captures(paths, settings.lookup)
+    found = find_captures(paths, settings.lookup)
+    found.warn()
+    files = found.files
     filesystem, root = locate(out)
     finish(filesystem, root)
     known = noted(filesystem, root) if mode == "append" else []
@@ -96,7 +99,12 @@ def ingest(
         filesystem.create_dir(f"{staging}/{_folder(record)}")
     try:
         stage = WriterStage(run, str(out), staging)
-        reported = run.chunks(spark).mapInArrow(stage.write, DDL).repartitionById(1, "partition")
+        written_parts = (
+            run.numbers(spark).mapInArrow(stage.write_files, DDL)
+            if settings.per_file
+            else run.chunks(spark).mapInArrow(stage.write, DDL)
+        )
+        reported = written_parts.repartitionById(1, "partition")
         parts = reported.sortWithinPartitions(*ORDER).mapInArrow(stage.compare, WRITTEN_DDL).collect()
         written = {record: [part for part in parts if part.record == record] for record in TABLES}
         for record, some in written.items():
@@ -187,6 +195,20 @@ class WriterStage:
                     if facts:
                         yield batch_of(facts)
                 yield batch_of([written_chunk(each) for each in parts.finish()])
+
+    def write_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the tables of tasks, in whose files each is a capture of its own; the last stage gets what was
+        written."""
+        with one_sentence():
+            check_on_worker(self.run.files)
+            settings, options = self.run.settings, self.run.settings.export_options()
+            for batch in batches:
+                for task in batch.column(0).to_pylist():
+                    parts = self._parts(f"part-{task:05}", options)
+                    for index in self.run.tasks[task]:
+                        for records in records_apart(self.run.files[index], settings, options, compares=True):
+                            parts.add(records)
+                    yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write what the facts of all partitions amount to; all that was written."""

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import glob
 import json
+import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.capture.files import NotACapture, find_files
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.spark.folders import is_column
+
+LOG = logging.getLogger(__name__)
+
+MAX_NAMED = 5
+"""Skipped files that the warning names."""
 
 PATH_OPTIONS = ("path", "paths")
 """The options in which Spark hands on what `load` is given: one path, or a JSON list."""
@@ -38,37 +48,160 @@ def given_paths(options: Mapping[str, str]) -> list[str]:
     return paths
 
 
+class Candidate(NamedTuple):
+    """A file that may be a capture, and the directory in which or below which it was found."""
+
+    path: str
+    directory: str
+
+
 class Lookup(NamedTuple):
     """How files are found, as by other sources of Spark."""
 
     recursive: bool = False
-    """Whether directories inside of directories are searched."""
+    """Whether all directories inside of directories are searched, or only those that are columns."""
     names: str = "*"
     """The pattern that names of files must match."""
+    base: str | None = None
+    """The directory below which folders are columns. None: the directory that was given, unless `recursive`."""
+
+    def wanted(self, path: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Return the files with names that are looked for. Raises `CaptureError` if `path` has only others."""
+        found = [each for each in candidates if fnmatchcase(os.path.basename(each.path), self.names)]
+        if candidates and not found:
+            raise CaptureError(path, f"none of the {len(candidates)} files has a name that matches {self.names}")
+        return found
 
 
 ANY_NAME = Lookup()
-"""Captures of one folder, whatever their names."""
+"""FoundCaptures of one folder, whatever their names."""
 
 
-def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> list[str]:
-    """The capture files that paths, globs and directories name, each once: of a directory or glob those that are
-    captures, by name. Raises `CaptureError` where one names no capture, or what workers cannot read."""
-    found: dict[str, None] = {}
+@dataclass(frozen=True, slots=True)
+class FoundCaptures:
+    """The captures that paths name."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    """Each once, with its size."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Files of directories and globs that are no captures, and why."""
+    roots: dict[str, str] = field(default_factory=dict)
+    """The directory of each file below which its folders are columns, with a slash at the end."""
+
+    def add(self, file: Candidate, size: int, lookup: Lookup) -> None:
+        """Add a capture. Raises `CaptureError` for one outside of the base."""
+        if file.path in self.files:
+            return
+        self.files[file.path] = size
+        if lookup.base is None and lookup.recursive:
+            return
+        root = (lookup.base or file.directory or ".").rstrip("/") + "/"
+        if lookup.base is not None and not file.path.startswith(root):
+            raise CaptureError(file.path, f"is not below {root}, which the option basePath names")
+        self.roots[file.path] = root
+
+    def update(self, others: FoundCaptures) -> None:
+        """Add captures that were found in another place."""
+        for file, size in others.files.items():
+            if file not in self.files:
+                self.files[file] = size
+                self.roots.update((file, root) for root in [others.roots.get(file)] if root is not None)
+        self.skipped.update(others.skipped)
+
+    def skip(self, path: str, why: str) -> None:
+        """Add a file that is no capture, unless its name marks it as none for readers, such as `_SUCCESS`."""
+        if not os.path.basename(path).startswith((".", "_")):
+            self.skipped[path] = why
+
+    def warn(self) -> None:
+        """Log one line that names files that were skipped, if there are any."""
+        if self.skipped:
+            some = [safe_text(os.path.basename(path)) for path in islice(self.skipped, MAX_NAMED)]
+            names = ", ".join(some) + (", ..." if len(self.skipped) > len(some) else "")
+            text = "zmtpscope: skipped %d of %d files, which are no captures: %s; zmtpscope.spark.skipped lists them"
+            LOG.warning(text, len(self.skipped), len(self.skipped) + len(self.files), names)
+
+
+def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> FoundCaptures:
+    """Return the capture files that paths, globs and directories name: of a directory or glob those that are captures,
+    by name. Raises `CaptureError` where one names no capture, or what workers cannot read."""
+    found = FoundCaptures()
+    if lookup.base is not None:
+        lookup = lookup._replace(base=local_path(lookup.base))
     for path in map(str, given):
         read_here = f'zmtpscope.spark.read(spark, "{path}") reads URIs of {", ".join(STORES)}'
-        found.update(dict.fromkeys(_looked_up(local_path(path, instead=read_here), lookup)))
-    return list(found)
-
-
-def _looked_up(path: str, lookup: Lookup) -> list[str]:
-    if lookup.recursive and os.path.isdir(path):
-        path = os.path.join(glob.escape(path), "**")
-    files = _expand(path)
-    found = [file for file in files if fnmatchcase(os.path.basename(file), lookup.names)]
-    if not found:
-        raise CaptureError(path, f"none of the {len(files)} captures has a name that matches {lookup.names}")
+        _add(local_path(path, instead=read_here), lookup, found)
     return found
+
+
+def _add(path: str, lookup: Lookup, found: FoundCaptures) -> None:
+    """Add the captures that a path, glob or directory names."""
+    if path == "-":
+        raise CaptureError(None, "workers cannot read it", hint="write the capture to a file first")
+    if glob.has_magic(path) and not os.path.exists(path):
+        _add_matches(path, lookup, found)
+    elif os.path.isdir(path):
+        _add_directory(path, lookup, found)
+    else:
+        (file,) = lookup.wanted(path, [Candidate(path, os.path.dirname(path))])
+        if os.path.exists(path) and not os.path.isfile(path):
+            hint = "write it to a file first"
+            raise CaptureError(path, "is no regular file, and every worker reads it anew", hint=hint)
+        find_files([path])  # raises what is wrong with it
+        found.add(file, os.path.getsize(path), lookup)
+
+
+def _add_matches(pattern: str, lookup: Lookup, found: FoundCaptures) -> None:
+    matches = sorted(glob.glob(pattern, recursive=True))
+    candidates: list[Candidate] = []
+    for match in matches:
+        if os.path.isdir(match):
+            candidates += _files_in(match, lookup)
+        elif os.path.isfile(match):
+            candidates.append(Candidate(match, os.path.dirname(match)))
+    if not _add_captures(lookup.wanted(pattern, candidates), lookup, found):
+        what = f"none of the {len(matches)} that match is a capture" if matches else "nothing matches"
+        raise CaptureError(pattern, what)
+
+
+def _add_directory(directory: str, lookup: Lookup, found: FoundCaptures) -> None:
+    candidates = lookup.wanted(directory, _files_in(directory, lookup))
+    if not _add_captures(candidates, lookup, found):
+        what = f"no file in it (of {len(candidates)}) is one" if candidates else "no file is in it"
+        hint = what if lookup.recursive else f"{what}, and directories inside it are not searched"
+        raise CaptureError(directory, "is a directory without captures", hint=hint)
+
+
+def _files_in(directory: str, lookup: Lookup) -> list[Candidate]:
+    """Return the files in a directory and in those inside of it that are searched, by name."""
+
+    def refuse(error: OSError) -> None:
+        raise CaptureError(error.filename, f"cannot be listed: {error.strerror}")
+
+    paths: list[str] = []
+    for folder, inside, names in os.walk(directory, onerror=refuse, followlinks=True):
+        inside[:] = [name for name in inside if is_searched(name, lookup)]
+        paths += filter(os.path.isfile, [os.path.join(folder, name) for name in names])
+    return [Candidate(path, directory) for path in sorted(paths)]
+
+
+def is_searched(directory: str, lookup: Lookup) -> bool:
+    """Return whether a directory of this name inside of another one is searched."""
+    return not directory.startswith((".", "_")) if lookup.recursive else is_column(directory)
+
+
+def _add_captures(candidates: Iterable[Candidate], lookup: Lookup, found: FoundCaptures) -> bool:
+    """Add those of the files that are captures, and return whether any of them is one."""
+    is_any = False
+    for file in candidates:
+        try:
+            find_files([file.path])
+        except NotACapture as error:
+            found.skip(file.path, error.message)
+        else:
+            found.add(file, os.path.getsize(file.path), lookup)
+            is_any = True
+    return is_any
 
 
 def scheme_of(path: str) -> str | None:
@@ -94,35 +227,3 @@ def local_path(path: str, *, instead: str = "") -> str:
     if name is None:
         raise CaptureError(path, "is no file of this host", hint="name a path, or a URI such as file:///captures")
     return unquote(name[1])
-
-
-def _expand(path: str) -> list[str]:
-    if path == "-":
-        raise CaptureError(None, "workers cannot read it", hint="write the capture to a file first")
-    if glob.has_magic(path) and not os.path.exists(path):
-        return _matches(path)
-    return [_readable(file.path) for file in find_files([path])]
-
-
-def _matches(pattern: str) -> list[str]:
-    matches = sorted(glob.glob(pattern, recursive=True))
-    found: list[str] = []
-    for match in matches:
-        try:
-            found += _expand(match)
-        except NotACapture:
-            continue
-        except CaptureError:
-            if not os.path.isdir(match):
-                raise
-    if not found:
-        what = f"none of the {len(matches)} that match is a capture" if matches else "nothing matches"
-        raise CaptureError(pattern, what)
-    return found
-
-
-def _readable(path: str) -> str:
-    """The same path, if it is a file that can be read more than once."""
-    if not os.path.isfile(path):
-        raise CaptureError(path, "is no regular file, and every worker reads it anew", hint="write it to a file first")
-    return path

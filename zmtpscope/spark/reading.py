@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark.errors import one_sentence
-from zmtpscope.spark.paths import ANY_NAME, Lookup, find_paths
-from zmtpscope.spark.schemas import schema, table_columns
+from zmtpscope.spark.paths import ANY_NAME, FoundCaptures, Lookup, find_paths
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import ReadSettings
-from zmtpscope.spark.shared_scan import MOST_SCANS, SharedScan, useful_scans
+from zmtpscope.spark.shared_scan import MOST_SCANS, Scan, plan_scan, useful_scans
 from zmtpscope.spark.shuffle import Run, shuffled
 from zmtpscope.spark.storage import find_stored, is_uri
 
@@ -33,22 +31,24 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
     The rows are those of `spark.read.format("zmtp")`, and the options are its options. Raises `CaptureError` for a path
     that is no capture, and `SettingsError` for an option that cannot be.
     """
-    settings = ReadSettings.parse({"record": record, **options})
-    columns = table_columns(settings.record, settings.columns)
+    settings = ReadSettings.parse_lookup({"record": record, **options})
     register(spark)
-    files = find_captures(paths, settings.lookup)
-    if not _is_scanned(spark, files, settings):
-        return shuffled(spark, Run.of(spark, files, settings), columns)
-    stage = ScanStage(SharedScan.of([*files], settings, columns))
+    found = find_captures(paths, settings.lookup)
+    found.warn()
+    settings = settings.of_captures(found)
+    columns = settings.column_names()
+    if not settings.per_file and not _is_scanned(spark, found.files, settings):
+        return shuffled(spark, Run.of(spark, found.files, settings), columns)
+    stage = ScanStage(plan_scan(found, settings, columns))
     numbers = spark.range(stage.scan.partitions, numPartitions=stage.scan.partitions)
-    return numbers.mapInArrow(stage.read, schema(settings.record, columns))
+    return numbers.mapInArrow(stage.read, settings.schema())
 
 
 @dataclass(frozen=True)
 class ScanStage:
-    """What the tasks of a shared scan do: rows are numbers of partitions."""
+    """What the tasks of a scan do: rows are numbers of partitions."""
 
-    scan: SharedScan
+    scan: Scan
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Records as rows."""
@@ -58,15 +58,18 @@ class ScanStage:
                     yield from self.scan.rows(number)
 
 
-def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> dict[str, int]:
-    """Return the captures that paths and URIs name, each once, with their sizes. Raises `CaptureError`."""
-    found: dict[str, int] = {}
+def skipped(paths: Paths, **options: Any) -> dict[str, str]:
+    """Return the files of directories and globs that `read` skips since they are no captures, and what is wrong with
+    each. Options are those of `read` about finding files. Raises what `read` does."""
+    return find_captures(paths, ReadSettings.parse_lookup(options).lookup).skipped
+
+
+def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
+    """Return the captures that paths and URIs name, each once. Raises `CaptureError`."""
+    found = FoundCaptures()
     for path in map(str, [paths] if isinstance(paths, str | Path) else paths):
-        if is_uri(path):
-            found.update(find_stored(path, lookup))
-        else:
-            found.update((file, os.path.getsize(file)) for file in find_paths([path], lookup))
-    if not found:
+        found.update(find_stored(path, lookup) if is_uri(path) else find_paths([path], lookup))
+    if not found.files:
         raise CaptureError("read", "it was given no path")
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,9 @@ from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
-from zmtpscope.spark.schemas import TIME, arrow_schema
+from zmtpscope.spark.arrow_types import arrow_schema
+from zmtpscope.spark.folders import Value
+from zmtpscope.spark.schemas import TIME
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 
 LARGEST_BATCH = 8 << 20
@@ -32,10 +34,12 @@ class RowBatches:
         self._record = record = settings.record
         self._filter = settings.parsed_filter()
         self._options = options
-        wanted = dict.fromkeys("ts_ns" if name == TIME else name for name in columns)
+        self._folders = settings.folders
+        sources = {TIME: "ts_ns"} | dict.fromkeys(self._folders, "file")
+        wanted = dict.fromkeys(sources.get(name, name) for name in columns)
         made = [name for name in wanted if name not in NUMBERS_OF_CONNECTIONS]
         self._held_schema = held_schema(record, made or ["schema"])  # a table without columns has no rows
-        self._schema = arrow_schema(record, columns)
+        self._schema = arrow_schema(record, columns, {name: each.type for name, each in self._folders.items()})
         self._waiting: Batch | None = None
         self._rows = self._octets = 0
 
@@ -70,10 +74,18 @@ class RowBatches:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
             elif field.name == TIME:
                 arrays.append(pc.cast(batch.column("ts_ns").cast(pa.timestamp("ns", "UTC")), field.type, safe=False))
+            elif field.name in self._folders:
+                arrays.append(_of_files(batch.column("file"), self._folders[field.name].values, field.type))
             else:
                 column = batch.column(field.name)
                 arrays.append(column if column.type == field.type else column.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _of_files(files: pa.Array, values: Mapping[str, Value], type_: pa.DataType) -> pa.Array:
+    """Return the value of each file in a column."""
+    words = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
+    return pa.array([values.get(file) for file in words.dictionary.to_pylist()], type_).take(words.indices)
 
 
 def _only(record: str, batch: Batch) -> Batch:

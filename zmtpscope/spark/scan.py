@@ -1,22 +1,27 @@
-"""The shared scan: each partition reads all files, and analyses the flows whose key hashes to it.
+"""What one partition makes of its files or flows, where each partition reads files by itself.
 
-A connection that spans files is one connection, and rows are those of one local run.
+In a shared scan each partition reads all files, and analyses the flows whose key hashes to it: a connection that spans
+files is one connection, and rows are those of one local run.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from zmtpscope.capture import CaptureError, reopen_captures
-from zmtpscope.dissect import Analyser, Batch
+from zmtpscope.capture.captures import Captures
+from zmtpscope.capture.merge import read_merged
+from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.statistics import FileReports
+from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.meaning.deriving import with_derived
 from zmtpscope.records import DERIVED
-from zmtpscope.spark.flows import FlowFilter
+from zmtpscope.spark.flows import FlowFilter, asked_for
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.storage import check_on_worker, open_again
 
 BLOCK_SIZE = 1 << 20
 """Octets of a capture at a time, if one partition reads all flows."""
@@ -28,20 +33,39 @@ def scan(
     files: list[str], settings: ReadSettings, columns: Sequence[str], flows: FlowFilter
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that one partition makes of these files. Raises `CaptureError`."""
-    if not any(map(os.path.exists, files)):
-        hint = "captures must lie where every worker can read them"
-        raise CaptureError(files[0], "there is no such file on this worker", hint=hint)
+    check_on_worker(files)
     options = settings.dissect_options(columns)
-    batches = RowBatches(settings, columns, options)
-    analysed = _analysed(Analyser(options, comparing=settings.compares), files, settings, flows)
-    for batch in with_derived(analysed) if settings.record in DERIVED else analysed:
-        yield from batches.add(batch)
-    yield from batches.finish()
-
-
-def _analysed(analyser: Analyser, files: list[str], settings: ReadSettings, flows: FlowFilter) -> Iterator[Batch]:
+    rows = RowBatches(settings, columns, options)
     block_size = BLOCK_SIZE if flows.partitions == 1 else LARGE_BLOCK_SIZE
     captures = reopen_captures(files, settings.span, block_size=block_size)
+    analyser = Analyser(options, comparing=settings.compares)
+    for batch in _with_derived(_analysed(analyser, captures, settings, flows), settings):
+        yield from rows.add(batch)
+    yield from rows.finish()
+
+
+def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of files each of which is a capture of its own. Raises `CaptureError`."""
+    options = settings.dissect_options(columns)
+    for file in files:
+        rows = RowBatches(settings, columns, options)
+        for batch in _with_derived(records_apart(file, settings, options, compares=settings.compares), settings):
+            yield from rows.add(batch)
+        yield from rows.finish()
+
+
+def records_apart(file: str, settings: ReadSettings, options: Options, *, compares: bool) -> Iterator[Batch]:
+    """Yield the records of a file or URI that is a capture of its own. Raises `CaptureError`."""
+
+    def read(reports: FileReports) -> Iterator[PacketBlock]:
+        opened = open_again(file, settings.span, reports)
+        return read_merged([] if opened is None else [opened], BLOCK_SIZE, reports)
+
+    flows = FlowFilter(0, 1, asked_for(settings.ports, settings.hosts))
+    yield from _analysed(Analyser(options, comparing=compares), Captures([file], read, None), settings, flows)
+
+
+def _analysed(analyser: Analyser, captures: Captures, settings: ReadSettings, flows: FlowFilter) -> Iterator[Batch]:
     analyser.begin(captures.files)
     for block in captures:
         yield from analyser.feed(flows.select(block))
@@ -53,3 +77,7 @@ def _analysed(analyser: Analyser, files: list[str], settings: ReadSettings, flow
     statistics = captures.statistics
     set_back, last = statistics.set_back(), statistics.end_time()
     yield from analyser.finish(statistics.dropped(), captures.problems, set_back=set_back, last=last)
+
+
+def _with_derived(batches: Iterator[Batch], settings: ReadSettings) -> Iterator[Batch]:
+    return with_derived(batches) if settings.record in DERIVED else batches

@@ -1,11 +1,13 @@
-"""The columns of each record type, as Spark names and types them; loops over `zmtpscope.records`."""
+"""The columns of each record type, as Spark names and types them; loops over `zmtpscope.records`.
+
+Processes that plan queries import this module, so it does not import pyarrow (`arrow_types.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,12 +31,8 @@ SPARK: dict[str, DataType] = {
     "octets": BinaryType(),
     "json": StringType(),
 }
-ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.binary(), "json": pa.string()}
-"""Spark takes no dictionaries and none of the types with offsets of 64 bits."""
-
 TIME = "time"
 """The column that only Spark's tables have: `ts_ns` as a timestamp, in whole microseconds."""
-ARROW_TIME = pa.timestamp("us", tz="UTC")
 
 
 def record_name(name: str) -> str:
@@ -82,24 +80,21 @@ def schema(record: str, columns: Sequence[str] | None = None) -> StructType:
     sentence where there is no such table or column.
     """
     record = record_name(record)
-    return StructType(
-        [
-            StructField(name, _column_type(record, name), metadata={"comment": _comment(record, name)})
-            for name in (column_names(record) if columns is None else table_columns(record, columns))
-        ]
-    )
+    names = column_names(record) if columns is None else table_columns(record, columns)
+    return StructType([column_field(record, name) for name in names])
 
 
-def table_schema(record: str, columns: Sequence[str] | None = None) -> StructType:
-    """Return the schema of a table of captures, which has the column `time` besides those of `schema`."""
-    return schema(record, table_columns(record_name(record), columns))
+def column_field(record: str, name: str) -> StructField:
+    """Return a column of a record type for a schema."""
+    return StructField(name, _column_type(record, name), metadata={"comment": _comment(record, name)})
 
 
-def check_schema(record: str, given: StructType) -> None:
-    """Whether a schema that the user declared has columns of the record type, as they are. Raises `ValueError` with a
-    sentence."""
-    for name in table_columns(record, given.fieldNames()):
-        wanted, declared = _column_type(record, name), given[name].dataType
+def check_schema(record: str, given: StructType, others: Mapping[str, DataType]) -> None:
+    """Whether a schema that the user declared has columns of the record type, or `others`, as they are. Raises
+    `ValueError` with a sentence."""
+    table_columns(record, [name for name in given.fieldNames() if name not in others])
+    for name in given.fieldNames():
+        wanted, declared = others.get(name) or _column_type(record, name), given[name].dataType
         if wanted != declared:
             words = wanted.simpleString(), declared.simpleString()
             raise ValueError(f"the column {name!r} of {record}s is {words[0]}, not {words[1]}")
@@ -112,19 +107,8 @@ def spark_type(type_: str) -> DataType:
     return translate(type_, SPARK, ArrayType, _spark_struct)
 
 
-def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """The schema of the Arrow batches that Spark takes for these columns of a record type."""
-    types = _types(record)
-    return pa.schema([(name, ARROW_TIME if name == TIME else arrow_type(types[name])) for name in columns])
-
-
-def arrow_type(type_: str) -> pa.DataType:
-    """A logical type of `zmtpscope.records` in Arrow, as Spark takes it."""
-    return translate(type_, ARROW, _arrow_list, _arrow_struct)
-
-
 def _column_type(record: str, name: str) -> DataType:
-    return TimestampType() if name == TIME else spark_type(_types(record)[name])
+    return TimestampType() if name == TIME else spark_type(column_types(record)[name])
 
 
 def _comment(record: str, name: str) -> str:
@@ -135,17 +119,10 @@ def _comment(record: str, name: str) -> str:
 
 
 @cache
-def _types(record: str) -> dict[str, str]:
+def column_types(record: str) -> dict[str, str]:
+    """Return the logical types of the columns of a record type."""
     return {field.name: field.type for field in RECORDS[record].fields}
 
 
 def _spark_struct(members: dict[str, DataType]) -> DataType:
     return StructType([StructField(name, type_) for name, type_ in members.items()])
-
-
-def _arrow_list(element: pa.DataType) -> pa.DataType:
-    return pa.list_(pa.field("element", element))
-
-
-def _arrow_struct(members: dict[str, pa.DataType]) -> pa.DataType:
-    return pa.struct(list(members.items()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,10 +19,11 @@ from pyspark.sql.types import StructType
 
 from zmtpscope.capture import ALWAYS, TimeSpan
 from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body, parse_decode_as, parse_payload
-from zmtpscope.records import ACROSS, SECOND
+from zmtpscope.records import ACROSS, PLURALS, SECOND
 from zmtpscope.spark.errors import SettingsError
-from zmtpscope.spark.paths import PATH_OPTIONS, Lookup
-from zmtpscope.spark.schemas import check_schema, record_name, table_columns
+from zmtpscope.spark.folders import FolderColumn, folder_columns
+from zmtpscope.spark.paths import PATH_OPTIONS, FoundCaptures, Lookup
+from zmtpscope.spark.schemas import check_schema, column_field, record_name, table_columns
 
 if TYPE_CHECKING:
     from zmtpscope.dissect import Options
@@ -68,8 +69,14 @@ class ReadSettings:
     """Whether directories inside of directories are searched for captures."""
     names: str = "*"
     """Only files whose names match this pattern."""
+    base: str | None = None
+    """The directory below which folders are columns."""
+    per_file: bool = False
+    """Whether each file is a capture of its own; else all of them together are one."""
     fails: bool = False
     """Whether a damaged file ends the job; else its readable packets are read and a finding names it."""
+    folders: Mapping[str, FolderColumn] = field(default_factory=dict)
+    """The columns that folders of the captures are."""
 
     @staticmethod
     def parse(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
@@ -77,6 +84,11 @@ class ReadSettings:
 
         `also` names options that somebody else reads. Raises `SettingsError`.
         """
+        return ReadSettings.parse_lookup(options, also=also).of_captures(FoundCaptures())
+
+    @staticmethod
+    def parse_lookup(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
+        """The same before the captures are found: `of_captures` then checks the columns."""
         passed_over = {name.lower() for name in (*PATH_OPTIONS, *also)}
         found: dict[str, Any] = {}
         for name, value in options.items():
@@ -85,20 +97,53 @@ class ReadSettings:
             option = OPTIONS.get(name.lower().removesuffix("_"))  # `from` is a word of Python
             if option is None:
                 raise SettingsError(f"there is no option {name!r}{nearest(name, NAMES)}")
-            field, parse = option
+            setting, parse = option
             try:
-                found[field] = parse(value)
+                found[setting] = parse(value)
             except (ValueError, OverflowError) as error:
                 raise SettingsError(f"option {name}: {error}") from None
         settings = ReadSettings(**found)
         settings._check()
         return settings
 
-    def _check(self) -> None:
+    def of_captures(self, captures: FoundCaptures) -> ReadSettings:
+        """Return the settings for these captures, whose folders may be columns. Raises `SettingsError` if a column that
+        is asked for does not exist."""
+        settings = replace(self, folders=folder_columns(captures.roots))
+        known = {name.lower() for name in table_columns(self.record)}
+        for name in settings.folders:
+            if name.lower() in known:
+                raise SettingsError(
+                    f"folder {name}=...: {PLURALS[self.record]} have a column of this name; rename the folder, or set "
+                    "recursiveFileLookup=true, with which folders are no columns"
+                )
         try:
-            table_columns(self.record, self.columns)
+            settings.column_names()
         except ValueError as error:
             raise SettingsError(f"option columns: {error}") from None
+        return settings
+
+    def column_names(self) -> list[str]:
+        """Return the columns of the table that is asked for, in order: those of folders come last."""
+        if self.columns is None:
+            return [*table_columns(self.record), *self.folders]
+        table_columns(self.record, [name for name in self.columns if name not in self.folders])
+        for name in self.folders:
+            if self.columns.count(name) > 1:
+                raise ValueError(f"the column {name!r} is named twice")
+        return [*self.columns]
+
+    def schema(self, columns: Iterable[str] | None = None) -> StructType:
+        """Return the schema of the table that is asked for, or of these of its columns."""
+        names = self.column_names() if columns is None else [*columns]
+        return StructType(
+            [
+                self.folders[name].field(name) if name in self.folders else column_field(self.record, name)
+                for name in names
+            ]
+        )
+
+    def _check(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise SettingsError("option to: it must be later than the option from")
         for path in self.keys:
@@ -114,7 +159,7 @@ class ReadSettings:
     @property
     def lookup(self) -> Lookup:
         """How files are found."""
-        return Lookup(self.recursive, self.names)
+        return Lookup(self.recursive, self.names, self.base)
 
     @property
     def compares(self) -> bool:
@@ -137,7 +182,7 @@ class ReadSettings:
     def check_schema(self, declared: StructType) -> None:
         """Raises `SettingsError` where a schema that the user declared does not fit `record`."""
         try:
-            check_schema(self.record, declared)
+            check_schema(self.record, declared, {name: column.type for name, column in self.folders.items()})
         except ValueError as error:
             raise SettingsError(f"schema: {error}") from None
 
@@ -268,16 +313,15 @@ def _partitions(value: Any) -> int:
     return int(text)
 
 
-def _fails(value: Any) -> bool:
-    if str(value).lower() not in ("continue", "fail"):
-        raise ValueError(f"{str(value)!r} is neither continue nor fail")
-    return str(value).lower() == "fail"
+def _one_of(no: str, yes: str) -> Callable[[Any], bool]:
+    """Return a function that parses one of two words, in any case, and returns whether it is the second."""
 
+    def parse(value: Any) -> bool:
+        if str(value).lower() not in (no.lower(), yes.lower()):
+            raise ValueError(f"{str(value)!r} is neither {no} nor {yes}")
+        return str(value).lower() == yes.lower()
 
-def _truth(value: Any) -> bool:
-    if str(value).lower() not in ("true", "false"):
-        raise ValueError(f"{str(value)!r} is neither true nor false")
-    return str(value).lower() == "true"
+    return parse
 
 
 NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -293,11 +337,13 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "to": ("until", _time),
     "filter": ("filter", _filter),
     "partitions": ("partitions", _partitions),
-    "recursiveFileLookup": ("recursive", _truth),
+    "recursiveFileLookup": ("recursive", _one_of("false", "true")),
     "pathGlobFilter": ("names", str),
-    "onError": ("fails", _fails),
+    "basePath": ("base", str),
+    "capture": ("per_file", _one_of("all", "perFile")),
+    "onError": ("fails", _one_of("continue", "fail")),
 }
 """Every option: the field that it is, and what makes its value; that raises `ValueError` with a sentence."""
 
 OPTIONS = {name.lower(): option for name, option in NAMES.items()}
-assert {field for field, _ in NAMES.values()} == {field.name for field in fields(ReadSettings)}
+assert {name for name, _ in NAMES.values()} == {each.name for each in fields(ReadSettings)} - {"folders"}

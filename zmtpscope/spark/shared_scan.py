@@ -1,4 +1,4 @@
-"""A shared scan as the driver plans it: how many partitions read the files, and which flows each of them analyses.
+"""A scan as the driver plans it: how many partitions read the files, and which flows or files each of them analyses.
 
 Spark plans each query in processes of its own that import this module, so the module must not import the analyser.
 """
@@ -6,12 +6,13 @@ Spark plans each query in processes of its own that import this module, so the m
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zmtpscope.spark.balance import large_flows
+from zmtpscope.spark.balance import file_tasks, large_flows
 from zmtpscope.spark.flows import FlowFilter, asked_for
+from zmtpscope.spark.paths import FoundCaptures
 from zmtpscope.spark.settings import ReadSettings
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ class SharedScan:
     """The partition of each flow with much data; the others are hashed."""
 
     @staticmethod
-    def of(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
-        """Plan the scan of these files for rows with these columns."""
-        octets = sum(os.path.getsize(file) for file in files if os.path.exists(file))
+    def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
+        """Plan the scan of files with these sizes for rows with these columns."""
+        octets = sum(files.values())
         partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MOST_SCANS)
         endpoints = asked_for(settings.ports, settings.hosts)
-        large = large_flows(files, octets, partitions, endpoints) if partitions > 1 else {}
+        large = large_flows([*files], octets, partitions, endpoints) if partitions > 1 else {}
         return SharedScan([*files], settings, [*columns], partitions, large)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
@@ -50,6 +51,43 @@ class SharedScan:
         endpoints = asked_for(self.settings.ports, self.settings.hosts)
         flows = FlowFilter(partition, self.partitions, endpoints, self.large)
         yield from scan(self.files, self.settings, self.columns, flows)
+
+
+@dataclass(frozen=True)
+class FileScan:
+    """Files that are captures of their own, and which of them each partition reads."""
+
+    files: list[str]
+    settings: ReadSettings
+    columns: list[str]
+    tasks: list[range]
+
+    @staticmethod
+    def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> FileScan:
+        """Plan the scan of files with these sizes for rows with these columns."""
+        tasks = file_tasks([*files.values()], settings.partitions or os.cpu_count() or 1)
+        return FileScan([*files], settings, [*columns], tasks)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions read the files."""
+        return len(self.tasks)
+
+    def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition. Raises `CaptureError`."""
+        from zmtpscope.spark.scan import scan_apart
+        from zmtpscope.spark.storage import check_on_worker
+
+        check_on_worker(self.files)
+        yield from scan_apart([self.files[index] for index in self.tasks[partition]], self.settings, self.columns)
+
+
+Scan = SharedScan | FileScan
+
+
+def plan_scan(captures: FoundCaptures, settings: ReadSettings, columns: Sequence[str]) -> Scan:
+    """Plan how partitions read captures for rows with these columns."""
+    return (FileScan if settings.per_file else SharedScan).of(captures.files, settings, columns)
 
 
 def useful_scans(octets: int) -> int:

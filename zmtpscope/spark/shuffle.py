@@ -6,8 +6,7 @@ in the order in which the packets were taken, and there an analyser reads them (
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
@@ -21,21 +20,19 @@ from zmtpscope.dissect import Options
 from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.records import ACROSS, DERIVED
 from zmtpscope.spark.analysis import PartitionAnalysis
+from zmtpscope.spark.balance import file_tasks
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, batch_of, chunks_of, rows_chunk, rows_of
 from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.deriving import derive_across
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.flows import Endpoints, FlowFilter, asked_for
 from zmtpscope.spark.rows import RowBatches
-from zmtpscope.spark.schemas import schema
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.splitting import Splitter, chunk_size, split
-from zmtpscope.spark.storage import is_uri, open_again
+from zmtpscope.spark.storage import check_on_worker, open_again
 
 SMALL_PARTITION, LARGE_PARTITION = 16 << 20, 256 << 20
 """Octets of captures: a partition has no fewer, and no more where there are more of them than Spark shuffles into."""
-LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
-"""A task reads files until they have so many octets. Opening each costs about as much as reading the second number."""
 MOST_PARTITIONS = 2000
 """Unless more are asked for: each file has something for each."""
 OCTETS_IN_A_BATCH, CHUNKS_IN_A_BATCH = 1 << 20, 64
@@ -46,7 +43,7 @@ BESIDE_THE_COMPARISON = 8
 
 def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
     """The rows of a run, with these columns."""
-    made = schema(run.settings.record, columns)
+    made = run.settings.schema(columns)
     analysis, chunks = AnalyserStage(run), run.chunks(spark)
     if not run.settings.compares:
         return chunks.mapInArrow(partial(analysis.read, columns=columns), made)
@@ -67,19 +64,22 @@ class Run:
     settings: ReadSettings
 
     @staticmethod
-    def of(spark: SparkSession, files: dict[str, int], settings: ReadSettings) -> Run:
+    def of(spark: SparkSession, files: Mapping[str, int], settings: ReadSettings) -> Run:
         """The run over captures with these sizes."""
         sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
         usual = max(tasks, octets // LARGE_PARTITION)
         partitions = settings.partitions or min(1 + octets // SMALL_PARTITION, usual, MOST_PARTITIONS)
-        return Run([*files], _tasks(sizes, tasks), partitions, settings)
+        return Run([*files], file_tasks(sizes, tasks), partitions, settings)
+
+    def numbers(self, spark: SparkSession) -> DataFrame:
+        """The numbers of the tasks that read files, one in each partition."""
+        return spark.range(len(self.tasks), numPartitions=len(self.tasks))
 
     def chunks(self, spark: SparkSession) -> DataFrame:
         """All chunks of all files, each in its partition, in order."""
-        tasks = spark.range(len(self.tasks), numPartitions=len(self.tasks))
-        chunks = tasks.mapInArrow(SplitStage(self).read, DDL)
+        chunks = self.numbers(spark).mapInArrow(SplitStage(self).read, DDL)
         return chunks.repartitionById(self.partitions, "partition").sortWithinPartitions(*ORDER)
 
     @property
@@ -97,10 +97,7 @@ class SplitStage:
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The chunks of the files."""
         with one_sentence():
-            files = self.run.files
-            if not any(is_uri(path) or os.path.exists(path) for path in files):
-                hint = "captures must lie where every worker can read them"
-                raise CaptureError(files[0], "there is no such file on this worker", hint=hint)
+            check_on_worker(self.run.files)
             for batch in batches:
                 for task in batch.column(0).to_pylist():
                     yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
@@ -178,19 +175,6 @@ class ComparisonStage:
                     for made in last_stage(some, self.run.files, options):
                         yield from rows.add(made)
             yield from rows.finish()
-
-
-def _tasks(sizes: list[int], least: int) -> list[range]:
-    """Files of these sizes, in at least so many tasks if they are large enough."""
-    costs = [size + COST_OF_FILE for size in sizes]
-    share = min(LARGE_TASK, sum(costs) // least)
-    tasks, begin, octets = [], 0, 0
-    for end, cost in enumerate(costs, 1):
-        octets += cost
-        if octets >= share or end == len(costs):
-            tasks.append(range(begin, end))
-            begin, octets = end, 0
-    return tasks
 
 
 def _batches(chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:

@@ -14,9 +14,8 @@ from pyspark.sql.types import StructType
 
 from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.paths import NO_TABLES, find_paths, given_paths
-from zmtpscope.spark.schemas import table_schema
 from zmtpscope.spark.settings import ReadSettings
-from zmtpscope.spark.shared_scan import SharedScan
+from zmtpscope.spark.shared_scan import Scan, plan_scan
 from zmtpscope.spark.stream_settings import STREAM_OPTIONS, StreamSettings, are_of_a_stream
 
 if TYPE_CHECKING:
@@ -31,25 +30,28 @@ class ZmtpDataSource(DataSource):
         with one_sentence():
             if "provider" in options:
                 raise SettingsError(f"CREATE TABLE: {NO_TABLES}")
-            self.settings = ReadSettings.parse(options, also=STREAM_OPTIONS)
-            self.paths = given_paths(options)
             if are_of_a_stream(options):
-                StreamSettings.parse(options)
+                self.settings = StreamSettings.parse(options).read
             else:
-                find_paths(self.paths, self.settings.lookup)  # whatever is wrong with one is said at once
+                settings = ReadSettings.parse_lookup(options, also=STREAM_OPTIONS)
+                found = find_paths(given_paths(options), settings.lookup)  # whatever is wrong with one is said at once
+                found.warn()
+                self.settings = settings.of_captures(found)
 
     @classmethod
     def name(cls) -> str:
         return "zmtp"
 
     def schema(self) -> StructType:
-        return table_schema(self.settings.record, self.settings.columns)
+        return self.settings.schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_sentence():
-            settings = ReadSettings.parse(self.options)
+            settings = ReadSettings.parse_lookup(self.options)
+            found = find_paths(given_paths(self.options), settings.lookup)
+            settings = settings.of_captures(found)
             settings.check_schema(schema)
-            return CaptureReader(SharedScan.of(find_paths(self.paths, settings.lookup), settings, schema.fieldNames()))
+            return CaptureReader(plan_scan(found, settings, schema.fieldNames()))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from zmtpscope.spark.streaming import StreamReader  # it loads the analyser
@@ -58,9 +60,9 @@ class ZmtpDataSource(DataSource):
 
 
 class CaptureReader(DataSourceReader):
-    """Reads capture files as a shared scan. A partition has its number for its value."""
+    """Reads capture files by themselves or as a shared scan. A partition has its number for its value."""
 
-    def __init__(self, scan: SharedScan) -> None:
+    def __init__(self, scan: Scan) -> None:
         self.scan = scan
 
     def partitions(self) -> Sequence[InputPartition]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
@@ -16,7 +16,7 @@ from zmtpscope.capture import ALWAYS, CaptureError, CaptureProblem, TimeSpan
 from zmtpscope.capture.files import CaptureFile, NotACapture, find_again
 from zmtpscope.capture.source import Source, StreamSource, ready
 from zmtpscope.capture.statistics import FileReports
-from zmtpscope.spark.paths import ANY_NAME, STORES, Lookup, local_path, scheme_of
+from zmtpscope.spark.paths import ANY_NAME, STORES, Candidate, FoundCaptures, Lookup, is_searched, local_path, scheme_of
 
 MAGIC = re.compile("[*?[]")
 FILES_AT_A_TIME = 16
@@ -43,16 +43,9 @@ def locate(path: str | Path) -> tuple[FileSystem, str]:
     return filesystem, found
 
 
-class StoredFile(NamedTuple):
-    """A file of a store, by its URI."""
-
-    uri: str
-    size: int
-
-
-def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> list[StoredFile]:
-    """The captures that a URI, one with a pattern, or one of a folder names; of a folder or pattern those files that
-    are captures, by name. Raises `CaptureError` as `find_paths` does."""
+def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
+    """Return the captures that a URI, one with a pattern, or one of a folder names; of a folder or pattern those files
+    that are captures, by name. Raises `CaptureError` as `find_paths` does."""
     magic = MAGIC.search(uri)
     place = uri if magic is None else uri[: magic.start()].rpartition("/")[0]
     filesystem, path = locate(place)
@@ -61,32 +54,46 @@ def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> list[StoredFile]:
         infos = _named(filesystem, path, path + uri[len(place) :] if magic else None, lookup)
     except OSError as error:
         raise CaptureError(uri, f"cannot be listed: {_first_line(error)}") from None
-    files = [StoredFile(prefix + info.path, info.size) for info in infos]
+    sizes = {prefix + info.path: info.size for info in infos}
+    is_folder = magic is None and place not in sizes
+    candidates = [Candidate(file, place if is_folder else file.rpartition("/")[0]) for file in sizes]
+    wanted = lookup.wanted(uri, candidates)
     with ThreadPoolExecutor(FILES_AT_A_TIME) as threads:
-        refusals = list(threads.map(_why_not_a_capture, [file.uri for file in files]))
-    is_one = [file.uri for file in files] == [uri]
-    for refusal in refusals:
-        if refusal is not None and (is_one or not isinstance(refusal, NotACapture)):
+        refusals = list(threads.map(_why_not_a_capture, [file.path for file in wanted]))
+    is_one = [file.path for file in candidates] == [uri]
+    found = FoundCaptures()
+    for file, refusal in zip(wanted, refusals, strict=True):
+        if refusal is None:
+            found.add(file, sizes[file.path], lookup)
+        elif is_one or not isinstance(refusal, NotACapture):
             raise refusal
-    found = [file for file, refusal in zip(files, refusals, strict=True) if refusal is None]
-    if not found:
-        what = f"none of the {len(files)} files there is a capture" if files else "there is no such file"
+        else:
+            found.skip(file.path, refusal.message)
+    if not found.files:
+        what = f"none of the {len(candidates)} files there is a capture" if candidates else "there is no such file"
         raise CaptureError(uri, what)
     return found
 
 
 def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Lookup) -> list[FileInfo]:
-    """A file, those in a folder, or those in and under it that fit a pattern; by name."""
-    is_deep = lookup.recursive
+    """Return a file, those in a folder, or those in and under it that fit a pattern; by name."""
     if pattern is None:
         info = filesystem.get_file_info(path)
-        if info.type != FileType.Directory:
-            return [info] if info.is_file else []
-    else:
-        is_deep = pattern.count("/") > path.count("/") + 1
-    infos = [info for info in filesystem.get_file_info(FileSelector(path, recursive=is_deep)) if info.is_file]
-    infos = [info for info in infos if fnmatchcase(info.base_name, lookup.names)]
-    return sorted((info for info in infos if pattern is None or _matches(info.path, pattern)), key=_path_of)
+        if info.type == FileType.Directory:
+            return sorted(_in_folder(filesystem, path, lookup), key=_path_of)
+        return [info] if info.is_file else []
+    is_deep = pattern.count("/") > path.count("/") + 1
+    infos = filesystem.get_file_info(FileSelector(path, recursive=is_deep or lookup.recursive))
+    return sorted((info for info in infos if info.is_file and _matches(info.path, pattern)), key=_path_of)
+
+
+def _in_folder(filesystem: FileSystem, path: str, lookup: Lookup) -> Iterator[FileInfo]:
+    """Yield the files in a folder, and in those inside of it that are searched."""
+    for info in filesystem.get_file_info(FileSelector(path)):
+        if info.is_file:
+            yield info
+        elif is_searched(info.base_name, lookup):
+            yield from _in_folder(filesystem, info.path, lookup)
 
 
 def _path_of(info: FileInfo) -> str:
@@ -117,6 +124,13 @@ def open_again(path: str, span: TimeSpan, reports: FileReports) -> CaptureFile |
     except CaptureError as error:
         reports.problems.append(CaptureProblem(path, 0, error.offset or 0, error.message))
         return None
+
+
+def check_on_worker(files: Sequence[str]) -> None:
+    """Raises `CaptureError` where a worker sees none of the files that the driver found."""
+    if not any(is_uri(path) or os.path.exists(path) for path in files):
+        hint = "captures must lie where every worker can read them"
+        raise CaptureError(files[0], "there is no such file on this worker", hint=hint)
 
 
 class StoredCapture(CaptureFile):

@@ -46,9 +46,11 @@ class StreamSettings:
         read = ReadSettings.parse(options, also=STREAM_OPTIONS)
         if read.lookup != ANY_NAME:
             raise SettingsError(
-                "options recursiveFileLookup and pathGlobFilter: a stream reads one folder; name a pattern of files, "
-                'load("/captures/*/eth0-*.pcapng")'
+                "options recursiveFileLookup, pathGlobFilter and basePath: a stream reads one folder; name a pattern "
+                'of files, load("/captures/*/eth0-*.pcapng")'
             )
+        if read.per_file:
+            raise SettingsError("option capture: the files of a stream are one capture; read them with spark.read")
         paths = given_paths(options)
         if not given.get("statelocation"):
             raise SettingsError(
