@@ -194,3 +194,17 @@ def test_two_greetings_of_1_0_are_1_0_whatever_flags_follow(first: str, second: 
         cut = negotiate(one[:-1] if len(one) > 2 else one, other[:-1] if len(other) > 2 else other, over=True)
         assert cut is not None
         assert cut.version is None
+
+
+@pytest.mark.parametrize(
+    "behind", ["02 00 01", "03 00 01 61", "01 00", "00", "05 00 01 61 62 63"], ids=["", "a", "identity", "zero", "abc"]
+)
+def test_a_peer_of_another_protocol_gets_1_0_frames_which_are_no_greeting(behind: str) -> None:
+    """libzmq sends its signature, takes an SSH banner for the first octet of a 1.0 peer, and goes on with 1.0."""
+    client, banner = build_signature() + bytes.fromhex(behind), b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"
+    for over in (False, True):
+        decision = negotiate(client, banner, over=over)
+        if decision is not None:
+            assert (decision.version, [form.value for form in decision.forms]) == (None, ["signature", "alien"])
+            assert [finding.id for finding in decision.findings[0]] == []
+    assert decision is not None

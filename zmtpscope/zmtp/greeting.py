@@ -8,7 +8,7 @@ from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import HABITUAL_FLAGS_1, LARGEST_SIZE, LONG, build_frame, read_header_1
 from zmtpscope.zmtp.mechanisms import MECHANISMS
-from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.signature import LARGEST_PADDING
 from zmtpscope.zmtp.socket_types import CODES, HIGHEST_SPECIFIED_CODE, LARGEST_IDENTITY, name_of_code
@@ -104,6 +104,14 @@ def read_greeting_0(reader: Reader, fields: Fields) -> None:
     read_identity_1(reader, fields)
 
 
+def read_signature(reader: Reader, fields: Fields) -> None:
+    """The signature of a peer that goes no further, or goes on with 1.0 frames; nothing is read of those."""
+    _read_signature(reader)
+    _judge_signature_end(reader)
+    if reader.position == reader.stop:
+        raise Cut
+
+
 READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.FRAMES_1: read_identity_1,
     Form.PSEUDO_SIGNATURE: read_identity_1,
@@ -111,7 +119,7 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.GREETING_2: read_greeting_2,
     Form.GREETING_3: read_greeting_3,
     Form.PARTIAL_3: read_greeting_3,
-    Form.SIGNATURE: read_greeting_3,
+    Form.SIGNATURE: read_signature,
     Form.ZWS_REQUEST: read_request,
     Form.ZWS_RESPONSE: read_response,
     Form.ZWS_IDENTITY: read_identity,

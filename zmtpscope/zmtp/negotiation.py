@@ -167,11 +167,20 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
     )
     return Decision(
         None,
-        _own_forms(first, second, classes),
+        (_form_beside(first, *classes), _form_beside(second, *classes[::-1])),
         "unknown",
         "not ZMTP" if classes[0] is classes[1] else "one side does not speak ZMTP",
         (findings[0], findings[1]),
     )
+
+
+def _form_beside(octets: bytes, kind: Class, other: Class) -> Form:
+    """The form of a side whose peer may be no ZMTP. A newer peer takes such octets for those of 1.0: what follows its
+    signature are 1.0 frames, unless it sent the greeting of 3.x without waiting."""
+    is_form_2 = kind in (Class.REVISION_0, Class.REVISION_1, Class.REVISION_2) and not names_mechanism(octets)
+    if other is Class.ALIEN and (is_form_2 or (kind is Class.REVISION_3 and names_mechanism(octets) is False)):
+        return Form.SIGNATURE
+    return own_form(octets, kind)
 
 
 def _alien(octets: bytes) -> Finding:
