@@ -67,6 +67,26 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "10.77.0.3:41813, and at 2 endpoints more, 22 times in 6.3 s (ZRE-07)",
     ),
     "zre-timewait-reuse": ("warn ZRE node bert at 10.77.0.2:44079 sends no more beacons and said no farewell",),
+    "subscriber-at-ssh-port": (
+        "warn 10.60.0.1:5598 speaks SSH, and 10.60.0.2 connects to it as to ZeroMQ, 9 times in 1.26 s",
+    ),
+    "healthy-calls-out-of-order": (),
+    "listener-queue-full": (
+        "error 10.53.0.1:5589 accepts connections and says nothing; 10.53.0.2 has been waiting for 10.9 s",
+    ),
+    "one-port-dropped": (
+        "error Nothing answers at 10.64.0.1:5614: 10.64.0.2 tried once (7 SYNs) in 7.1 s to reach "
+        "10.64.0.1:5614; 10.64.0.1:5613 on the same host answers meanwhile",
+    ),
+    "port-mapping-without-server": (
+        "warn likely: No handshake of 10.46.0.2 with 10.46.0.1:5583 succeeds: 10.46.0.1:5583 closes 0.587 "
+        "ms after the greeting of 10.46.0.2, without a word of its own, 43 times in 7.4 s",
+    ),
+    "handshake-timer-on-slow-way": (
+        "warn likely: No handshake of 10.49.0.2 with 10.49.0.1:5586 succeeds: 10.49.0.2 closes 1.4 s after "
+        "the connection began, while 10.49.0.1:5586 still answers, 6 times in 7.77 s, every 1.54 s",
+    ),
+    "link-down-at-subscriber": (),
 }
 """By capture: severity and sentence of each warning and error."""
 

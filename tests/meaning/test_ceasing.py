@@ -31,6 +31,17 @@ class Worker(Asker):
             self.pause(every - 1)
         return self
 
+    def calls(self, times: int, open_calls: int = 4) -> Worker:
+        """Send two messages for each reply; the last replies come when nothing more is asked."""
+        for number in range(times + open_calls):
+            if number < times:
+                self.send(0, message(b"call"))
+                self.send(0, message(b"log"))
+            if number >= open_calls:
+                self.send(1, message(b"result"))
+            self.pause(200)
+        return self
+
     def idles(self, milliseconds: int) -> Worker:
         self.pause(milliseconds)
         self.add(1, ACK)
@@ -68,6 +79,7 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         Worker().asks(10).beat(1).asks(10),
         Worker().beat(10, every=4000).asks(20, every=500),
         Worker().beat(20).idles(30_000),
+        Worker().calls(40).idles(3000),
     ],
     ids=[
         "few questions",
@@ -77,6 +89,7 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         "one answer in a stream",
         "another way to talk",
         "nobody goes on",
+        "the last replies",
     ],
 )
 def test_other_silences_are_not_reported(worker: Worker) -> None:
@@ -130,7 +143,19 @@ class NamedWorker(Worker):
         super().send(side, named if octets == ready("DEALER") else octets)
 
 
+def test_of_who_is_sent_nothing_it_is_unknown_whether_the_host_is_there() -> None:
+    (asked,) = diagnosed(Worker().beat(10).asks(5), rule=RULE)
+    assert asked.hint.endswith("its host still answers for it")
+    (left_alone,) = diagnosed(ceased_publisher(), rule=RULE)
+    assert "or its host, or the way to it, is gone" in left_alone.hint
+
+
 def test_a_publisher_that_ceases_is_a_note() -> None:
+    ((severity, text),) = told(ceased_publisher())
+    assert (severity, text.partition(",")[0]) == ("note", "PUB 10.0.0.1:5555 sent nothing after packet 38")
+
+
+def ceased_publisher() -> Asker:
     publisher = Asker(("SUB", "PUB"))
     publisher.send(0, b"\x04\x0a\x09SUBSCRIBE")
     for _ in range(30):
@@ -138,5 +163,4 @@ def test_a_publisher_that_ceases_is_a_note() -> None:
         publisher.pause(199)
     publisher.pause(12_000)
     publisher.add(0, ACK)
-    ((severity, text),) = told(publisher)
-    assert (severity, text.partition(",")[0]) == ("note", "PUB 10.0.0.1:5555 sent nothing after packet 38")
+    return publisher

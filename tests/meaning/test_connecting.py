@@ -9,6 +9,7 @@ import pytest
 from tests.meaning.talking import CLIENT, SERVER, Talk
 from tests.meaning.telling import consequences_of, told, told_of
 from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.zmtp.greeting import build_signature
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,17 @@ def _closed_but_told_of_later(number: int) -> Talk:
 def test_who_was_connected_at_another_time_says_nothing_of_who_listens(other: Talk) -> None:
     diagnosis = told_of(other, *_refused(20, 5, 2, client=4))["connection-refused"]
     assert diagnosis.text.startswith("Nobody listens at 10.0.0.1:5555: 10.0.0.4 tried 5 times")
+
+
+def test_another_port_of_the_host_that_answers_shows_that_it_is_up() -> None:
+    served = Talk(0, at=0, port=5556).handshake("PULL", "PUSH").wait(4).message(SERVER, b"a")
+    diagnosis = told_of(served, Talk(1, at=0.5).unanswered(6))["connection-unanswered"]
+    assert diagnosis.text.endswith("; 10.0.0.1:5556 on the same host answers meanwhile")
+    assert "host is down" not in diagnosis.hint
+
+
+def test_connections_that_a_program_does_not_accept_fill_the_queue_of_its_listener() -> None:
+    waiting = [Talk(number, at=number / 10).say(CLIENT, build_signature(1)) for number in range(3)]
+    talks = [*waiting, Talk(9, at=1).unanswered(6), Talk(10, at=1.2).unanswered(6)]
+    assert list(told_of(*talks)) == ["handshake-timeout"]
+    assert consequences_of("handshake-timeout", *talks) == {"connection-unanswered"}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.meaning.talking import CLIENT, SERVER, Talk
 from tests.meaning.telling import told, told_of
+from zmtpscope.zmtp.greeting import build_signature
 
 
 @given(st.integers(1, 30))
@@ -79,3 +80,22 @@ def test_a_name_that_is_no_mechanism_is_the_whole_cause(captures: Path) -> None:
     assert "(ZMTP3X-GREETING-" in found["protocol-violation"].text
     (evidence, *_) = found["protocol-violation"].evidence
     assert evidence.text.count(" ") > 3, "a sentence, not a code"
+
+
+def test_a_listener_that_closes_without_a_word_is_a_proxy_rather_than_a_socket_that_refuses() -> None:
+    talks = (Talk(number, at=number).say(CLIENT, build_signature(1)).close(SERVER) for number in range(4))
+    diagnosis = told_of(*talks)["handshake-failing"]
+    assert "10.0.0.1:5555 closes 2 ms after the greeting of 10.0.0.2, without a word of its own, 4" in diagnosis.text
+    assert "proxy or port mapping" in diagnosis.hint
+    assert "ZAP" not in diagnosis.hint
+
+
+@pytest.mark.parametrize(("waits", "is_timed"), [((0.4,) * 3, True), ((0.2, 0.4, 0.7), False), ((0.001,) * 3, False)])
+def test_who_closes_equally_long_after_the_start_has_a_timer(waits: tuple[float, ...], is_timed: bool) -> None:
+    talks = (
+        Talk(number, at=2 * number).greet(CLIENT).wait(0.3).greet(SERVER).wait(wait).close(CLIENT)
+        for number, wait in enumerate(waits)
+    )
+    diagnosis = told_of(*talks)["handshake-failing"]
+    assert ("after the connection began, while 10.0.0.1:5555 still answers" in diagnosis.text) == is_timed
+    assert ("ZMQ_HANDSHAKE_IVL" in diagnosis.hint) == is_timed

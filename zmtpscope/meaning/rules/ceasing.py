@@ -43,7 +43,12 @@ PUBLISHERS = ("PUB", "XPUB", "RADIO")
 ASKERS = ("REQ", "CLIENT")
 """Who asks stops when it has nothing more to ask."""
 
-HINT = "look at that program: it is stopped, blocked in a call, or has no more to send; its host still answers for it"
+HINT = "look at that program: it is stopped, blocked in a call, or has no more to send; "
+HOST_ANSWERS = "its host still answers for it"
+HOST_UNKNOWN = (
+    "or its host, or the way to it, is gone, which this capture does not tell: only ZMQ_HEARTBEAT_IVL or "
+    "ZMQ_TCP_KEEPALIVE on the other side notices that"
+)
 
 
 class Silence(NamedTuple):
@@ -118,6 +123,8 @@ def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silen
     now = (other.last.ns - own.last.ns) / missed
     if now * FASTER < usual or before < LEAST_MESSAGES:
         return None
+    if own.count - before >= missed and other.last.ns - own.last.ns < LEAST_SILENCE:
+        return None  # these may be the replies to what it had sent, and then the other side ceased too
     several = f"{missed} messages" if missed < MOST_RECENT else f"{missed} messages and more"
     return Silence(connection, side, until, "warn", f"though {name_of(connection, 1 - side)} sent {several} since")
 
@@ -177,13 +184,19 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
         name,
         f"{name} sent nothing after packet {rhythm.last.packet}, for {duration(first.until - rhythm.last.ns)}, "
         f"{first.text}; before, no pause of it was longer than {duration(rhythm.longest_ns)}{more}",
-        HINT,
+        HINT + (HOST_ANSWERS if _host_answers(first) else HOST_UNKNOWN),
         (Evidence(rhythm.last, "its last message"),),
         len(same),
         first.until,
         LIKELY,
         frozenset(each.connection.conn_id for each in same),
     )
+
+
+def _host_answers(silence: Silence) -> bool:
+    """Whether TCP has acknowledged what was sent to the silent side since."""
+    other = silence.connection.sides[1 - silence.side]
+    return (other.last_ns or 0) > silence.rhythm.last.ns and other.last_outage is None
 
 
 def _gravity(silence: Silence) -> tuple[bool, int]:

@@ -314,6 +314,49 @@ def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield diagnosis
 
 
+def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield what is not answered; with what shows that the host is up, if something does."""
+    first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
+    for diagnosis in _in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
+        finding = first.get(diagnosis.subject)
+        if finding is None or finding.endpoint is None or diagnosis.hint != NOT_ANSWERED.nobody.hint:
+            yield diagnosis
+            continue
+        waiting = [
+            each
+            for each in knowledge.by_endpoint.get(finding.endpoint, ())
+            if each.is_open and each.sides[each.listener].last_ns is None and each.start.ns < finding.moment.ns
+        ]
+        others = [
+            where
+            for where, connections in knowledge.by_endpoint.items()
+            if where[0] == finding.endpoint[0] and any(_answers(each, finding.moment.ns) for each in connections)
+        ]
+        if waiting:
+            yield replace(
+                diagnosis,
+                text=f"{diagnosis.text}; {counted(len(waiting), 'connection')} before were established, and its "
+                "program accepts none of them",
+                hint="the queue of the listener is full (ZMQ_BACKLOG): see whether its program hangs or is stopped",
+                conn_ids=frozenset(each.conn_id for each in waiting),
+            )
+        elif others:
+            yield replace(
+                diagnosis,
+                text=f"{diagnosis.text}; {address(others[0])} on the same host answers meanwhile",
+                hint="the host is up, and a port where nothing listens would be refused: a firewall drops the packets "
+                "for this port, or the queue of its listener is full",
+            )
+        else:
+            yield diagnosis
+
+
+def _answers(connection: ObservedConnection, ns: int) -> bool:
+    """Whether the side that listens was connected at that time or soon after, and said something later."""
+    soon = ns + NOT_ANSWERED.patience
+    return connection.start.ns <= soon < (connection.sides[connection.listener].last_ns or 0)
+
+
 def _mutual(knowledge: Knowledge) -> dict[str, str]:
     """Return the endpoints, as subjects, whose hosts were refused by each other, neither of which ever served."""
     tried = {
@@ -362,10 +405,11 @@ TABLE = (
         "error",
         "Connecting is not answered at all",
         "The client sent SYNs that nobody answered, not even by ICMP. The host may be down, a firewall may drop them, "
-        "or their answers went a way that was not captured. Where the endpoint serves other clients meanwhile, these "
-        "are named.",
+        "or their answers went a way that was not captured. Where the endpoint serves other clients meanwhile, or "
+        "another port of the host answers, these are named; where connections before were established and got no "
+        "greeting, the queue of the listener is full.",
         "A later attempt of any client succeeds, or the attempts are those of a port scan.",
-        _in_vain("connection-unanswered", NOT_ANSWERED),
+        _unanswered,
     ),
     Rule(
         "connection-rejected",

@@ -172,6 +172,6 @@ TABLE = (
         "system accepts connections for a program that hangs; what it does instead, a capture cannot show.",
         "Octets of the connection are missing from the capture, or the silent side answers.",
         _handshake_timeout,
-        ("reconnect-storm",),
+        ("reconnect-storm", "connection-unanswered"),
     ),
 )

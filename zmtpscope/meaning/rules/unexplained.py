@@ -11,10 +11,30 @@ from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.across.words import address, client_name, counted, duration, how_often, name_of, server_name
 from zmtpscope.meaning.diagnosis import FAILING, LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.records import SECOND
 
 MOST_EVIDENCE = 3
 VIOLATION = "protocol-violation"
 NO_HANDSHAKE = "handshake-failing"
+LEAST_TIMED, TIMER_SPREAD = 3, 20
+"""So many connections that last equally long, within a twentieth, are ended by a timer ..."""
+LEAST_WAIT = 10 * SECOND // 1000
+"""... if nothing came for so long before."""
+
+REASONS = (
+    "see the log of the side that closes; usual reasons are the mechanism, keys, the ZAP handler, socket types and "
+    "ZMQ_MAXMSGSIZE"
+)
+WITHOUT_A_WORD = (
+    "a ZeroMQ socket greets at once: a proxy or port mapping (container, load balancer, tunnel) closes so where it "
+    "does not reach the server behind it, which may not run or be bound to 127.0.0.1; so do a listener with TLS and a "
+    "program that may open no more files"
+)
+TIMER = (
+    "raise ZMQ_HANDSHAKE_IVL of the side that closes (30 s unless set): a handshake takes several round trips, and "
+    "this way is slow or loses packets"
+)
+
 WEAK = ("peer-departed", "periodic-disconnect", "clear-text")
 """Rules that name no reason why a handshake fails."""
 
@@ -78,15 +98,14 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
         if not failed:
             continue
         (connection, ending), times = failed[0], [each.ending.moment.ns for each in failed]
+        after, hint = _closes(failed)
         yield Diagnosis(
             NO_HANDSHAKE,
             "warn" if len(failed) > 1 else "note",
             f"{client} at {address(endpoint)}",
             f"No handshake of {client_name(connection)} with {server_name(connection)} succeeds: "
-            f"{name_of(connection, ending.side)} closes {_after(connection, ending)}"
-            + (f", {how_often(times)}" if len(failed) > 1 else ""),
-            "see the log of the side that closes; usual reasons are the mechanism, keys, the ZAP handler, socket types "
-            "and ZMQ_MAXMSGSIZE",
+            f"{name_of(connection, ending.side)} closes {after}" + (f", {how_often(times)}" if len(failed) > 1 else ""),
+            hint,
             tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in failed[:MOST_EVIDENCE]),
             len(failed),
             max(times),
@@ -99,6 +118,37 @@ def _failed(connection: ObservedConnection) -> Ending | None:
     """How a connection ended on which a client of ZMTP never completed its handshake."""
     client = connection.sides[1 - connection.listener]
     return ending_of(connection) if client.greeting is not None and connection.is_whole else None
+
+
+def _closes(failed: list[Failed]) -> tuple[str, str]:
+    """When the first side that closed did so, and what there is to do."""
+    connection, ending = failed[0]
+    after = _after(connection, ending)
+    if all(each.ending.side == each.connection.listener and _said_nothing(each) for each in failed):
+        return f"{after}, without a word of its own", WITHOUT_A_WORD
+    lasted = [each.ending.moment.ns - each.connection.start.ns for each in failed]
+    if len(failed) >= LEAST_TIMED and max(lasted) - min(lasted) <= max(lasted) // TIMER_SPREAD and _are_timed(failed):
+        return f"{duration(lasted[0])} after the connection began, while {_other(failed[0])} still answers", TIMER
+    return after, REASONS
+
+
+def _said_nothing(failed: Failed) -> bool:
+    """Whether the side that closed had sent nothing."""
+    return failed.connection.sides[failed.ending.side].last_ns is None
+
+
+def _are_timed(failed: list[Failed]) -> bool:
+    """Whether the same side closed each time, a while after the last that it got: not because of that."""
+    side = failed[0].ending.side
+    heard = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
+    return all(
+        each.ending.side == side and last is not None and each.ending.moment.ns - last >= LEAST_WAIT
+        for each, last in heard
+    )
+
+
+def _other(failed: Failed) -> str:
+    return name_of(failed.connection, 1 - failed.ending.side)
 
 
 def _after(connection: ObservedConnection, ending: Ending) -> str:
@@ -131,7 +181,9 @@ TABLE = (
         "warn",
         "No handshake succeeds",
         "A client speaks ZMTP to an endpoint, and each of its connections ended before the handshake was complete, "
-        "without a reason that another rule finds. A note if there is only one.",
+        "without a reason that another rule finds. A note if there is only one. A listener that closes without a word "
+        "is hardly ZeroMQ; a side that closes equally long after the start each time, while the other one answers, has "
+        "a timer.",
         "A handshake of the two that succeeds, or another diagnosis of one of these connections.",
         lambda knowledge: iter(()),
     ),
