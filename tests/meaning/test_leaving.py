@@ -134,6 +134,19 @@ def test_one_of_several_that_leaves_is_told(captures: Path) -> None:
     assert "DEALER 10.0.0.3" in told(captures / "problems/peer-departed.pcap")["peer-departed"].text
 
 
+def test_two_clients_of_one_host_are_not_a_dead_connection_and_its_successor() -> None:
+    """Two workers of one host: the older one takes messages, and is killed while some are unread, which is an RST."""
+    one, other = (Talk(number, at=2 * number).handshake("PULL", "PUSH") for number in range(2))
+    for number in range(20):
+        one.wait(1).message(SERVER, b"task %d" % number)
+    assert told_of(one.reset(CLIENT), other.wait(30).message(SERVER, b"task")) == {}
+    silent = told_of(
+        Talk(0).handshake("PULL", "PUSH").wait(20).message(SERVER, b"task").reset(CLIENT),
+        Talk(1, at=4).handshake("PULL", "PUSH").wait(30).message(SERVER, b"task"),
+    )
+    assert "PULL 10.0.0.2 connected anew" in silent["peer-departed"].text
+
+
 def test_who_leaves_in_the_middle_of_its_own_message_is_a_warning() -> None:
     cut = Talk(0).handshake("PUSH", "PULL").say(CLIENT, b"\x00\x10abc").close(CLIENT)
     found = told_of(cut)

@@ -20,6 +20,8 @@ LONGEST_DEAD = 120 * SECOND
 """TCP sends again, at the latest, what a host that is back answers with RST."""
 MOST_LATER = 8
 """So many connections that began later are looked at for the one that replaced another."""
+ANSWERED_NS = SECOND
+"""A host that does not know a connection answers what is sent on it with RST within this time."""
 STAYED = SECOND // 2
 """Who is there so long after another one left, stayed."""
 
@@ -90,7 +92,7 @@ def _of_client(
 def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
     """When the client began the connection that replaced this one, which was dead: its host, or the way to it, was gone
     for a while. An RST ended it when the next of the connections that are its `own` was agreed, and the client had said
-    nothing on it since that began. They come in the order in which they began."""
+    nothing on it since that began, nor acknowledged anything. They come in the order in which they began."""
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
         return None
@@ -100,8 +102,17 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
         later_end = ending_of(later)
         is_alive = later_end is None or later_end.moment.ns > end
         if later.start.ns < end and is_alive and is_agreed(later):
-            return later.start.ns
+            return later.start.ns if _is_dead(connection, later.start.ns, end - ANSWERED_NS) else None
     return None
+
+
+def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
+    """Whether nothing shows that both systems kept a connection between two times: that messages of a side were
+    acknowledged, for example."""
+    return not any(
+        side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
+        for side in connection.sides
+    )
 
 
 def _start(connection: ObservedConnection) -> int:

@@ -29,3 +29,10 @@ class ObservedRhythm:
     def since(self, time: int) -> int:
         """How many came after a time, as far as they are remembered."""
         return sum(each > time for each in self.recent)
+
+    def has_message(self, start: int, stop: int) -> bool:
+        """Whether a message is known to have come between two times."""
+        if any(start < each < stop for each in self.recent):
+            return True
+        known = max(start, self.first_ns - 1)
+        return stop < self.last.ns and stop - known > self.longest_ns
