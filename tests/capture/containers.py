@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmtpscope.capture import Captures, open_captures
-from zmtpscope.capture.segments import FILE_SHIFT, ORDINALS, PACKET_MASK
+from zmtpscope.capture.segments import FILE_SHIFT, NO_PORTS, ORDINALS, PACKET_MASK
 
 ETHERNET = 1
 
@@ -116,6 +116,7 @@ def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
     """Everything that `captures` gives, checked for what must always hold."""
     segments: list[Segment] = []
     datagrams: list[Udp] = []
+    memberships = 0
     for each in captures:
         assert each.ordinal == ORDINALS * len(segments)
         columns = (each.sequences, each.acknowledgments, each.flags, each.starts, each.stops, each.packets, each.times)
@@ -146,11 +147,15 @@ def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
             if all(segment.file == reference >> FILE_SHIFT for segment in segments):
                 before = sum(segment.packet < reference & PACKET_MASK for segment in segments)
                 assert ordinal == ORDINALS * (before - 1)
+            if key.endswith(NO_PORTS):
+                memberships += 1
+                continue
             payload = each.data[start:stop]
             datagrams.append(Udp(reference >> FILE_SHIFT, reference & PACKET_MASK, time, key, payload))
     statistics = captures.statistics
     assert statistics.tcp_segments == len(segments)
     assert statistics.udp_datagrams == len(datagrams)
+    assert statistics.other.get("IGMP or MLD", 0) == memberships
     assert statistics.packets == len(segments) + len(datagrams) + sum(statistics.other.values())
     return segments, datagrams
 

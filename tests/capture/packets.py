@@ -56,7 +56,8 @@ def crafted(draw: st.DrawFn, udp: bool | None = False, plain: bool = False) -> C
     """An Ethernet frame with TCP (or UDP); `plain` leaves out what the header loop hands to the decoder."""
     is_udp = draw(st.booleans()) if udp is None else udp
     payload = draw(payloads)
-    source_port, destination_port = draw(ports), draw(ports.filter(lambda port: port not in (4789, 8472, 6081)))
+    source_port = draw(ports)
+    destination_port = draw(ports.filter(lambda port: port not in (4789, 8472, 6081) and (port or not is_udp)))
     sequence, acknowledgment, flags = draw(numbers), draw(numbers), draw(st.integers(0, 255))
     transport: Layer
     if is_udp:

@@ -17,7 +17,7 @@ from zmtpscope.capture import open_captures
 NAMES = [str(path.relative_to(CAPTURES)) for path in CAPTURE_FILES]
 MODIFIED = "pcap-modified.pcap"
 """dpkt takes the modified format for a damaged file."""
-ORDINARY = {"not IP", "other IP protocol", "IP fragment"}
+ORDINARY = {"not IP", "other IP protocol", "IP fragment", "IGMP or MLD"}
 """What real traffic holds beside TCP and UDP."""
 
 

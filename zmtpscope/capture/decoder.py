@@ -256,7 +256,7 @@ class Decoder:
 
     def _add_udp(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
         length = _udp(octets, at)[2]
-        if at + 8 > end or 0 < length < 8:
+        if at + 8 > end or 0 < length < 8 or not any(octets[at + 2 : at + 4]):
             raise Undecodable("UDP header lies")
         start = min(at + 8, len(octets))
         announced = min(end, at + length) if length else end

@@ -196,12 +196,12 @@ def plain_packets(
 
 
 def plain_datagrams(packets: PacketBlock, family: Family, rows: Column, at: Column, fields: NDArray[Any]) -> UdpColumns:
-    """The datagrams of those packets `rows` whose UDP header does not lie, and that are no tunnel's."""
+    """The datagrams of those packets `rows` whose UDP header is valid, and that are not of a tunnel."""
     header = gather(packets.data, at + family.header, UDP_FIELDS)
     starts = at + family.header + UDP_HEADER
     ends = at + family.uncounted + fields["length"]
     lengths = header["length"].astype(np.int64)
-    plain = (starts <= ends) & ((lengths == 0) | (lengths >= UDP_HEADER)) & ~np.isin(header["port"], TUNNELS)
+    plain = (starts <= ends) & ((lengths == 0) | (lengths >= UDP_HEADER)) & ~np.isin(header["port"], (0, *TUNNELS))
     ends = np.where(lengths == 0, ends, np.minimum(ends, starts + lengths - UDP_HEADER))
     if not plain.all():
         rows, at, starts, ends = rows[plain], at[plain], starts[plain], ends[plain]

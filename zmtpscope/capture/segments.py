@@ -28,7 +28,8 @@ PROHIBITED, NO_HOST = 1, 2
 """What such a message says: a firewall rejects, or there is no way to the host, or no such host."""
 
 NO_PORTS = bytes(4)
-"""Stands for the ports of a datagram that is no UDP: with it a host joins or leaves multicast groups (IGMP, MLD)."""
+"""The ports of a datagram that is not UDP: a host joins or leaves multicast groups with it (IGMP, MLD). No datagram of
+UDP has the destination port 0 (RFC 768)."""
 
 DATAGRAM = 0x200
 """Stands in `SegmentRows.flags` where the row is a UDP datagram."""
