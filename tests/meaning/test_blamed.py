@@ -87,6 +87,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "the connection began, while 10.49.0.1:5586 still answers, 6 times in 7.77 s, every 1.54 s",
     ),
     "link-down-at-subscriber": (),
+    "reply-without-request-id": (
+        "error ROUTER 10.68.0.1:5618 replies to REQ 10.68.0.2 without the request id in front of the empty "
+        "frame (ZMQ_REQ_CORRELATE): the reply is dropped",
+    ),
 }
 """By capture: severity and sentence of each warning and error."""
 

@@ -57,3 +57,10 @@ def test_that_a_req_leaves_because_of_it_is_said() -> None:
     assert "closes" not in told_of(stays)[RULE].text
     leaves = _talk("REQ", "ROUTER", (CLIENT, (b"", b"request")), (SERVER, (b"reply",))).close(CLIENT)
     assert "and the REQ closes the connection" in told_of(leaves)[RULE].text
+
+
+def test_a_reply_without_the_id_of_the_request_is_dropped_by_its_req() -> None:
+    steps = [(CLIENT, (b"\1\2\3\4", b"", b"request")), (SERVER, (b"", b"reply"))]
+    talk = _talk("REQ", "ROUTER", *steps).wait(5)
+    assert list(told_of(talk)) == [RULE]
+    assert told_of(talk)[RULE].text.startswith("ROUTER 10.0.0.1:5555 replies to REQ 10.0.0.2 without the request id")

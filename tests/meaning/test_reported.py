@@ -177,6 +177,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn 10.9.7.1 opens a WebSocket without ZWS2.0 to 10.9.7.2:8080 (answer 101 Switching Protocols), and the "
         "other side closes it, 6 times in 7.6 s",
     ),
+    "midstream-server-stopped": (
+        "warn likely: 10.63.0.1:5612 does not reply to 10.63.0.2: the request in packet 59 waits for 9.88 "
+        "s; 16 before were answered, median 0.166 ms",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 

@@ -99,6 +99,8 @@ class Hanging(NamedTuple):
     def is_owed(self) -> bool:
         """Whether a reply is owed: a REP gives one, and who has replied to a REQ before does so again, as does a REQ
         that works for a ROUTER."""
+        if self.requests.is_guessed:
+            return False
         asked = self.connection.sides[1 - self.requests.asker].socket_type
         return self.asks_rep or (self.requests.latency.count > 0 and (self.requests.is_lock_step or asked == "REQ"))
 
@@ -110,11 +112,14 @@ def client_of(connection: ObservedConnection, requests: ObservedRequests) -> tup
 
 @once
 def hanging(knowledge: Knowledge) -> list[Hanging]:
-    """All connections, captured whole, with requests that wait where they or their capture end."""
+    """All connections, captured whole, with requests that wait where they or their capture end; those that got a reply
+    without the id that it needs wait for another reason."""
     found = []
     for connection in knowledge.connections:
         requests = connection.requests
-        if requests is not None and requests.waiting and connection.is_whole:
+        if requests is None or not requests.waiting or requests.without_id is not None:
+            continue
+        if connection.is_whole or (requests.is_guessed and connection.is_unbroken):
             ending = ending_of(connection)
             if ending is None and not connection.is_open:
                 continue

@@ -272,15 +272,21 @@ class ObservedConnection:
         """Whether it was captured from its beginning, in both directions, without gaps: what is not there was not
         sent."""
         if self.values is None:
-            return not self.gaps and all(side.greeting is not None for side in self.sides)
+            return self.is_unbroken and all(side.greeting is not None for side in self.sides)
+        return self.values["opened_by"] is not None and self.is_unbroken
+
+    @property
+    def is_unbroken(self) -> bool:
+        """Whether it was captured without gaps in both directions, from wherever it was captured on."""
         values = self.values
-        is_whole: bool = (
-            values["opened_by"] is not None
-            and values["only_side"] is None
+        if values is None:
+            return not self.gaps
+        is_unbroken: bool = (
+            values["only_side"] is None
             and not (values["gap_bytes"] or values["unseen_bytes"] or values["undissected_bytes"])
             and values["close"] not in ("reused", "evicted")
         )
-        return is_whole
+        return is_unbroken
 
     @property
     def ref(self) -> str:

@@ -41,6 +41,8 @@ class ObservedRequests:
     asker: int
     is_lock_step: bool
     """The asker is a REQ, and so waits for the reply before it asks again."""
+    is_guessed: bool = False
+    """The capture lacks the start, and only that both sides take turns shows who asks."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many there are of each outcome."""
     latency: Distribution = field(default_factory=Distribution)
@@ -57,6 +59,8 @@ class ObservedRequests:
     """The requests have no id (ZMQ_REQ_CORRELATE), so the asker takes a late reply for the answer to its next one."""
     unasked: ObservedRequest | None = None
     """The first reply to nobody."""
+    without_id: ObservedRequest | None = None
+    """The first reply with nothing but the empty frame in front, though each request of the REQ has an id there."""
     abandoned: ObservedRequest | None = None
     """The first that was not answered when the asker asked anew."""
     waiting: list[ObservedRequest] = field(default_factory=list)

@@ -53,6 +53,11 @@ OCTETS = 250
 MOST_WAITING = 16
 """Open requests of a connection that are remembered one by one."""
 
+LEAST_TURNS = 8
+"""So many messages with nothing but the empty frame in front come from both sides in turn, between REQ and REP, ..."""
+THINKS_LONGER = 2
+"""... and who asks takes so many times as long as who replies, by the median."""
+
 MOST_HELD = 4096
 """Messages with envelopes that are remembered until one comes back."""
 
@@ -71,6 +76,8 @@ class Way(Enum):
     NEWEST = auto()
     """A REQ asks, of whom it is not known that it answers in order."""
     ENVELOPES = auto()
+    TURNS = auto()
+    """The socket types are unknown, and both sides may take turns as REQ and REP do."""
 
 
 class RequestObserver(Observer):
@@ -83,6 +90,8 @@ class RequestObserver(Observer):
     """The REQ is a worker."""
     nests_itself = False
     """The first request of the REQ has another envelope inside: so has what it gets, then, though it is no worker."""
+    takes_no_turns = False
+    """Nothing shows who asks."""
     lost = False
     """Octets are missing."""
 
@@ -174,6 +183,8 @@ class RequestObserver(Observer):
             self.way, self.asker = Way.NEWEST, requester
         elif ROUTING.issuperset(types):
             self.way = Way.ENVELOPES
+        elif types == (None, None) and not any(side.greeting for side in self.observed.sides):
+            self.way = Way.TURNS
         if self.asker is not None:
             self._begin()
 
@@ -181,12 +192,15 @@ class RequestObserver(Observer):
         """The asker is known."""
         assert self.asker is not None
         is_lock_step = self.observed.sides[self.asker].socket_type == "REQ"
-        self.observed.requests = ObservedRequests(self.asker, is_lock_step)
+        is_guessed = self.way is Way.TURNS
+        self.observed.requests = ObservedRequests(self.asker, is_lock_step or is_guessed, is_guessed)
 
     def _take(self, events: RequestRows) -> None:
         """Messages of both sides, in order, between which nothing is missing."""
         if self.way is Way.ENVELOPES and self.asker is None:
             events = self._until_one_comes_back(events)
+        elif self.way is Way.TURNS and self.asker is None:
+            events = self._until_turns_are_seen(events)
         elif self.way is Way.NEWEST and not self.is_turned_round:
             turn = self._work_begins(events)
             if turn is not None:
@@ -210,6 +224,26 @@ class RequestObserver(Observer):
         self.asker = 1 - int(side[comes_back.min()])
         self._begin()
         self.held = no_rows()
+        return events
+
+    def _until_turns_are_seen(self, events: RequestRows) -> RequestRows:
+        """Hold messages back until the first of them show whether the client asks and the other side replies."""
+        if self.takes_no_turns:
+            return no_rows()
+        self.held = np.concatenate((self.held, events))
+        if len(self.held) < LEAST_TURNS:
+            return no_rows()
+        events, self.held = self.held, no_rows()
+        first = events[:LEAST_TURNS]
+        first = first[first["time"].argsort(kind="stable")]
+        client = 1 - self.observed.listener
+        pauses, is_reply = np.diff(first["time"]), first["side"][1:] != client
+        is_slower = np.median(pauses[~is_reply]) >= THINKS_LONGER * np.median(pauses[is_reply])
+        if (first["key"] != EMPTY).any() or (np.diff(first["side"]) == 0).any() or not is_slower:
+            self.takes_no_turns = True
+            return no_rows()
+        self.asker = client
+        self._begin()
         return events
 
     def _work_begins(self, events: RequestRows) -> int | None:
@@ -268,6 +302,7 @@ class RequestObserver(Observer):
         is_left = np.ones(len(rows), np.bool_)
         is_left[replies] = is_left[requests] = False
         waits = is_left & ~is_reply
+        self._note_without_id(rows[is_left & is_reply], rows[~is_reply])
         if not in_order and waits.any():
             newer = asked_anew(keys, is_reply)
             given_up = (waits & (newer != NOBODY) & (rows["anew"] == 0)).nonzero()[0]
@@ -327,7 +362,8 @@ class RequestObserver(Observer):
         lost = self.observed.sides[asker].last_outage
         lost_from = None if lost is None else lost.offset
         table = RequestTable(stream, socket_types, self.files, outcome, rows, decided, until, replies, lost_from)
-        self.tables.append(table)
+        if self.way is not Way.TURNS:
+            self.tables.append(table)
         seen.counts[OUTCOMES[outcome]] += len(rows)
         if replies is not None:
             latencies = table.waited
@@ -353,6 +389,14 @@ class RequestObserver(Observer):
         longest = longer[np.argsort(-latencies[longer], kind="stable")[:MOST_LONGEST]]
         new = [Answered(int(latencies[place]), self._observed(rows[place])) for place in longest.tolist()]
         seen.longest = sorted([*seen.longest, *new], key=_shortest_last)[:MOST_LONGEST]
+
+    def _note_without_id(self, replies: RequestRows, requests: RequestRows) -> None:
+        """Remember a reply that lacks the id which ZMQ_REQ_CORRELATE puts in front of each request."""
+        seen = self.observed.requests
+        if seen is None or not seen.is_lock_step or seen.without_id is not None or not len(requests):
+            return
+        if (requests["key"] != EMPTY).all() and (lacking := (replies["key"] == EMPTY).nonzero()[0]).size:
+            seen.without_id = self._observed(replies[lacking[0]])
 
     def _note_first(self, events: RequestRows) -> None:
         seen = self.observed.requests

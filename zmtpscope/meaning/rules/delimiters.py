@@ -44,6 +44,32 @@ def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 found.setdefault((finding.id, *names, connection.endpoint), []).append((connection, finding))
     for sender, met in found.items():
         yield _diagnosis(sender, met)
+    yield from _without_id(knowledge)
+
+
+def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each side that leaves the request id of ZMQ_REQ_CORRELATE out of its replies."""
+    found: dict[tuple[str, str, Endpoint], list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        requests = connection.requests
+        if requests is not None and requests.without_id is not None and connection.is_whole:
+            names = name_of(connection, 1 - requests.asker), name_of(connection, requests.asker)
+            found.setdefault((*names, connection.endpoint), []).append(connection)
+    for (sender, peer, endpoint), same in found.items():
+        replies = [each.requests.without_id for each in same if each.requests and each.requests.without_id]
+        conn_ids = frozenset(each.conn_id for each in same)
+        yield Diagnosis(
+            MISSING,
+            "error",
+            f"{sender} to {peer} at {address(endpoint)}",
+            f"{sender} replies to {peer} without the request id in front of the empty frame (ZMQ_REQ_CORRELATE): the "
+            "reply is dropped",
+            'send all frames that came in front of the request back in front of the reply: address, id, b"", reply',
+            tuple(Evidence(each.moment, f"{sender} sends no request id", each.ref) for each in replies)[:MOST_EVIDENCE],
+            len(same),
+            conn_ids=conn_ids,
+            explains=frozenset((conn_id, "REQREP-06") for conn_id in conn_ids),
+        )
 
 
 def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]) -> Diagnosis:
@@ -88,7 +114,8 @@ TABLE = (
         "A request or a reply has no empty frame in front",
         "A ROUTER or a REP replies to a REQ, a DEALER asks a REP, or a REQ asks, in a message without the empty frame "
         "that ends its envelope (REQREP-01, -03, -05). A REP drops such a request without a word; a REQ drops such a "
-        "reply, and that of libzmq closes the connection for good. A ROUTER and a DEALER that speak to each other need "
+        "reply, and that of libzmq closes the connection for good. A REQ with ZMQ_REQ_CORRELATE drops each reply "
+        "that does not repeat the id in front of its request. A ROUTER and a DEALER that speak to each other need "
         "none. Encrypted messages are seen with their keys only.",
         "A ROUTER and a DEALER speak to each other, or the frames are encrypted and their keys unknown.",
         _missing,
