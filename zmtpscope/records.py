@@ -281,8 +281,8 @@ _STALL = (
     Field(
         "until",
         "text",
-        "opened (the window was opened again), disconnected, running (the capture ends, and it was closed up to the "
-        "last packet), or unseen (that it was opened was not captured, only when it was last said to be closed)",
+        "opened (the window was opened again), disconnected, running (the capture ends, and it was closed until "
+        "then), or unseen (that it was opened was not captured, only when it was last said to be closed)",
     ),
     Field("until_ns", "int", "Time of that; of several stretches that of the last", "ns"),
     Field("window_probes", "int", "Packets by which the sender asked meanwhile whether the window is open"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.dissect.talks import SECOND, hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, PSH
+from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.tcp.stalls import MOST_APART
 from zmtpscope.export.describe import describe_retransmission
 
@@ -62,9 +63,24 @@ def test_an_outage_that_the_capture_ends_within() -> None:
     assert (outage["smallest"], outage["largest"]) == (len(message(b"lost")),) * 2
     assert (outage["acknowledged"], outage["until"]) == (False, "running")
     assert describe_retransmission(outage) == (
-        "10.0.0.1:5555 did not acknowledge offset 99 for 3.503 s, up to the last packet: sent again 4 times, 6 octets "
-        "at a time"
+        "10.0.0.1:5555 did not acknowledge offset 99 for 3.503 s, up to the end of the capture: sent again 4 times, "
+        "6 octets at a time"
     )
+
+
+def test_an_outage_goes_on_until_the_capture_ends_in_live_and_in_a_file() -> None:
+    """One packet is sent again and never acknowledged, and nothing comes for the 5 s that capturing goes on."""
+    packets = cut_off(1).packets
+    until = packets[-1].time + 5 * SECOND
+    analyser = Analyser(Options(payloads=None))
+    analyser.begin(["test.pcap"])
+    for block in Capture(packets):
+        list(analyser.feed(block))
+    list(analyser.tick(until))
+    live = [record.values for record in analyser.ongoing().outages]
+    written = [record.values for batch in analyser.finish(last=until) for record in batch.records]
+    assert live == [values for values in written if values["record"] == "retransmission"]
+    assert [values["duration_ns"] for values in live] == [5 * SECOND]
 
 
 def test_an_outage_that_is_mended() -> None:

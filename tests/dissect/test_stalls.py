@@ -103,6 +103,21 @@ def test_what_goes_on_is_told_at_any_time_as_if_the_capture_ended_there() -> Non
     assert max(stall["duration_ns"] for stall in found) > 2 * SECOND
 
 
+def test_a_window_is_closed_until_the_capture_ends_in_live_and_in_a_file() -> None:
+    conversation = talk()
+    conversation.close_window(PULL)
+    until = conversation.time + 5 * SECOND
+    analyser = Analyser(Options(payloads=None))
+    analyser.begin(["test.pcap"])
+    for block in Capture(conversation.packets):
+        list(analyser.feed(block))
+    list(analyser.tick(until))
+    live = [record.values for record in analyser.ongoing().stalls]
+    written = [record.values for batch in analyser.finish(last=until) for record in batch.records]
+    assert live == [values for values in written if values["record"] == "stall"]
+    assert [values["until_ns"] for values in live] == [until]
+
+
 def test_probes_with_an_octet_count_and_end_nothing_whether_that_is_taken_or_not() -> None:
     conversation = talk()
     conversation.close_window(PULL)
@@ -155,8 +170,8 @@ def test_what_is_short_is_not_told(duration: int, count: int) -> None:
     assert len(told(stalled(duration).packets)) == count
 
 
-def test_what_still_lasts_where_the_capture_ends_is_told_up_to_the_last_packet() -> None:
-    """How long the capture goes on with other connections changes nothing."""
+def test_what_still_lasts_where_the_capture_ends_is_told_up_to_its_end() -> None:
+    """The capture goes on with other connections: a window that was opened meanwhile would be there."""
     conversation = talk()
     conversation.close_window(PULL)
     begin = conversation.time
@@ -165,8 +180,8 @@ def test_what_still_lasts_where_the_capture_ends_is_told_up_to_the_last_packet()
     other = Conversation(ports=(50_001, 5555), start=conversation.time + SECOND)
     (stall,) = told(conversation.packets + other.packets)
     assert (stall["until"], stall["window_probes"]) == ("running", 1)
-    assert stall["until_ns"] == conversation.time
-    assert stall["duration_ns"] == conversation.time - begin
+    assert stall["until_ns"] == other.packets[-1].time
+    assert stall["duration_ns"] == other.packets[-1].time - begin
 
 
 @pytest.mark.parametrize("ends", ["rst of the receiver", "rst of the sender", "fin of the sender"])
@@ -369,7 +384,7 @@ PROBED = stalled(probes=4).packets
         (stalled(20 * MILLISECOND).packets, "10.0.0.1:5555 took nothing for 20.0 ms: its receive window was closed"),
         (
             PROBED[:-2],
-            "10.0.0.1:5555 has taken nothing for 2.400 s, up to the last packet: its receive window is closed "
+            "10.0.0.1:5555 has taken nothing for 2.400 s, up to the end of the capture: its receive window is closed "
             "(4 window probes)",
         ),
         (

@@ -83,7 +83,7 @@ def test_messages_that_were_not_acknowledged_did_not_come() -> None:
     assert (delivery.messages, delivery.unacknowledged) == (23, 3)
     assert why(path, "10.77.0.2") == [
         (1, 23, True, "came"),
-        (24, 26, False, "never acknowledged: TCP sent it again for 6.55 s, 5 times, in vain"),
+        (24, 26, False, "never acknowledged: TCP sent it again for 6.75 s, 5 times, in vain"),
     ]
 
 

@@ -101,7 +101,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "unplugged-heartbeats-untold": (
         "error SUB 10.77.0.2 acknowledges nothing that PUB 10.77.0.1:5104 sends since packet 94: sent again 5 times in "
-        "6.55 s; 3 messages may not have arrived",
+        "6.75 s; 3 messages may not have arrived",
         "warn likely: SUB 10.77.0.2 and PUB 10.77.0.1:5104 have fallen silent: a PING came every 503 ms until packet "
         "86, and nothing at all for 6.77 s",
     ),

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.meaning.reading import diagnoses
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.meaning import watch
 from zmtpscope.meaning.derivation import Derivation
+from zmtpscope.meaning.diagnosis import FAILING
 from zmtpscope.meaning.watch import Watch
 
 
@@ -33,3 +35,24 @@ def test_the_record_of_a_connection_that_ended_is_remembered_whole(captures: Pat
     remembered = [each.values for each in derivation.ended.values()]
     assert [dict(values) for values in remembered if values is not None] == records
     assert records
+
+
+REPORTED = "problems/reported"
+
+
+@pytest.mark.parametrize(
+    "name", ["mtu-black-hole.pcap", "unplugged-heartbeats-untold.pcapng", "rep-hangs-quiet.pcapng"]
+)
+def test_live_reports_what_check_reports_of_the_file_that_it_wrote(captures: Path, name: str) -> None:
+    path = captures / REPORTED / name
+    source, analyser, watching = open_captures([str(path)]), Analyser(Options(bodies="none")), Watch()
+    analyser.begin(source.files)
+    for block in source:
+        for batch in analyser.feed(block):
+            watching.feed(batch)
+    for batch in analyser.tick(source.statistics.end_time()):
+        watching.feed(batch)
+    live = {(each.rule, each.statement) for each in watching.news(analyser.ongoing()) if each.severity in FAILING}
+    of_file = {(each.diagnosis.rule, each.diagnosis.statement) for each in diagnoses(path)}
+    assert live
+    assert live <= of_file

@@ -159,7 +159,7 @@ def describe_stall(values: Values) -> str:
     how_long = {
         "disconnected": f"for the last {duration} of the connection",
         "unseen": f"for {duration} or longer",
-        "running": f"for {duration}, up to the last packet",
+        "running": f"for {duration}, up to the end of the capture",
     }.get(until, f"for {duration}")
     if count > 1:
         took, was = "took", "was"
@@ -174,7 +174,7 @@ def describe_retransmission(values: Values) -> str:
     duration, count = _duration(values["duration_ns"]), values["count"]
     how_long = {
         "disconnected": f"for the last {duration} of the connection",
-        "running": f"for {duration}, up to the last packet",
+        "running": f"for {duration}, up to the end of the capture",
         "acknowledged": f"for {duration}, and then did",
     }.get(values["until"], f"for {duration} or longer")
     if count > 1:

@@ -65,8 +65,8 @@ def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
-    """The connection is over, as `Connection.close` has it. How much longer the window is closed than up to the last
-    packet, where the capture ends, nobody knows; how long it was where the end is missing, neither."""
+    """The connection is over, as `Connection.close` has it, and `end` is `Connection.last_moment`. How long the window
+    was closed where the end is missing is not known."""
     window = side.closed_window
     if window is not None:
         until = UNTIL_CLOSE.get(close_how, UNSEEN)

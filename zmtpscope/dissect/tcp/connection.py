@@ -223,6 +223,11 @@ class Connection:
         """When nothing more could come: its end, or where that was not captured the end of the capture."""
         return self.end.time + (self.idle or 0)
 
+    @property
+    def last_moment(self) -> Arrival:
+        """Up to when it is known: where it is open, the end of the capture."""
+        return self.end._replace(time=self.ceased) if self.close_how == "open" else self.end
+
     def resume_plain(self) -> None:
         """Let the next octets of both sides come on the plain way, unless something is being waited for."""
         if not any(side.waits or side.closed_window or side.unanswered for side in self.tcp):

@@ -363,8 +363,8 @@ class Flows:
             side.leave_plain()
             self.reassembler.give_up(side, connection.tcp[1 - side.number], connection.end)
             self._end(side)
-            closed_windows.end_with_connection(side, connection.close_how, connection.end)
-            retransmissions.end_with_connection(side, connection.close_how, connection.end)
+            closed_windows.end_with_connection(side, connection.close_how, connection.last_moment)
+            retransmissions.end_with_connection(side, connection.close_how, connection.last_moment)
         self.reassembler.touched[connection.tcp[0]] = None
         self.ended += connection.tcp
         self.silent.pop(connection, None)

@@ -42,7 +42,7 @@ def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
-    """The connection is over, as `Connection.close` has it."""
+    """The connection is over, as `Connection.close` has it, and `end` is `Connection.last_moment`."""
     if side.unanswered is not None:
         _end(side, side.unanswered, UNTIL_CLOSE.get(close_how, UNSEEN), end.time, end.ordinal)
 
