@@ -304,12 +304,12 @@ def test_a_package_that_is_there() -> None:
         optional("no_such_package")
 
 
-def test_other_frames_stay_as_they_are() -> None:
+def test_each_frame_is_unpacked() -> None:
     packed = gzip.compress(b"one")
-    made = found(packed, packed)
-    assert made.fields["size"] == 3
-    assert len(made.sources) == 1
-    assert_tiled(made, packed, packed)
+    made = found(packed, b"\0", packed)
+    assert [each if isinstance(each, bytes) else each["size"] for each in made.fields] == [3, b"\0", 3]
+    assert len(made.sources) == 2
+    assert_tiled(made, packed, b"\0", packed)
 
 
 def test_a_failure_inside_is_told() -> None:

@@ -156,10 +156,10 @@ def test_what_is_not_read(octets: bytes, summary: str) -> None:
 
 
 def test_first_frame_that_begins_as_one() -> None:
-    """Where the user named the dissector, the value need not be in the first frame; others stay unread."""
-    made = dissected(MessagePack, b"id", b"", b"call", b"\x91\x05", b"\x91\x06", content=1, trees=True)
-    assert made.fields == [5]
-    assert not any(made.nodes.get(frame) for frame in (0, 1, 2, 4))
+    """If the user named the dissector and no frame holds enough to be claimed, the first that begins as one is read."""
+    made = dissected(MessagePack, b"id", b"", b"call", b"\x91\x05", b"\x91\x06", content=1)
+    assert made.fields == ["", "call", [5], b"\x91\x06"]
+    assert dissected(MessagePack, b"call", b"\x91\x05", b"\x91\xa2ab").fields == ["call", b"\x91\x05", ["ab"]]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from zmtpscope.payloads.api import About, Claim, Malformed, Message, Reader
+from zmtpscope.payloads.api import Claim, Malformed, Reader
 from zmtpscope.payloads.headed import ARRAY, BREAK, MAP, OCTETS, PIECES, SIMPLE, TAG, TEXT, VALUE, Head, Headed, as_text
 from zmtpscope.payloads.text import is_text
 
@@ -37,9 +37,9 @@ class Cbor(Headed):
     prefix = "cbor"
     begins = bytes([*range(0x80, 0xC0), 0xD9])
 
-    def claim(self, message: Message, about: About) -> Claim:
-        claim = super().claim(message, about)
-        return Claim.YES if claim and message.bodies[0][0] == _DESCRIBES_ITSELF[0] else claim
+    def recognise(self, octets: bytes) -> tuple[Claim, bool | None]:
+        claim, known = super().recognise(octets)
+        return (Claim.YES if known and octets[0] == _DESCRIBES_ITSELF[0] else claim), known
 
     def claims_at_once(self, octets: bytes) -> bool:
         if octets[0] == _DESCRIBES_ITSELF[0]:

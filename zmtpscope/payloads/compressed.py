@@ -1,17 +1,19 @@
 """Compressed bodies: gzip (RFC 1952), zlib (RFC 1950), zstd (RFC 8878) and LZ4 frames.
 
-The first content frame is unpacked into a source of its own, in which whoever claims that reads on.
+A frame is unpacked into a source of its own, in which whoever claims that reads on.
 """
 
 from __future__ import annotations
 
 import sys
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader
+from zmtpscope.payloads.api import Claim, Json, Malformed, Reader
+from zmtpscope.payloads.framewise import Framewise
 from zmtpscope.payloads.limits import UNPACKED_PER_OCTET, Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
 
@@ -26,9 +28,8 @@ MOST_SKIPPED = 4
 """Skippable frames behind which a claim looks."""
 
 
-class Compressed(Payload):
-    """A message whose first content frame is compressed; frames behind it, and octets behind its stream, stay as they
-    are."""
+class Compressed(Framewise[bool]):
+    """A frame that is compressed; octets behind its stream stay as they are."""
 
     judges = True
 
@@ -40,7 +41,15 @@ class Compressed(Payload):
         """Read the header of the first stream into the tree. Raises `StaysPacked`, and `Malformed` where it is none."""
         raise NotImplementedError
 
-    def dissect(self, message: Message, reader: Reader) -> str:
+    @abstractmethod
+    def claim_of(self, octets: bytes) -> Claim:
+        """Whether a frame is of the format."""
+
+    def recognise(self, octets: bytes) -> tuple[Claim, bool | None]:
+        claim = self.claim_of(octets)
+        return claim, True if claim else None
+
+    def read_frame(self, reader: Reader, known: bool | None, values: list[Json]) -> str:
         packed = reader.left
         allowance = reader.budget.allowance
         limit = most_octets(packed, reader.budget.octets)
@@ -56,12 +65,12 @@ class Compressed(Payload):
             return f"{packed} octets; {reason}"
         if problem is not None:
             reader.finding(problem.id, reader.offset, reader.left, detail=f"{self.name}: {problem.detail}")
-        reader.give("size", len(octets))
-        reader.give("complete", problem is None)
+        fields: dict[str, Json] = {"size": len(octets), "complete": problem is None}
+        values.append(fields)
         opened = reader.unpacked("data", stop - reader.position, octets)
-        reader.give_opened("payload", opened)
+        fields["payload"] = None if opened.protocol is None else opened._asdict()
         if reader.left:
-            reader.octets("trailing")
+            fields["trailing"] = reader.octets("trailing", hidden=True)
         word = f" ({problem.word})" if problem is not None else ""
         inside = f", {opened.protocol} {opened.summary}" if opened.protocol is not None else ""
         return f"{packed} -> {len(octets)} octets{word}{inside}"
@@ -74,10 +83,9 @@ class Gzip(Compressed):
     magic = b"\x1f\x8b\x08"
     begins = (magic,)
 
-    def claim(self, message: Message, about: About) -> Claim:
-        body = message.bodies[0]
-        flags = body[len(self.magic) : len(self.magic) + 1]
-        return Claim.YES if body.startswith(self.magic) and flags and not flags[0] & 0xE0 else Claim.NO
+    def claim_of(self, octets: bytes) -> Claim:
+        flags = octets[len(self.magic) : len(self.magic) + 1]
+        return Claim.YES if octets.startswith(self.magic) and flags and not flags[0] & 0xE0 else Claim.NO
 
     def form(self) -> Format:
         return Format(lambda: zlib.decompressobj(wbits=31), magics=(self.magic,))
@@ -114,18 +122,17 @@ class Zlib(Compressed):
     ENOUGH = 64
     """Nothing else than zlib unpacks so far without a mistake: a few octets of text such as `x^2` may."""
 
-    def claim(self, message: Message, about: About) -> Claim:
-        body = message.bodies[0]
-        if not body.startswith(self.HEADERS):
+    def claim_of(self, octets: bytes) -> Claim:
+        if not octets.startswith(self.HEADERS):
             return Claim.NO
         unpacker = zlib.decompressobj()
         try:
-            octets = unpacker.decompress(body[: self.LOOKED_AT], self.MOST_LOOKED_AT)
+            unpacked = unpacker.decompress(octets[: self.LOOKED_AT], self.MOST_LOOKED_AT)
         except zlib.error:
             return Claim.NO
-        if unpacker.eof or len(octets) == self.MOST_LOOKED_AT:
+        if unpacker.eof or len(unpacked) == self.MOST_LOOKED_AT:
             return Claim.YES
-        return Claim.MAYBE if len(body) >= self.ENOUGH else Claim.NO
+        return Claim.MAYBE if len(octets) >= self.ENOUGH else Claim.NO
 
     def form(self) -> Format:
         return Format(zlib.decompressobj)
@@ -147,17 +154,16 @@ class Framed(Compressed):
     magic: ClassVar[bytes]
     fixed: ClassVar[tuple[int, int]]
 
-    def claim(self, message: Message, about: About) -> Claim:
-        body = message.bodies[0]
+    def claim_of(self, octets: bytes) -> Claim:
         at = 0
         for _ in range(MOST_SKIPPED):
-            if not body.startswith(SKIPPABLE, at):
+            if not octets.startswith(SKIPPABLE, at):
                 break
-            at += SKIPPABLE_HEADER + int.from_bytes(body[at + 4 : at + SKIPPABLE_HEADER], "little")
-        if not body.startswith(self.magic, at) or len(body) == at + len(self.magic):
+            at += SKIPPABLE_HEADER + int.from_bytes(octets[at + 4 : at + SKIPPABLE_HEADER], "little")
+        if not octets.startswith(self.magic, at) or len(octets) == at + len(self.magic):
             return Claim.NO
         mask, value = self.fixed
-        return Claim.YES if body[at + len(self.magic)] & mask == value else Claim.NO
+        return Claim.YES if octets[at + len(self.magic)] & mask == value else Claim.NO
 
     def header(self, reader: Reader) -> None:
         while reader.data.startswith(SKIPPABLE, reader.position):

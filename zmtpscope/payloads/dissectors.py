@@ -28,6 +28,8 @@ class Dissector(NamedTuple):
     """... and a `claims_at_once`."""
     judges: bool = False
     wants_all: bool = False
+    framewise: bool = False
+    """Whether each frame is a whole of its format (`Framewise`): it may claim a message by any of them."""
 
     def load(self) -> type[Payload]:
         """The class; whatever its module raises is raised."""
@@ -54,6 +56,8 @@ class Dissector(NamedTuple):
 
 def declared(kind: type[Payload]) -> Dissector:
     """A dissector as its class declares it. Raises TypeError where that cannot be."""
+    from zmtpscope.payloads.framewise import Framewise  # those of our table are known without it
+
     if not isinstance(getattr(kind, "prefix", None), str):
         raise TypeError("its prefix is no text")
     begins: Any = kind.begins
@@ -78,6 +82,7 @@ def declared(kind: type[Payload]) -> Dissector:
         claims,
         bool(kind.judges),
         bool(kind.wants_all),
+        issubclass(kind, Framewise),
     )
 
 
@@ -88,7 +93,12 @@ def _is_prefix(octets: object) -> bool:
 TEXT = "text"
 """The dissector that is asked last: most of what the others claim is text as well."""
 JSON = Dissector(
-    "json", "zmtpscope.payloads.json:JsonPayload", b"{[ \t\r\n\xef", tells_at_once=True, claims_at_once=True
+    "json",
+    "zmtpscope.payloads.json:JsonPayload",
+    b"{[ \t\r\n\xef",
+    tells_at_once=True,
+    claims_at_once=True,
+    framewise=True,
 )
 """The one whose messages are found many at once, as those of text are: most that anybody claims are its own."""
 ZAP, ZRE = "zap", "zre"
@@ -98,19 +108,22 @@ _COMPRESSED = "zmtpscope.payloads.compressed"
 _SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
 
 OURS = (
-    Dissector("cbor", "zmtpscope.payloads.cbor:Cbor", bytes([*range(0x80, 0xC0), 0xD9]), claims_at_once=True),
-    Dissector("gzip", f"{_COMPRESSED}:Gzip", (b"\x1f\x8b\x08",), judges=True),
+    Dissector(
+        "cbor", "zmtpscope.payloads.cbor:Cbor", bytes([*range(0x80, 0xC0), 0xD9]), claims_at_once=True, framewise=True
+    ),
+    Dissector("gzip", f"{_COMPRESSED}:Gzip", (b"\x1f\x8b\x08",), judges=True, framewise=True),
     JSON,
     Dissector("jupyter", "zmtpscope.payloads.jupyter:Jupyter", least_frames=5, judges=True),
-    Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE), judges=True),
+    Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE), judges=True, framewise=True),
     Dissector(
         "messagepack",
         "zmtpscope.payloads.messagepack:MessagePack",
         bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)]),
         tells_at_once=True,
         claims_at_once=True,
+        framewise=True,
     ),
-    Dissector("pickle", "zmtpscope.payloads.pickle:Pickle", b"\x80(c]})", judges=True),
+    Dissector("pickle", "zmtpscope.payloads.pickle:Pickle", b"\x80(c]})", judges=True, framewise=True),
     Dissector("protobuf", "zmtpscope.payloads.protobuf:Protobuf", automatic=False),
     Dissector("sequence", "zmtpscope.payloads.sequence:Numbered", least_frames=2, socket_types=PUBLISHERS, judges=True),
     Dissector(TEXT, "zmtpscope.payloads.text:Text"),
@@ -122,8 +135,10 @@ OURS = (
         socket_types=frozenset({"REQ", "REP", "DEALER", "ROUTER", None}),
         judges=True,
     ),
-    Dissector("zlib", f"{_COMPRESSED}:Zlib", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), judges=True),
+    Dissector(
+        "zlib", f"{_COMPRESSED}:Zlib", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), judges=True, framewise=True
+    ),
     Dissector(ZRE, "zmtpscope.payloads.zre.messages:Zre", b"\xaa", judges=True),
-    Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), judges=True),
+    Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), judges=True, framewise=True),
 )
 """Ours, as their classes declare themselves."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader
+from zmtpscope.payloads.api import Claim, Json, Malformed, Reader
 from zmtpscope.payloads.brief import in_brief
+from zmtpscope.payloads.framewise import Framewise
 from zmtpscope.payloads.text import is_text
 from zmtpscope.payloads.values import to_key
 from zmtpscope.records import to_text
@@ -45,11 +46,10 @@ UNTIL_BREAK = -2
 """Stands for the number of values where that is not known, and is counted down from: even where pairs are whole."""
 
 
-class Headed(Payload):
+class Headed(Framewise[bool]):
     """A dissector of maps and arrays that take their frame to its end; the fields are what they hold.
 
-    The first content frame that begins as one of them is read; others stay unread. A key that is no text becomes one;
-    where two are the same then, the fields hold the last, and the tree both.
+    A key that is no text becomes one; where two are the same then, the fields hold the last, and the tree both.
     """
 
     begins = b""
@@ -64,8 +64,9 @@ class Headed(Payload):
 
     # -- claims --------------------------------------------------------------------------------------------------------
 
-    def claim(self, message: Message, about: About) -> Claim:
-        return Claim.MAYBE if self.claims_at_once(message.bodies[0]) else Claim.NO
+    def recognise(self, octets: bytes) -> tuple[Claim, bool | None]:
+        may_begin = octets[:1] != b"" and octets[:1] in self.begins
+        return (Claim.MAYBE, True) if may_begin and self.claims_at_once(octets) else (Claim.NO, None)
 
     def claims_at_once(self, octets: bytes) -> bool:
         try:
@@ -111,20 +112,15 @@ class Headed(Payload):
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def dissect(self, message: Message, reader: Reader) -> str:
-        frames = range(message.content, len(message.frames))
-        reader.go_to(next((each for each in frames if self._may_begin(message.frames[each])), message.content))
-        with reader.aside() as values:
+    def read_frame(self, reader: Reader, known: bool | None, values: list[Json]) -> str:
+        with reader.aside() as read:
             try:
                 self.read(reader, "value")
             finally:
-                reader.fields = values[0] if values else None
+                values += read[:1]
         if reader.left:
             raise Malformed(f"octets behind the value: {reader.left}")
-        return in_brief(reader.fields)
-
-    def _may_begin(self, frame: bytes) -> bool:
-        return frame[:1] != b"" and frame[:1] in self.begins
+        return in_brief(values[-1])
 
     def read(self, reader: Reader, name: str) -> None:
         """Read one value with all that is in it."""

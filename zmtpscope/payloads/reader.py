@@ -23,7 +23,7 @@ _LARGEST_PLACE = 2**62
 """No offset in a stream comes near."""
 
 Inner = Callable[["Reader"], Opened]
-"""Dissects what is packed: reads the only frame of the reader that it is given."""
+"""Dissects what is packed, or another frame: reads the only frame of the reader that it is given."""
 
 
 class Reader(FrameCursor):
@@ -47,6 +47,7 @@ class Reader(FrameCursor):
         show_secrets: bool = False,
         source: int = 0,
         inner: Inner | None = None,
+        others: Inner | None = None,
         depth: int = 0,
     ) -> None:
         self.prefix = prefix
@@ -59,6 +60,7 @@ class Reader(FrameCursor):
         self.sources: list[Source] = []
         self.secrets: list[int] = []
         self._inner = inner
+        self._others = others
         self._record = RecordBuilder()
         self._tree = TreeBuilder() if trees else None
         self._depth = depth
@@ -150,11 +152,6 @@ class Reader(FrameCursor):
         """A field that stands for no octets of its own: what follows from others."""
         self.budget.spend(len(value) if isinstance(value, str | bytes) else 0, 0)
         self._record.store(name, self._counted(value))
-
-    def give_opened(self, name: str, opened: Opened) -> None:
-        """The field `name` is what was found inside of packed octets, null where nobody claims them; its own fields
-        were counted there."""
-        self._record.store(name, None if opened.protocol is None else opened._asdict())
 
     def whole(self, value: Json) -> None:
         """The fields are `value`: an array, or an object that something else has read. Anything else becomes an object
@@ -287,14 +284,31 @@ class Reader(FrameCursor):
         opened = Opened(None, "", None)
         if self._inner is not None and octets:
             opened = self._inner(inside)
+        self._take(inside, name)
+        self._record.store(name, None if opened.protocol is None else opened._asdict())
+        return opened
+
+    def another(self) -> Opened:
+        """The current frame, of which nothing was read yet, is read by another dissector, if one claims it. Its fields
+        are no fields of this reader."""
+        opened = Opened(None, "", None)
+        if self._others is None or not self.data:
+            return opened
+        inside = self._reader_of(self.data, self.offset, self.source)
+        opened = self._others(inside)
+        if opened.protocol is not None or inside.findings:
+            self._take(inside, "frame")
+        return opened
+
+    def _take(self, inside: Reader, name: str) -> None:
+        """What is left of the current frame was read by `inside`."""
+        octets = inside.frames[0]
         self.position = self.stop
         if self._tree is not None and octets:
             self._tree.add([inside.tree(0, octets, self._full(name))])
         self.findings += inside.findings
         self.sources += inside.sources
         self.secrets += [self.frame] * bool(inside.secrets)
-        self._record.store(name, None if opened.protocol is None else opened._asdict())
-        return opened
 
     def _reader_of(self, octets: bytes, start: int, source: int) -> Reader:
         """A reader of what is inside of a field: `octets`, which begin at offset `start` of `source`."""

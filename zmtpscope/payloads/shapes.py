@@ -74,6 +74,8 @@ class Shapes:
         self._first_of = {each: self._senders.index(found) * self._of_sender for each, found in of_types.items()}
         self._candidates: dict[int, Candidates] = {}
         self._told_at_once: dict[int, Candidates | None] = {}
+        self._of_frames: dict[int, Candidates] = {}
+        self.begins_frame = _frame_beginnings(dissectors)
         self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
         """By shape: whether there is a candidate, and one that does no more than claim."""
         self.only_json = np.zeros(len(self.known), np.bool_)
@@ -154,6 +156,28 @@ class Shapes:
                 self.only_json[shape] = candidates.only_json
             found = self.known[shapes]
         return found
+
+    def of_frame(self, octets: bytes) -> Dissectors:
+        """Who may claim a message by one frame, wherever that stands."""
+        if len(octets) < 2 or not self.begins_frame[octets[0] << 8 | octets[1]]:
+            return ()
+        found = self._of_frames.get(octets[0])
+        if found is None:
+            fitting = tuple(each for each in self.dissectors if each.framewise and each.may_begin(octets[0]))
+            found = self._of_frames[octets[0]] = Candidates(fitting)
+        return found.of(octets)
+
+
+def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
+    """By the first two octets of a frame: whether somebody may claim a message by it, wherever it stands. Nobody claims
+    one octet."""
+    found = np.zeros((256, 256), np.bool_)
+    for each in dissectors:
+        for first in range(256) if each.framewise and not each.prefixes else ():
+            found[first] |= each.may_begin(first)
+        for prefix in each.prefixes if each.framewise else ():
+            found[prefix[0], prefix[1] if len(prefix) > 1 else slice(None)] = True
+    return found.reshape(-1)
 
 
 @lru_cache(maxsize=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload
@@ -102,7 +102,7 @@ class SidePayloads:
             text = self._one(self.text)
             chosen = text if text is not None and claim_of(text, message, about) else None
             self.unreadable = self.unreadable + 1 if chosen is None else 0
-        if chosen is None or (self.judging and not chosen.judges):
+        if chosen is None or (self.judging and not (chosen.judges or self._others_may_judge(message))):
             return None
         heard = _as_heard_by(chosen, message, self.unread) if self.has_lost else message
         self.allowance.earn(sum(map(len, message.frames)))
@@ -116,6 +116,7 @@ class SidePayloads:
             budget=Budget(self.allowance),
             show_secrets=self.show_secrets,
             inner=self._inner,
+            others=partial(self._another, chosen),
         )
         made = read(chosen, heard, reader)
         if chosen.wants_all or self.wants_all:
@@ -226,8 +227,37 @@ class SidePayloads:
                     best, strength = each, claim
                 if each.wants_all or self.wants_all:
                     self._renew_wants_all()
+        best = best or self._claimed_behind(message, about)
         self.last = best or self.last
         return best
+
+    def _claimed_behind(self, message: Message, about: About) -> Payload | None:
+        """Who claims the first frame behind the first content frame that anybody claims by itself."""
+        for frame in message.bodies[1:]:
+            found = self._of_frame(frame, about)
+            if found is not None:
+                return found
+        return None
+
+    def _of_frame(self, octets: bytes, about: About, but: Payload | None = None) -> Payload | None:
+        """Who claims one frame as a whole of its format, `but` one who was asked."""
+        best, strength, message = None, (Claim.NO, False), Message((octets,), 0, None)
+        for dissector in self.shapes.of_frame(octets):
+            each = self._one(dissector)
+            if each is not None and each is not but:
+                claim = claim_of(each, message, about), each is self.last
+                if claim[0] and claim > strength:
+                    best, strength = each, claim
+        return best
+
+    def _others_may_judge(self, message: Message) -> bool:
+        """Whether findings may come of a frame behind the first content frame."""
+        return any(each.judges for frame in message.bodies[1:] for each in self.shapes.of_frame(frame))
+
+    def _another(self, but: Payload, reader: Reader) -> Opened:
+        """Read a frame that is none of the format of `but`, which has claimed the message, by whoever claims it."""
+        found = self._of_frame(reader.frames[0], reader.about, but)
+        return Opened(None, "", None) if found is None else _opened(found, reader)
 
     def _asked(self, message: Message, about: About) -> Sequence[Dissector]:
         """Who is asked about a message: those whose shape it has, and those that want all."""
@@ -266,11 +296,14 @@ class SidePayloads:
             claim = claim_of(made, message, reader.about)
             if claim is not Claim.NO and (best is None or claim > best[0]):
                 best = claim, made
-        if best is None:
-            return Opened(None, "", None)
-        reader.prefix = best[1].prefix
-        done = read(best[1], message, reader)
-        return Opened(done.protocol or None, done.summary, done.fields)
+        return Opened(None, "", None) if best is None else _opened(best[1], reader)
+
+
+def _opened(payload: Payload, reader: Reader) -> Opened:
+    """What a dissector finds in the only frame of a reader."""
+    reader.prefix = payload.prefix
+    made = read(payload, Message(reader.frames, 0, None), reader)
+    return Opened(made.protocol or None, made.summary, made.fields)
 
 
 def _as_heard_by(payload: Payload, message: Message, unheard: list[Payload]) -> Message:

@@ -16,7 +16,13 @@ from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.message_columns import content_among
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
-from zmtpscope.dissect.records.row_contents import are_json, contents_from, plain_texts, shapes_of_rows
+from zmtpscope.dissect.records.row_contents import (
+    are_json,
+    claimable_behind,
+    contents_from,
+    plain_texts,
+    shapes_of_rows,
+)
 from zmtpscope.payloads.shapes import Candidates, Shapes
 from zmtpscope.payloads.side import MOST_UNCLAIMED
 from zmtpscope.zmtp.reader import Finding
@@ -116,7 +122,7 @@ def look_inside(
     first, last, starts, known = contents_from(run, _content_frames(messages), asked.limit)
     first_of = messages.spread(map(shapes.first_of, socket_types))
     of_rows = shapes_of_rows(shapes, first_of, run, first, last, starts)
-    claimable = shapes.claimable(of_rows)
+    claimable = shapes.claimable(of_rows) | claimable_behind(shapes, run, first, last)
     texts = plain_texts(run, first, last, starts, known) if asked.recognises_text else None
     only_claimed = shapes.only_claimed(of_rows) & (first == last) & asked.side.judging
     may_be_json = known & (first == last) & shapes.only_json[of_rows] & (messages.spread(asks) != 0)

@@ -85,7 +85,7 @@ def asked_rows(run: MessageRun, shapes: Shapes, wanted: Wanted) -> AskedRows:
     of_rows, json = np.full(len(first), SEVERAL), list[int]()
     if wanted.claims:
         of_rows = shapes_of_rows(shapes, shapes.first_of(run.socket_type), run, first, last, starts)
-        asked = asked | known & shapes.claimable(of_rows)
+        asked = asked | known & (shapes.claimable(of_rows) | claimable_behind(shapes, run, first, last))
         if wanted.json:
             candidates = (asked & (first == last) & shapes.only_json[of_rows]).nonzero()[0]
             json = candidates[are_json(run.data, starts[candidates], run.sizes[last[candidates]])].tolist()
@@ -159,6 +159,20 @@ def shapes_of_rows(
     heads = octets[_between(starts, 0, len(octets) - 1)].astype(np.int64)
     heads[run.sizes[first] == 0] = NO_OCTET
     return shapes.columns(first_of, heads, last - first + 1, last - run.first + 1)
+
+
+def claimable_behind(shapes: Shapes, run: MessageRun, first: Int64, last: Int64) -> Bool:
+    """Which messages of a run somebody may claim by a frame behind the first content frame."""
+    several: Bool = last > first
+    if not several.any():
+        return several
+    octets = np.frombuffer(run.data if len(run.data) > 1 else bytes(2), np.uint8)
+    starts = _between(run.bodies - run.base, 0, len(octets) - 2)
+    begin = shapes.begins_frame[octets[starts].astype(np.int64) << 8 | octets[starts + 1]] & (run.sizes > 1)
+    found = np.zeros(len(begin) + 1, np.int64)
+    np.cumsum(begin, out=found[1:])
+    several &= found[last + 1] > found[first + 1]
+    return several
 
 
 def _between(values: Int64, low: int, high: int) -> Int64:

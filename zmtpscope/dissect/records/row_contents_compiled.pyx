@@ -71,9 +71,10 @@ def asked_rows(run, shapes, wanted):
     cdef bint has_texts = False
     cdef bint enveloped = message_columns.is_enveloped(run), grouped = not enveloped and run.socket_type in message_columns.GROUPED
     cdef int64_t begin, body, size, start, octet, shape, ranks, first_of = shapes.first_of(run.socket_type)
-    cdef Py_ssize_t row, head, end, frame, count = first.shape[0]
+    cdef Py_ssize_t row, head, end, frame, behind, count = first.shape[0]
     cdef list counts = shapes.counts
     cdef const int8_t[:] known_shapes = shapes.known
+    cdef const uint8_t[:] begins_frame = shapes.begins_frame.view(np.uint8)
     cdef list rows = [], begins = [], totals = [], content = [], starts = [], stops = [], of_rows = [], unknown = []
     cdef list json = [], json_sizes = []
     texts = np.zeros(count, np.bool_) if wants_texts else None
@@ -114,6 +115,14 @@ def asked_rows(run, shapes, wanted):
             is_asked = is_asked or known_shapes[shape] != NOBODY
             if frame != end:
                 shape = SEVERAL
+                for behind in range(frame + 1, end + 1):
+                    if is_asked:
+                        break
+                    start = bodies[behind] - base
+                    if start < 0 or start > length or sizes[behind] > length - start:
+                        raise IndexError("a frame that is not within its message")
+                    is_asked = sizes[behind] > 1 and begins_frame[octets[start] << 8 | octets[start + 1]]
+                start = bodies[frame] - base
             elif wants_json and only_json[shape] and is_json(octets + start, size):
                 json.append(row)
                 json_sizes.append(total(sizes, head, end))

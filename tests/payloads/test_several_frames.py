@@ -1,0 +1,142 @@
+"""Each frame of a message is read by whoever claims it, whatever stands before it: a command, then a pickle."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+from collections import OrderedDict
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.talks import hello, message
+from tests.payloads.reading import ABOUT, assert_tiled, offsets, registry_of
+from tests.traffic import Capture, Conversation, records
+from zmtpscope.dissect import Options
+from zmtpscope.payloads.api import About, Claim, Message
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.json import JsonPayload
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.side import Named, SidePayloads
+
+PICKLED = pickle.dumps({"headless": False})
+IMPORTING = pickle.dumps(OrderedDict(a=1))
+PACKED = msgpack.packb({"type": "set_object"})
+ZIPPED = gzip.compress(b'{"a":1}')
+
+
+def made_of(*frames: bytes, named: str | None = None, judging: bool = False, trees: bool = False) -> Dissected | None:
+    """What a side makes of its first message."""
+    side = SidePayloads(Registry(), [Named(named)] if named else [], judging=judging, trees=trees)
+    made = side.dissect(Message(frames, 0, None), ABOUT, offsets(frames))
+    if trees and made is not None:
+        assert_tiled(made, *frames)
+    return made
+
+
+@pytest.mark.parametrize("trees", [False, True])
+@pytest.mark.parametrize(
+    ("frames", "protocol", "summary"),
+    [
+        ((b"I", PICKLED), "pickle", "I | protocol 4: dict"),
+        ((b"set_object", b"/meshcat/box", PACKED), "messagepack", 'set_object | /meshcat/box | {"type":"set_object"}'),
+        ((b"\1", b"", b'{"a":1}'), "json", '1 octets |  | {"a":1}'),
+        ((b'{"a":1}', PICKLED), "json", '{"a":1} | pickle protocol 4: dict'),
+        ((b"gz", ZIPPED), "gzip", f'gz | {len(ZIPPED)} -> 7 octets, json {{"a":1}}'),
+        (
+            (PACKED, b"text", ZIPPED),
+            "messagepack",
+            f'{{"type":"set_object"}} | text | gzip {len(ZIPPED)} -> 7 octets, ',
+        ),
+    ],
+)
+def test_the_first_frame_that_is_claimed_names_the_protocol(
+    frames: tuple[bytes, ...], protocol: str, summary: str, trees: bool
+) -> None:
+    made = made_of(*frames, trees=trees)
+    assert made is not None
+    assert (made.protocol, made.summary[: len(summary)]) == (protocol, summary)
+    assert isinstance(made.fields, list)
+    assert len(made.fields) == len(frames)
+
+
+def test_fields_have_an_entry_for_each_frame() -> None:
+    made = made_of(b"T", b"\0" * 4, PACKED, b'[1, {"b":2}]')
+    assert made is not None
+    assert made.fields == ["T", bytes(4), {"type": "set_object"}, [1, {"b": 2}]]
+
+
+@pytest.mark.parametrize("frames", [(b"I", IMPORTING), (b"{}", IMPORTING), (PACKED, b"x", IMPORTING)])
+def test_findings_are_those_of_every_frame_in_every_mode(frames: tuple[bytes, ...]) -> None:
+    for judging in (False, True):
+        made = made_of(*frames, judging=judging)
+        assert made is not None
+        assert [(each.id, each.severity) for each in made.findings] == [("PICKLE-01", "warn")]
+
+
+def test_a_named_dissector_reads_the_frames_of_its_format() -> None:
+    made = made_of(b"T", b'{"a":1}', PACKED, named="json")
+    assert made is not None
+    assert (made.protocol, made.fields) == ("json", ["T", {"a": 1}, {"type": "set_object"}])
+
+
+def test_who_is_sure_of_the_whole_message_comes_first() -> None:
+    """A later frame counts only if nobody claims the message as a whole, or by its first content frame."""
+
+    class Whole(JsonPayload):
+        name = "whole"
+        begins: Any = None
+        least_frames = 2
+
+        def claim(self, message: Message, about: About) -> Claim:
+            return Claim.MAYBE
+
+        def dissect(self, message: Message, reader: Any) -> str:
+            return "all of it"
+
+    side = SidePayloads(registry_of(JsonPayload, Whole), [])
+    made = side.dissect(Message((b"I", b"{}"), 0, None), ABOUT, offsets((b"I", b"{}")))
+    assert made is not None
+    assert made.protocol == "whole"
+
+
+asked = 0
+
+
+class Counting(JsonPayload):
+    """JSON that counts how often a frame is parsed."""
+
+    name = "json"
+
+    def recognise(self, octets: bytes) -> Any:
+        global asked
+        asked += 1
+        return super().recognise(octets)
+
+
+@given(front=st.integers(0, 3), behind=st.integers(0, 3))
+def test_no_frame_is_asked_about_twice(front: int, behind: int) -> None:
+    global asked
+    asked = 0
+    frames = (*[b"[no"] * front, b"[1]", *[b"[2]"] * behind)
+    side = SidePayloads(registry_of(Counting), [])
+    made = side.dissect(Message(frames, 0, None), ABOUT, offsets(frames))
+    assert made is not None
+    assert asked == len(frames)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 30])
+@pytest.mark.parametrize("only", [None, "pickle"])
+def test_a_command_in_front_of_pickles_hides_nothing_from_a_capture(size: int, only: str | None) -> None:
+    talk = Conversation()
+    talk.send(0, hello("DEALER"))
+    talk.send(1, hello("ROUTER"))
+    talk.send(0, message(b"I", PICKLED) + message(b"T", b"\0id", IMPORTING))
+    found, _ = records(Capture(talk.packets, size), Options(payloads=Registry(only)))
+    told = [each["payload"]["protocol"] for each in found if each["record"] == "message"]
+    assert told == ["pickle", "pickle"]
+    _, analyser = records(Capture(talk.packets, size), Options(payloads=Registry(only), records=False))
+    assert analyser.summary.findings["warn", "PICKLE-01"] == 1
