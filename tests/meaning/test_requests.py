@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from itertools import repeat
@@ -18,10 +19,11 @@ from tests.invariants import in_blocks, packets_of_capture
 from tests.meaning.reading import derive, derive_in_blocks
 from tests.meaning.requesting_traffic import HANDSHAKE, Asker, derived_from, outcomes
 from tests.scripted import message
-from tests.traffic import Conversation
+from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.meaning.observers.requests import OCTETS
 from zmtpscope.meaning.observers.room import Room
 
@@ -280,3 +282,27 @@ def test_the_oldest_open_requests_are_released_where_there_is_no_room(monkeypatc
     assert [values["outcome"] for values in found] == ["unknown"] * 15 + ["open"] * 5
     assert found[0]["envelope"] == ["00"]
     assert derivation.room.left_out > 0
+
+
+@pytest.mark.parametrize("types", [("DEALER", "REP"), ("REQ", "ROUTER"), ("DEALER", "ROUTER")])
+def test_a_block_costs_the_same_however_many_requests_are_open(types: tuple[str, str]) -> None:
+    def work(waiting: int) -> int:
+        """Octets that are taken at once while a request and a reply come."""
+        asker = Asker(types)
+        asker.ask(b"question", envelope=[b"first"])
+        asker.answer(b"answer", envelope=[b"first"])
+        for number in range(waiting):
+            asker.ask(b"question", envelope=[b"%06d" % number])
+        asker.ask(b"question", envelope=[b"last"])
+        asker.answer(b"answer", envelope=[b"last" if types[1] == "ROUTER" else b"000000"])
+        first, block, *_ = Analyser(Options(bodies="none")).run(Capture(asker.packets, len(asker.packets) - 2))
+        derivation = Derivation()
+        derivation.feed(first)
+        tracemalloc.start()
+        (answered,) = derivation.feed(block)
+        taken = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(answered) == 1
+        return taken
+
+    assert work(4000) < 1.5 * work(100)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import log2
+from statistics import fmean
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,13 +25,13 @@ def test_groups_are_means_of_equally_many_in_their_order_however_they_come(
 ) -> None:
     trend = Trend()
     for begin, end in pairwise([0, *sorted(cuts), len(durations)]):
-        trend.add(np.array(durations[begin:end], np.int64))
+        trend.add(durations[begin:end])
     assert trend.count == len(durations)
     assert len(trend.groups) < MOST_GROUPS
     assert trend.rest_count < trend.size
-    logarithms = np.log2(np.maximum(np.array(durations, np.int64), 1))
+    logarithms = [log2(max(duration, 1)) for duration in durations]
     for number, typical in enumerate(trend.typical()):
-        mean = logarithms[number * trend.size : (number + 1) * trend.size].mean()
+        mean = fmean(logarithms[number * trend.size : (number + 1) * trend.size])
         assert typical == pytest.approx(2**mean, abs=1)
 
 

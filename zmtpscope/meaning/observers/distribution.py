@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-
-from zmtpscope.dissect.records.columns import Int64
+from math import log2
 
 STEPS = 16
 """Of each factor of two: a duration is known to 2.2 %."""
@@ -22,17 +20,16 @@ class Distribution:
     steps: dict[int, int] = field(default_factory=dict)
     """How many lie in each step: from 2^(step / `STEPS`) ns on."""
 
-    def add(self, durations: Int64) -> None:
+    def add(self, durations: Sequence[int]) -> None:
         """Count some more."""
-        if not len(durations):
+        if not durations:
             return
         self.count += len(durations)
-        self._extend(int(durations.min()), int(durations.max()))
-        steps = np.floor(np.log2(np.maximum(durations, 1)) * STEPS).astype(np.int64)
-        low = int(steps.min())
-        counts = np.bincount(steps - low)
-        for step in np.flatnonzero(counts).tolist():
-            self.steps[low + step] = self.steps.get(low + step, 0) + int(counts[step])
+        self._extend(min(durations), max(durations))
+        steps = self.steps
+        for duration in durations:
+            step = int(log2(duration) * STEPS) if duration > 1 else 0
+            steps[step] = steps.get(step, 0) + 1
 
     def merge(self, other: Distribution) -> None:
         """Count what another one has counted, too."""

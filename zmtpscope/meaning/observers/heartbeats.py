@@ -264,7 +264,7 @@ class HeartbeatObserver(Observer):
 
 
 def _add(durations: Distribution, duration: int) -> None:
-    durations.add(np.array([max(duration, 0)]))
+    durations.add([max(duration, 0)])
 
 
 def _answers(pong: Record, ping: Record) -> bool:

@@ -1,57 +1,122 @@
-"""Which reply answers which request: for many of them at once."""
+"""Which reply answers which request: one message after the other, whatever else is open."""
 
 from __future__ import annotations
 
-import numpy as np
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
 
-from zmtpscope.dissect.records.columns import Bool, Int64
-
-NOBODY = -1
-
-
-def newest_first(keys: Int64, is_reply: Bool) -> Int64:
-    """The number of the request that each reply answers, `NOBODY` where there is none. Requests and replies stand in
-    the order in which they came, and only those with equal keys belong together. The newest request is answered, once:
-    whoever asks anew waits for the older ones no longer."""
-    order = np.argsort(keys, kind="stable")
-    replies = np.flatnonzero(is_reply[order])
-    before = replies - 1
-    fits = (before >= 0) & (keys[order[before]] == keys[order[replies]]) & ~is_reply[order[before]]
-    return _numbers(len(keys), order[replies[fits]], order[before[fits]])
+from zmtpscope import compiled
+from zmtpscope.meaning.observers.request_rows import Envelope, MessageRow
 
 
-def oldest_first(keys: Int64, is_reply: Bool) -> Int64:
-    """The same where the oldest request is answered first: whoever is asked keeps to the order."""
-    order = np.argsort(keys, kind="stable")
-    replies = is_reply[order]
-    step = np.where(replies, -1, 1)
-    is_first = np.append(True, np.diff(keys[order]) != 0)[: len(order)]
-    group = np.cumsum(is_first) - 1
-    # how many of a key are open, if replies to nobody closed something, too; that of each key lies below all in front
-    floor = -group * (2 * len(order) + 1)
-    open_ = np.cumsum(step)
-    open_ += floor - (open_ - step)[is_first][group]
-    # where it is lower than it ever was, somebody was answered who had not asked
-    least = np.minimum.accumulate(np.minimum(open_, floor))
-    least_before = np.where(is_first, floor, np.append(0, least)[:-1])
-    is_asked = replies & (least == least_before)
-    # the k-th of the other replies answers the k-th request
-    place = np.cumsum(is_asked) - is_asked
-    place -= place[is_first][group]
-    requests, answers = (~replies).nonzero()[0], is_asked.nonzero()[0]
-    begins = np.searchsorted(requests, is_first.nonzero()[0])
-    return _numbers(len(keys), order[answers], order[requests[begins[group[answers]] + place[answers]]])
+class Anew(NamedTuple):
+    """When the asker asked anew before there was a reply, and the segment that showed it."""
+
+    captured: int
+    order: int
 
 
-def asked_anew(keys: Int64, is_reply: Bool) -> Int64:
-    """The number of the next request behind each request, where that comes before a reply; `NOBODY` for all others."""
-    order = np.argsort(keys, kind="stable")
-    here, behind = order[:-1], order[1:]
-    fits = (keys[here] == keys[behind]) & ~is_reply[here] & ~is_reply[behind]
-    return _numbers(len(keys), here[fits], behind[fits])
+class OpenRequests:
+    """The requests of one asker that have no reply, by number in the order in which they were asked."""
+
+    def __init__(self) -> None:
+        self.rows: OrderedDict[int, MessageRow] = OrderedDict()
+        self.by_key: dict[Envelope | None, deque[int]] = {}
+        """The numbers of those with the same envelope, the oldest first."""
+        self.anew: OrderedDict[int, Anew] = OrderedDict()
+        """Of those whose asker has asked anew, the one that did so first at the front."""
+        self.count = 0
+        """How many there ever were: the number of the next one."""
+        self.newest_captured = 0
+        """By when the last one was captured."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def latest(self) -> int:
+        """By when the newest that is open was captured; 0 where none is open."""
+        return self.rows[next(reversed(self.rows))].captured if self.rows else 0
+
+    def oldest(self, count: int) -> list[MessageRow]:
+        """Return the oldest ones and forget them."""
+        return [self._forget(number) for number in [*islice(self.rows, count)]]
+
+    def given_up(self, time: int) -> tuple[list[MessageRow], list[Anew]]:
+        """Return those whose asker asked anew before a time, and when, and forget them."""
+        numbers: list[tuple[int, Anew]] = []
+        while self.anew and self.anew[first := next(iter(self.anew))].captured < time:
+            numbers.append((first, self.anew.pop(first)))
+        numbers.sort()
+        return [self._forget(number) for number, _ in numbers], [anew for _, anew in numbers]
+
+    def _forget(self, number: int) -> MessageRow:
+        row = self.rows.pop(number)
+        same = self.by_key[row.key]
+        same.remove(number)
+        if not same:
+            del self.by_key[row.key]
+        self.anew.pop(number, None)
+        return row
+
+    def _captured_of(self, number: int) -> int:
+        return self.rows[number].captured
+
+    def last_before(self, same: deque[int], captured: int) -> int:
+        """The place of the newest of those with the same envelope that was captured by then; 0 where none was."""
+        return max(0, bisect_right(same, captured, key=self._captured_of) - 1)
 
 
-def _numbers(count: int, places: Int64, values: Int64) -> Int64:
-    found = np.full(count, NOBODY, np.int64)
-    found[places] = values
-    return found
+class Paired(NamedTuple):
+    """Each of `requests` has the reply at the same place of `replies`; `late` says whether the asker had asked anew
+    before."""
+
+    requests: list[MessageRow]
+    replies: list[MessageRow]
+    late: list[bool]
+
+
+@compiled.where_possible
+def pair(
+    waiting: OpenRequests, messages: Sequence[MessageRow], asker: int, in_order: bool
+) -> tuple[Paired, list[MessageRow]]:
+    """Match messages of both sides, in the order in which they were captured, with `waiting`: only those with equal
+    envelopes belong together. If the replies come `in_order` the oldest request is answered. Otherwise the newest one
+    is, once: whoever asks anew waits for the older ones no longer. Return also the replies that answer none of them."""
+    paired, early = Paired([], [], []), list[MessageRow]()
+    rows, by_key = waiting.rows, waiting.by_key
+    for message in messages:
+        same = by_key.get(message.key)
+        if message.side == asker:
+            if same is None:
+                same = by_key[message.key] = deque()
+            elif not in_order and same[-1] not in waiting.anew:
+                waiting.anew[same[-1]] = Anew(message.captured, message.order)
+            same.append(waiting.count)
+            rows[waiting.count] = message
+            waiting.count += 1
+            waiting.newest_captured = message.captured
+            continue
+        if same is None:
+            early.append(message)
+            continue
+        place = 0 if in_order else len(same) - 1
+        if not in_order and rows[same[place]].captured > message.captured:
+            place = waiting.last_before(same, message.captured)
+        number = same[place]
+        request, anew = rows[number], waiting.anew.get(number)
+        if request.captured > message.captured or (anew is not None and anew.captured <= message.captured):
+            early.append(message)
+            continue
+        paired.requests.append(request)
+        paired.replies.append(message)
+        paired.late.append(number != waiting.count - 1 and waiting.newest_captured <= message.captured)
+        del rows[number]
+        del same[place]
+        if not same:
+            del by_key[message.key]
+        if anew is not None:
+            del waiting.anew[number]
+    return paired, early

@@ -1,19 +1,16 @@
-"""Request records as columns."""
+"""Request records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.meaning.moments import file_of
 from zmtpscope.meaning.observers.observer import DerivedTable, derived_record
-from zmtpscope.meaning.observers.request_rows import RequestRows
+from zmtpscope.meaning.observers.request_rows import MessageRow
 from zmtpscope.records import SCHEMA, empty, to_text
 
 ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN = range(6)
@@ -36,10 +33,10 @@ class RequestTable(DerivedTable):
         socket_types: tuple[str | None, str | None],
         files: Sequence[str | None],
         outcome: int,
-        rows: RequestRows,
-        decided: Int64,
-        until: Int64 | None = None,
-        replies: RequestRows | None = None,
+        rows: Sequence[MessageRow],
+        decided: Sequence[int],
+        until: Sequence[int] | None = None,
+        replies: Sequence[MessageRow] | None = None,
         lost_from: int | None = None,
     ) -> None:
         self.stream = stream
@@ -59,10 +56,12 @@ class RequestTable(DerivedTable):
         return len(self.rows)
 
     @property
-    def waited(self) -> Int64 | None:
+    def waited(self) -> list[int] | None:
         """How long each request waited (ns), for its reply or in vain."""
-        until = self.until if self.replies is None else self.replies["time"]
-        return None if until is None else np.maximum(until - self.rows["time"], 0)
+        until = self.until if self.replies is None else [reply.time for reply in self.replies]
+        if until is None:
+            return None
+        return [end - row.time if end > row.time else 0 for row, end in zip(self.rows, until, strict=True)]
 
     def records(self) -> Iterator[Record]:
         """The records, in their order."""
@@ -72,34 +71,33 @@ class RequestTable(DerivedTable):
         for place in range(len(self.rows)):
             values = empty("request") | same | self._message(place)
             if waited is not None:
-                values["waited_ns"] = int(waited[place])
+                values["waited_ns"] = waited[place]
             if self.replies is not None:
                 values["acknowledged"] = True
                 values["latency_ns"] = values["waited_ns"]
                 values.update(_reply(self.replies[place]))
-            yield derived_record("request", values, int(self.decided[place]))
+            yield derived_record("request", values, self.decided[place])
 
     def _message(self, place: int) -> dict[str, Any]:
         row = self.rows[place]
-        packet = int(row["packet"])
         values: dict[str, Any] = {
-            "ts_ns": int(row["time"]),
-            "file": file_of(packet, self.files),
-            "packet": packet & PACKET_MASK,
-            "source": int(row["source"]),
-            "envelope": list(map(to_text, row["envelope"])),
+            "ts_ns": row.time,
+            "file": file_of(row.packet, self.files),
+            "packet": row.packet & PACKET_MASK,
+            "source": row.source,
+            "envelope": list(map(to_text, row.envelope)),
         }
         if self.outcome == UNASKED:
             return values | _reply(row)
-        if self.lost_from is not None and row["source"] == 0 and row["offset"] + row["length"] > self.lost_from:
+        if self.lost_from is not None and row.source == 0 and row.offset + row.length > self.lost_from:
             values["acknowledged"] = False
-        return values | {name: int(row[name]) for name in ("offset", "length", "size")}
+        return values | {"offset": row.offset, "length": row.length, "size": row.size}
 
 
-def _reply(row: Any) -> dict[str, int]:
+def _reply(row: MessageRow) -> dict[str, int]:
     return {
-        "reply_ts_ns": int(row["time"]),
-        "reply_packet": int(row["packet"]) & PACKET_MASK,
-        "reply_offset": int(row["offset"]),
-        "reply_size": int(row["size"]),
+        "reply_ts_ns": row.time,
+        "reply_packet": row.packet & PACKET_MASK,
+        "reply_offset": row.offset,
+        "reply_size": row.size,
     }

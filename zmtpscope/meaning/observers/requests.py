@@ -8,21 +8,29 @@ requests as replies, in an envelope of their own: there the ROUTER asks.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from enum import Enum, auto
+from itertools import islice, pairwise
 
 import numpy as np
 
 from zmtpscope.dissect import Record
-from zmtpscope.dissect.findings.envelopes import EMPTY
-from zmtpscope.dissect.records.batch import MessageRun
-from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observers.matching import NOBODY, asked_anew, newest_first, oldest_first
+from zmtpscope.meaning.observers.matching import OpenRequests, Paired, pair
 from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.observers.observed_requests import MOST_LONGEST, Answered, ObservedRequest, ObservedRequests
 from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
-from zmtpscope.meaning.observers.request_rows import RequestRows, content_of, enveloped, no_rows, only_frame
+from zmtpscope.meaning.observers.request_rows import (
+    Envelope,
+    MessageRow,
+    by_captured,
+    by_order,
+    by_time,
+    content_of,
+    enveloped,
+    only_frame,
+)
 from zmtpscope.meaning.observers.request_table import (
     ANSWERED,
     LATE,
@@ -47,7 +55,7 @@ front of it may still be filled."""
 
 AFTER_ALL = (1 << 63) - 1
 
-OCTETS = 250
+OCTETS = 1400
 """Of memory, that an open request takes."""
 
 MOST_WAITING = 16
@@ -97,21 +105,23 @@ class RequestObserver(Observer):
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
-        self.open = no_rows()
-        """Requests that wait, the oldest first."""
-        self.early = no_rows()
+        self.open = OpenRequests()
+        self.early: list[MessageRow] = []
         """Replies that may have been captured, or read, before their requests."""
         self.captured = [0, 0]
         """Up to when each side was captured."""
-        self.held = no_rows()
-        """Messages with envelopes of both sides, until it is known who asks."""
+        self.held: list[MessageRow] = []
+        """Messages with envelopes of both sides, until it is known who asks, ..."""
+        self.last_of: dict[Envelope | None, int] = {}
+        """... and the side that sent each envelope last."""
+        self.waiting: dict[int, ObservedRequest] = {}
+        """The oldest open requests, by their number."""
         self.tables: list[RequestTable] = []
         self.gaps: list[int] = []
         """Ordinals of gaps that are not taken into account yet."""
         self.remembered = 0
         """Rows for which room was taken."""
         self.files: Sequence[str | None] = ()
-        self.runs: tuple[Sequence[MessageRun], Sequence[MessageRun]] = ((), ())
 
     def record(self, record: Record) -> None:
         if record.type == "gap":
@@ -120,25 +130,30 @@ class RequestObserver(Observer):
     def rows(self, rows: Rows) -> None:
         if self.way is None:
             self._find_way()
-        if self.way is None:
+        if self.way is None or self.takes_no_turns:
             return
-        self.files, self.runs = rows.files, rows.sides
-        first = self.asker or 0
-        events = np.concatenate([enveloped(rows.sides[side], side) for side in (first, 1 - first)])
-        if self.way is Way.ENVELOPES:
-            events = events[events["key"] != EMPTY]
-        self._note_captured(events)
-        events = events[events["order"].argsort(kind="stable")]
-        begin = 0
+        self.files = rows.files
+        events, addressed = list[MessageRow](), self.way is Way.ENVELOPES
+        for side in (self.asker or 0, 1 - (self.asker or 0)):
+            for run in rows.sides[side]:
+                own = enveloped(run, side, self.captured[side], addressed)
+                if own:
+                    events += own
+                    self.captured[side] = own[-1].captured
+        if not events and not self.gaps:
+            return
+        events.sort(key=by_order)
+        before, asked, begin = self.open, self.open.count, 0
         for gap in sorted(self.gaps):
-            end = int(events["order"].searchsorted(gap))
+            end = bisect_left(events, gap, key=by_order)
             self._take(events[begin:end])
             self._lose(gap)
             begin = end
         self.gaps.clear()
         self._take(events[begin:])
+        self._take_room()
+        self._leave_octets(asked if self.open is before else 0)
         self._note_waiting()
-        self.runs = ((), ())
 
     def derive(self) -> list[DerivedTable]:
         for gap in sorted(self.gaps):  # there were no messages
@@ -163,12 +178,11 @@ class RequestObserver(Observer):
             self.captured = [AFTER_ALL, AFTER_ALL]
         self._settle(AFTER_ALL)
         until = values["closed_ns"] or values["end_ns"] + (values["idle_ns"] or 0)
-        count = len(self.open)
-        self._emit(outcome, self.open, np.full(count, ordinal), np.full(count, until))
+        left = self.open.oldest(len(self.open))
+        self._emit(outcome, left, [ordinal] * len(left), [until] * len(left))
         if outcome == UNKNOWN:
-            self.open = no_rows()
             self._note_waiting()
-        self.open = self.early = self.held = no_rows()
+        self._forget()
         self._take_room()
         return self.derive()
 
@@ -195,7 +209,7 @@ class RequestObserver(Observer):
         is_guessed = self.way is Way.TURNS
         self.observed.requests = ObservedRequests(self.asker, is_lock_step or is_guessed, is_guessed)
 
-    def _take(self, events: RequestRows) -> None:
+    def _take(self, events: list[MessageRow]) -> None:
         """Messages of both sides, in order, between which nothing is missing."""
         if self.way is Way.ENVELOPES and self.asker is None:
             events = self._until_one_comes_back(events)
@@ -209,61 +223,58 @@ class RequestObserver(Observer):
                 events = events[turn:]
         self._match(events)
 
-    def _until_one_comes_back(self, events: RequestRows) -> RequestRows:
+    def _until_one_comes_back(self, events: list[MessageRow]) -> list[MessageRow]:
         """Hold messages back until an envelope of one side is repeated by the other one: all of them, then."""
-        events = self.held = np.concatenate((self.held, events))
-        key, side = events["key"], events["side"]
-        order = np.argsort(key, kind="stable")
-        behind, before = order[1:], order[:-1]
-        comes_back = behind[(key[behind] == key[before]) & (side[behind] != side[before])]
-        if not len(comes_back):
-            if len(events) > MOST_HELD:
-                self.held = no_rows()
-                self.way = None
-            return no_rows()
-        self.asker = 1 - int(side[comes_back.min()])
-        self._begin()
-        self.held = no_rows()
-        return events
+        self.held += events
+        for message in events:
+            asker = self.last_of.setdefault(message.key, message.side)
+            if asker != message.side:
+                self.asker = asker
+                self._begin()
+                events, self.held, self.last_of = self.held, [], {}
+                return events
+        if len(self.held) > MOST_HELD:
+            self.held, self.last_of = [], {}
+            self.way = None
+        return []
 
-    def _until_turns_are_seen(self, events: RequestRows) -> RequestRows:
+    def _until_turns_are_seen(self, events: list[MessageRow]) -> list[MessageRow]:
         """Hold messages back until the first of them show whether the client asks and the other side replies."""
-        if self.takes_no_turns:
-            return no_rows()
-        self.held = np.concatenate((self.held, events))
+        self.held += events
         if len(self.held) < LEAST_TURNS:
-            return no_rows()
-        events, self.held = self.held, no_rows()
-        first = events[:LEAST_TURNS]
-        first = first[first["time"].argsort(kind="stable")]
+            return []
+        events, self.held = self.held, []
+        first = sorted(events[:LEAST_TURNS], key=by_time)
         client = 1 - self.observed.listener
-        pauses, is_reply = np.diff(first["time"]), first["side"][1:] != client
-        is_slower = np.median(pauses[~is_reply]) >= THINKS_LONGER * np.median(pauses[is_reply])
-        if (first["key"] != EMPTY).any() or (np.diff(first["side"]) == 0).any() or not is_slower:
+        takes_turns = all(row.key == () for row in first) and all(
+            one.side != next_.side for one, next_ in pairwise(first)
+        )
+        pauses: tuple[list[int], list[int]] = [], []
+        for one, next_ in pairwise(first):
+            pauses[next_.side == client].append(next_.time - one.time)
+        if not takes_turns or np.median(pauses[True]) < THINKS_LONGER * np.median(pauses[False]):
             self.takes_no_turns = True
-            return no_rows()
+            return []
         self.asker = client
         self._begin()
         return events
 
-    def _work_begins(self, events: RequestRows) -> int | None:
+    def _work_begins(self, events: list[MessageRow]) -> int | None:
         """The message with which it shows that the REQ is a worker."""
         assert self.observed.requests is not None
-        is_asked = events["side"] == self.asker
-        if self.observed.requests.first is None and is_asked.any():
-            first = int(is_asked.argmax())
-            run, row = int(events["run"][first]), int(events["row"][first])
-            if only_frame(self.runs[self.asker or 0][run], row) in READY_WORDS:
+        first = next((message for message in events if message.side == self.asker), None)
+        if self.observed.requests.first is None and first is not None:
+            assert first.run is not None
+            if only_frame(first.run, first.row) in READY_WORDS:
                 return 0
-            self.nests_itself = bool(events["is_nested"][first])
+            self.nests_itself = first.is_nested
         if self.nests_itself:
             return None
-        work = (~is_asked & events["is_nested"]).nonzero()[0]
-        return int(work[0]) if len(work) else None
+        return next((place for place, each in enumerate(events) if each.is_nested and each.side != self.asker), None)
 
     def _turn_round(self) -> None:
         """The ROUTER asks; what the REQ waits for is work."""
-        self.open = no_rows()
+        self.open, self.waiting = OpenRequests(), {}
         self.asker = 1 - (self.asker or 0)
         self.is_turned_round = True
         self._begin()
@@ -275,84 +286,70 @@ class RequestObserver(Observer):
         """Nothing is missing so far."""
         return not self.lost and all(side.greeting is not None for side in self.observed.sides)
 
-    def _note_captured(self, events: RequestRows) -> None:
-        for side in (0, 1):
-            own = (events["side"] == side).nonzero()[0]
-            if len(own):
-                times = np.maximum(np.maximum.accumulate(events["time"][own]), self.captured[side])
-                events["captured"][own] = times
-                self.captured[side] = int(times[-1])
-
-    def _match(self, events: RequestRows) -> None:
-        if self.asker is None or not len(events):
+    def _match(self, events: list[MessageRow]) -> None:
+        if self.asker is None or not events:
             return
         self._note_first(events)
-        rows = np.concatenate((self.open, self.early, events))
-        if (np.diff(rows["captured"]) < 0).any():  # a side was held back
-            rows = rows[rows["captured"].argsort(kind="stable")]
-        keys, is_reply = rows["key"], rows["side"] != self.asker
-        in_order = self.way is not Way.NEWEST and self.is_sure
-        answered = (oldest_first if in_order else newest_first)(keys, is_reply)
-        replies = (answered != NOBODY).nonzero()[0]
-        anew = rows["anew"][answered[replies]]
-        if anew.any():
-            replies = replies[(anew == 0) | (rows["captured"][replies] < anew)]
-        requests = answered[replies]
-        self._emit_answered(rows, is_reply, replies, requests)
-        is_left = np.ones(len(rows), np.bool_)
-        is_left[replies] = is_left[requests] = False
-        waits = is_left & ~is_reply
-        self._note_without_id(rows[is_left & is_reply], rows[~is_reply])
-        if not in_order and waits.any():
-            newer = asked_anew(keys, is_reply)
-            given_up = (waits & (newer != NOBODY) & (rows["anew"] == 0)).nonzero()[0]
-            rows["anew"][given_up] = rows["captured"][newer[given_up]]
-            rows["anew_order"][given_up] = rows["order"][newer[given_up]]
-        self.open, self.early = rows[waits], rows[is_left & is_reply]
-        self._settle(int(rows["captured"][-1]) - LONGEST_HELD)
+        messages = sorted([*self.early, *events], key=by_captured)  # a side may have been held back
+        latest = max(self.open.latest(), messages[-1].captured)
+        paired, early = pair(self.open, messages, self.asker, self.way is not Way.NEWEST and self.is_sure)
+        self.early = early
+        self._emit_answered(paired)
+        self._note_without_id(paired.requests)
+        self._settle(latest - LONGEST_HELD)
 
     def _settle(self, time: int) -> None:
         """What was captured up to a time is all there: what would have to come was not sent."""
-        if len(self.early):
-            is_settled = self.early["captured"] < min(time, self.captured[self.asker or 0])
-            unasked, self.early = self.early[is_settled], self.early[~is_settled]
+        if self.early:
+            settled = min(time, self.captured[self.asker or 0])
+            unasked = [reply for reply in self.early if reply.captured < settled]
+            self.early = [reply for reply in self.early if reply.captured >= settled]
             if self.is_sure and self.way is not Way.ENVELOPES and not self.is_turned_round:
-                self._emit(UNASKED, unasked, unasked["order"])
-        is_settled = (self.open["anew"] > 0) & (self.open["anew"] < time)
-        if is_settled.any():
-            given_up, self.open = self.open[is_settled], self.open[~is_settled]
-            outcome = UNANSWERED if self.is_sure else UNKNOWN
-            self._emit(outcome, given_up, given_up["anew_order"], given_up["anew"])
+                self._emit(UNASKED, unasked, [reply.order for reply in unasked])
+        given_up, anew = self.open.given_up(time)
+        outcome = UNANSWERED if self.is_sure else UNKNOWN
+        self._emit(outcome, given_up, [each.order for each in anew], [each.captured for each in anew])
 
-    def _emit_answered(self, rows: RequestRows, is_reply: Bool, replies: Int64, requests: Int64) -> None:
+    def _emit_answered(self, paired: Paired) -> None:
+        """Only a REQ takes no other reply than that to its last request."""
         assert self.asker is not None
-        is_late = np.zeros(len(replies), np.bool_)
-        if self.observed.sides[self.asker].socket_type == "REQ":
-            newest = np.maximum.accumulate(np.where(is_reply, NOBODY, np.arange(len(rows))))
-            is_late = newest[replies] != requests
-        for outcome, which in ((ANSWERED, ~is_late), (LATE, is_late)):
-            answers = rows[replies[which]]
-            asked = rows[requests[which]]
-            self._emit(outcome, asked, np.maximum(asked["order"], answers["order"]), replies=answers)
+        requests, replies, late = paired
+        if self.observed.sides[self.asker].socket_type != "REQ" or not any(late):
+            self._emit_pairs(ANSWERED, requests, replies)
+            return
+        for outcome, is_late in ((ANSWERED, False), (LATE, True)):
+            chosen = [place for place, each in enumerate(late) if each is is_late]
+            self._emit_pairs(outcome, [requests[place] for place in chosen], [replies[place] for place in chosen])
+
+    def _emit_pairs(self, outcome: int, requests: list[MessageRow], replies: list[MessageRow]) -> None:
+        pairs = zip(requests, replies, strict=True)
+        decided = [reply.order if reply.order > request.order else request.order for request, reply in pairs]
+        self._emit(outcome, requests, decided, replies=replies)
 
     def _lose(self, gap: int) -> None:
         """Octets are missing from the segment `gap` on: what was open may have been answered there."""
-        self._emit(UNKNOWN, self.open, np.full(len(self.open), gap))
-        self.open = self.early = self.held = no_rows()
+        left = self.open.oldest(len(self.open))
+        self._emit(UNKNOWN, left, [gap] * len(left))
+        self._forget()
         self.lost = True
+        self._take_room()
         self._note_waiting()
+
+    def _forget(self) -> None:
+        """Nothing that was said so far is matched with anything."""
+        self.open, self.early, self.held, self.last_of, self.waiting = OpenRequests(), [], [], {}, {}
 
     # -- what is learnt ----------------------------------------------------------------------------------------------
 
     def _emit(
         self,
         outcome: int,
-        rows: RequestRows,
-        decided: Int64,
-        until: Int64 | None = None,
-        replies: RequestRows | None = None,
+        rows: list[MessageRow],
+        decided: list[int],
+        until: list[int] | None = None,
+        replies: list[MessageRow] | None = None,
     ) -> None:
-        if not len(rows):
+        if not rows:
             return
         asker, seen = self.asker, self.observed.requests
         assert asker is not None
@@ -372,72 +369,83 @@ class RequestObserver(Observer):
             if seen.is_lock_step:
                 seen.trend.add(latencies)
             self._note_longest(seen, rows, latencies)
-            last = replies[-1]
-            seen.last_reply = Moment.of_packet(int(last["time"]), int(last["packet"]), self.files)
+            seen.last_reply = Moment.of_packet(replies[-1].time, replies[-1].packet, self.files)
         if outcome == LATE and seen.late is None:
             seen.late = self._observed(rows[0])
-            seen.takes_late = bool(rows[0]["key"] == EMPTY)
+            seen.takes_late = rows[0].key == ()
         if outcome == UNASKED and seen.unasked is None:
             seen.unasked = self._observed(rows[0])
         if outcome == UNANSWERED and until is not None and seen.abandoned is None:
             seen.abandoned = self._observed(rows[0])
 
-    def _note_longest(self, seen: ObservedRequests, rows: RequestRows, latencies: Int64) -> None:
+    def _note_longest(self, seen: ObservedRequests, rows: list[MessageRow], latencies: list[int]) -> None:
         """Remember those that took longest; of equal ones the first."""
         least = seen.longest[-1].took if len(seen.longest) == MOST_LONGEST else -1
-        longer = np.flatnonzero(latencies > least)
-        longest = longer[np.argsort(-latencies[longer], kind="stable")[:MOST_LONGEST]]
-        new = [Answered(int(latencies[place]), self._observed(rows[place])) for place in longest.tolist()]
-        seen.longest = sorted([*seen.longest, *new], key=_shortest_last)[:MOST_LONGEST]
+        longer = [(-took, place) for place, took in enumerate(latencies) if took > least]
+        new = [Answered(-took, self._observed(rows[place])) for took, place in sorted(longer)[:MOST_LONGEST]]
+        if new:
+            seen.longest = sorted([*seen.longest, *new], key=_shortest_last)[:MOST_LONGEST]
 
-    def _note_without_id(self, replies: RequestRows, requests: RequestRows) -> None:
-        """Remember a reply that lacks the id which ZMQ_REQ_CORRELATE puts in front of each request."""
+    def _note_without_id(self, requests: list[MessageRow]) -> None:
+        """Remember a reply that lacks the id which ZMQ_REQ_CORRELATE puts in front of each request: of those that were
+        answered and of the open ones."""
         seen = self.observed.requests
-        if seen is None or not seen.is_lock_step or seen.without_id is not None or not len(requests):
+        if seen is None or not seen.is_lock_step or seen.without_id is not None or not (requests or self.open):
             return
-        if (requests["key"] != EMPTY).all() and (lacking := (replies["key"] == EMPTY).nonzero()[0]).size:
-            seen.without_id = self._observed(replies[lacking[0]])
+        lacking = next((reply for reply in self.early if reply.key == ()), None)
+        if lacking is not None and () not in self.open.by_key and all(request.key != () for request in requests):
+            seen.without_id = self._observed(lacking)
 
-    def _note_first(self, events: RequestRows) -> None:
+    def _note_first(self, events: list[MessageRow]) -> None:
         seen = self.observed.requests
-        is_asked = events["side"] == self.asker
-        if seen is not None and seen.first is None and is_asked.any():
-            seen.first = self._observed(events[is_asked.argmax()])
+        if seen is not None and seen.first is None:
+            first = next((message for message in events if message.side == self.asker), None)
+            seen.first = None if first is None else self._observed(first)
+
+    def _leave_octets(self, asked: int) -> None:
+        """Let go of the octets of this batch: of those that are shown or compared a number remains. The requests from
+        the number `asked` on are of this batch."""
+        self.held = [self._without_octets(row, compared=True) for row in self.held]
+        self.early = [self._without_octets(row, compared=False) for row in self.early]
+        shown = [*islice(self.open.rows, MOST_WAITING)]
+        for number in range(asked, self.open.count):
+            row = self.open.rows.get(number)
+            if row is not None:
+                self.open.rows[number] = self._without_octets(row, compared=number in shown)
+
+    def _without_octets(self, row: MessageRow, *, compared: bool) -> MessageRow:
+        if row.run is None:
+            return row
+        return row._replace(run=None, content=self._content_of(row) if compared else row.content)
 
     def _note_waiting(self) -> None:
-        """Remember what waits, for whoever asks before the connection ends, and what its runs are needed for."""
-        self._take_room()
-        for rows in (self.held, self.open[:MOST_WAITING]):
-            for place in range(len(rows)):
-                rows["content"][place] = self._content_of(rows[place])
-        for rows in (self.held, self.open, self.early):
-            rows["run"] = NOBODY
+        """Remember what waits, for whoever asks before the connection ends."""
         seen = self.observed.requests
         if seen is not None:
-            seen.waiting_count = len(self.open)
-            seen.waiting = [self._observed(row) for row in self.open[:MOST_WAITING]]
+            oldest = islice(self.open.rows.items(), MOST_WAITING)
+            self.waiting = {number: self.waiting.get(number) or self._observed(row) for number, row in oldest}
+            seen.waiting_count, seen.waiting = len(self.open), [*self.waiting.values()]
 
     def _take_room(self) -> None:
         more = len(self.open) + len(self.early) + len(self.held) - self.remembered
         if more > 0 and not self.room.take(self.observed, more * OCTETS):
-            released, self.open = self.open[:more], self.open[more:]
-            self._emit(UNKNOWN, released, released["order"])
+            released = self.open.oldest(more)
+            self._emit(UNKNOWN, released, [row.order for row in released])
             return
         if more < 0:
             self.room.give_back(self.observed, -more * OCTETS)
         self.remembered += more
 
-    def _observed(self, row: np.void) -> ObservedRequest:
-        ref = f"{self.observed.conn_id}/{row['side']}/{row['source']}/{row['offset']}/message"
-        moment = Moment.of_packet(int(row["time"]), int(row["packet"]), self.files)
-        end = -1 if row["source"] else int(row["offset"] + row["length"])
-        return ObservedRequest(moment, ref, int(row["size"]), self._content_of(row), end)
+    def _observed(self, row: MessageRow) -> ObservedRequest:
+        ref = f"{self.observed.conn_id}/{row.side}/{row.source}/{row.offset}/message"
+        moment = Moment.of_packet(row.time, row.packet, self.files)
+        end = -1 if row.source else row.offset + row.length
+        return ObservedRequest(moment, ref, row.size, self._content_of(row), end)
 
-    def _content_of(self, row: np.void) -> int:
-        if row["content"] or row["run"] == NOBODY:
-            return int(row["content"])
-        is_work = self.is_turned_round and bool(row["is_nested"])
-        return content_of(self.runs[row["side"]][row["run"]], int(row["row"]), is_work)
+    def _content_of(self, row: MessageRow) -> int:
+        if row.content or row.run is None:
+            return row.content
+        return content_of(row.run, row.row, self.is_turned_round and row.is_nested)
 
 
 def _shortest_last(answered: Answered) -> int:

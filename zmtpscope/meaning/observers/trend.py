@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-
-import numpy as np
-
-from zmtpscope.dissect.records.columns import Int64
+from math import log2
 
 MOST_GROUPS = 32
 """Of equal size; two become one where there are so many."""
@@ -27,19 +25,19 @@ class Trend:
         """How many durations there were."""
         return self.size * len(self.groups) + self.rest_count
 
-    def add(self, durations: Int64) -> None:
+    def add(self, durations: Iterable[int]) -> None:
         """The next ones."""
-        logarithms = np.log2(np.maximum(durations, 1))
-        while len(logarithms):
-            some, logarithms = np.split(logarithms, [self.size - self.rest_count])
-            self.rest += float(some.sum())
-            self.rest_count += len(some)
-            if self.rest_count == self.size:
-                self.groups.append(self.rest)
-                self.rest, self.rest_count = 0.0, 0
-            if len(self.groups) == MOST_GROUPS:
-                self.groups = [one + other for one, other in zip(self.groups[::2], self.groups[1::2], strict=True)]
-                self.size *= 2
+        rest, count = self.rest, self.rest_count
+        for duration in durations:
+            rest += log2(duration) if duration > 1 else 0.0
+            count += 1
+            if count == self.size:
+                self.groups.append(rest)
+                rest, count = 0.0, 0
+                if len(self.groups) == MOST_GROUPS:
+                    self.groups = [one + other for one, other in zip(self.groups[::2], self.groups[1::2], strict=True)]
+                    self.size *= 2
+        self.rest, self.rest_count = rest, count
 
     def typical(self) -> list[int]:
         """The geometric mean of each whole group (ns)."""

@@ -61,10 +61,10 @@ def _kept_of(table: RequestTable, near: int) -> Kept:
     kept["waited"] = -1 if table.waited is None else table.waited
     kept["reply_time"] = -1
     for name in ("time", "side", "source", "offset"):
-        kept[name] = table.rows[name]
+        kept[name] = [getattr(row, name) for row in table.rows]
     if table.replies is not None:
         for name in ("time", "source", "offset"):
-            kept[f"reply_{name}"] = table.replies[name]
+            kept[f"reply_{name}"] = [getattr(row, name) for row in table.replies]
     return kept
 
 
