@@ -164,3 +164,26 @@ def ceased_publisher() -> Asker:
     publisher.pause(12_000)
     publisher.add(0, ACK)
     return publisher
+
+
+def brokered(*, broker_stops: bool) -> tuple[Asker, Asker]:
+    """A ROUTER forwards the requests of a client to a worker, which stops; or it forwards nothing more itself."""
+    client, worker = Asker(("DEALER", "ROUTER"), 2, 0), Asker(("DEALER", "ROUTER"), 3, 50)
+    for number in range(24):
+        client.send(0, message(b"request"))
+        if number < 12 or not broker_stops:
+            worker.send(1, message(b"request"))
+        if number < 12:
+            worker.send(0, message(b"result"))
+            client.send(1, message(b"result"))
+        client.pause(500)
+        worker.pause(500)
+    return client, worker
+
+
+@pytest.mark.parametrize(
+    ("broker_stops", "blamed"), [(False, "DEALER 10.0.0.3"), (True, "ROUTER 10.0.0.1:5555")], ids=["worker", "broker"]
+)
+def test_a_broker_that_waits_for_a_stopped_worker_has_not_fallen_silent(broker_stops: bool, blamed: str) -> None:
+    warnings = [text for severity, text in told(*brokered(broker_stops=broker_stops)) if severity == "warn"]
+    assert [text.partition(" sent nothing")[0] for text in warnings] == [blamed]

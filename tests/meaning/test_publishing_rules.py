@@ -220,6 +220,14 @@ def test_a_sub_that_had_time_to_subscribe_is_told(types: str, waits: int, told: 
     assert len(diagnosed(mute, rule=NONE)) == told
 
 
+@pytest.mark.parametrize(("host", "severity"), [(2, "note"), (3, "warn")])
+def test_a_sub_beside_others_of_its_host_that_subscribe_may_be_meant_so(host: int, severity: str) -> None:
+    mute = Subscriber(2, 0)
+    mute.at(3000)
+    mute.acknowledge(0)
+    assert [each.severity for each in diagnosed(mute, Subscriber(host, 5, "prices"), rule=NONE)] == [severity]
+
+
 # -- subscription-without-messages -----------------------------------------------------------------------------------
 
 

@@ -12,6 +12,10 @@ from zmtpscope.meaning.diagnosis import FAILING
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
+    "broker-worker-stopped": (
+        'warn likely: DEALER "calc" 127.0.0.1 sent nothing after packet 533, for 20 s, though ROUTER 127.0.0.1:5560 '
+        "sent 8 messages and more since; before, no pause of it was longer than 509 ms",
+    ),
     "clock-back": ("note The clock of the capture went back: packet 111 is stamped 3600.0 s before an earlier one",),
     "clock-one-inversion": (
         "note The clock of the capture went back: packet 24 is stamped 1 us before an earlier one, and 1 more"

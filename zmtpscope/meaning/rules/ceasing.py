@@ -68,18 +68,40 @@ class Silence(NamedTuple):
         assert rhythm is not None
         return rhythm
 
+    @property
+    def is_of_listener(self) -> bool:
+        """Whether the side that was connected to is silent."""
+        return self.side == self.connection.listener
+
 
 def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each peer: who listens, or who connects, by address and identity."""
+    silences = [
+        silence
+        for connection in knowledge.connections
+        if connection.is_whole and is_agreed(connection)
+        for silence in _of_connection(connection, knowledge)
+    ]
     found: dict[tuple[str, int] | tuple[str, str | None], list[Silence]] = {}
-    for connection in knowledge.connections:
-        if connection.is_whole and is_agreed(connection):
-            for silence in _of_connection(connection, knowledge):
-                side = connection.sides[silence.side]
-                is_listener = silence.side == connection.listener
-                found.setdefault(connection.endpoint if is_listener else (side.ip, side.identity), []).append(silence)
+    for silence in silences:
+        if not any(_is_waited_for(worker, silence) for worker in silences):
+            side = silence.connection.sides[silence.side]
+            peer = silence.connection.endpoint if silence.is_of_listener else (side.ip, side.identity)
+            found.setdefault(peer, []).append(silence)
     for same in found.values():
         yield _diagnosis(same)
+
+
+def _is_waited_for(worker: Silence, broker: Silence) -> bool:
+    """Whether a broker has nothing to send to who asks it since a worker fell silent, to which it goes on to send."""
+    if worker.is_of_listener or not broker.is_of_listener or worker.severity != "warn":
+        return False
+    if worker.connection.endpoint[0] != broker.connection.endpoint[0]:
+        return False
+    longest = max(SECOND, worker.rhythm.longest_ns, broker.rhythm.longest_ns)
+    asked = worker.connection.sides[1 - worker.side].rhythm
+    is_asked = asked is not None and asked.since(worker.rhythm.last.ns) >= LEAST_UNANSWERED
+    return is_asked and abs(worker.rhythm.last.ns - broker.rhythm.last.ns) <= longest
 
 
 def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
@@ -215,7 +237,8 @@ TABLE = (
         "rhythm go on at the endpoint; a warning for a DEALER with an identity where that is fifteen times, and 10 s. "
         "A note where a publisher that is bound publishes nothing to anybody for fifteen times its longest pause. It "
         "is likely only: a program that has no more to send looks the same.",
-        "The peer closes its connection itself, cannot send since its receiver takes nothing, or nobody goes on.",
+        "The peer closes its connection itself, cannot send since its receiver takes nothing, or nobody goes on. A "
+        "broker goes on to send to a worker that fell silent at the same time, and waits for it.",
         _fell_silent,
         ("half-closed",),
     ),

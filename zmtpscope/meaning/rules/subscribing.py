@@ -242,13 +242,14 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
             is_mute = each.socket_type in SUBSCRIBE_OR_JOIN and each.is_filtered and not each.subscriptions
             if is_mute and had_time_to_subscribe(each, knowledge):
                 found.setdefault(each.name, []).append(each)
+        hosts = {each.ip for each in publisher.subscribers if each.subscriptions}
         for name, own in found.items():
             first = own[0]
             end = knowledge.last_ns if first.connection.is_open else first.connection.last_ns
             ready = max(side.ready for side in first.connection.sides if side.ready is not None)
             yield Diagnosis(
                 "no-subscription",
-                "warn",
+                "note" if first.ip in hosts else "warn",
                 f"{name} at {publisher.name}",
                 f"{_name(first)} was connected to {_publisher_name(first)} for {duration(end - ready.ns)} and never "
                 f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing",
@@ -310,7 +311,8 @@ TABLE = (
         "warn",
         "A SUB never subscribes, or a DISH never joins a group",
         "The handshake was complete for a second at least, all of the connection was captured, and the SUB sent no "
-        "subscription, or the DISH no JOIN. Before ZMTP 3.0, and where CURVE hides it, a capture does not show "
+        "subscription, or the DISH no JOIN. A note where another SUB of its address subscribes there: a library may "
+        "open a SUB for programs that need none. Before ZMTP 3.0, and where CURVE hides it, a capture does not show "
         "subscriptions: then nothing is said. XSUBs are not meant: without subscribers of their own they ask for "
         "nothing.",
         "The handshake was complete for less than a second, or subscriptions cannot be seen (ZMTP before 3.0, CURVE).",
