@@ -91,6 +91,18 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error ROUTER 10.68.0.1:5618 replies to REQ 10.68.0.2 without the request id in front of the empty "
         "frame (ZMQ_REQ_CORRELATE): the reply is dropped",
     ),
+    "proxy-ends-what-is-silent": (
+        "warn PUB 10.47.0.4:5584 closes each connection of SUB 10.47.0.2 after 3 s of silence, 3 times",
+    ),
+    "server-fails-on-a-request": (
+        "warn REP 10.72.0.1:5624 left 1.26 ms after REQ 10.72.0.2 had asked it in packet 76; 1.06 s later "
+        "REQ 10.72.0.2 asked something else and was answered (and 3 times more, after the same request)",
+    ),
+    "requests-above-limit": (
+        "error likely: REP 10.48.0.1:5585 closes the connection right after a frame of 80000 octets of REQ "
+        "10.48.0.2, each of 3 times; the largest that it took has 30000 octets",
+    ),
+    "client-stays-away": (),
 }
 """By capture: severity and sentence of each warning and error."""
 

@@ -71,6 +71,23 @@ def test_a_limit_of_silence_is_told_from_one_of_life() -> None:
     assert "ZMQ_HEARTBEAT_IVL" in diagnosis.hint
 
 
+def test_silences_that_are_equal_count_more_than_lives_that_are_similar() -> None:
+    """Messages come every few seconds, so the lives differ little; a proxy ends what was silent for 3 s."""
+    talks = []
+    for number, active in enumerate((3.4, 3.8, 3.9)):
+        talk = Talk(number, at=10 * number).handshake("SUB", "PUB").wait(active).message(SERVER, b"alarm")
+        talks.append(talk.wait(3).close(SERVER))
+    assert "after 3 s of silence, 3 times" in told_of(*talks)["periodic-disconnect"].text
+
+
+def test_a_client_that_does_not_come_back_as_others_do_is_named() -> None:
+    first = [Talk(n, at=0, client=2 + n).handshake("PULL", "PUSH").wait(9).close(SERVER) for n in range(3)]
+    again = [Talk(9 + n, at=10, client=2 + n).handshake("PULL", "PUSH").wait(9).message(SERVER, b"") for n in range(2)]
+    text = told_of(*first, *again)["peer-departed"].text
+    assert "closes 3 connections" in text
+    assert text.endswith("later, but not PULL 10.0.0.4")
+
+
 def test_a_server_that_leaves_is_one_departure_for_all_its_clients() -> None:
     first = [
         Talk(number, at=0, client=2 + number).handshake("DEALER", "ROUTER").wait(9).close(SERVER) for number in range(5)

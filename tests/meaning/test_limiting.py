@@ -22,6 +22,16 @@ def closed_behind(size: int, at: int, types: tuple[str, str] = ("REQ", "REP"), a
     return asker
 
 
+def closed_within(size: int, at: int) -> Asker:
+    """Somebody is left in the middle of a message, the rest of which is on the way."""
+    asker, octets = Asker(host=3, at=at), message(b"", bytes(size))
+    asker.send(0, octets[:1400])
+    asker.add(1, FIN | ACK)
+    asker.send(0, octets[1400:])
+    asker.add(0, FIN | ACK)
+    return asker
+
+
 def small(size: int = 4) -> Asker:
     asker = Asker(host=2, at=1)
     by_turns(asker)
@@ -39,6 +49,11 @@ def test_who_closes_behind_each_large_message_has_a_limit() -> None:
     )
     assert "ZMQ_MAXMSGSIZE" in diagnosis.hint
     assert len(diagnosis.conn_ids) == 3
+
+
+def test_the_rest_of_the_message_may_be_captured_behind_the_close() -> None:
+    (diagnosis,) = diagnosed(small(), *(closed_within(3002, at) for at in (100, 1100, 2100)), rule=RULE)
+    assert "right after a frame of 3002 octets of REQ 10.0.0.3, each of 3 times" in diagnosis.text
 
 
 def test_a_subscriber_may_have_a_limit_too() -> None:

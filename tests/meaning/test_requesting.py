@@ -208,8 +208,10 @@ def test_a_request_that_is_lost_each_time_was_asked_again() -> None:
     assert ", as on 2 connections before, and not again: the reply will not come" in diagnosis.text
 
 
-@pytest.mark.parametrize("question", [b"question", b"question at another time"])
-def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes) -> None:
+@pytest.mark.parametrize(
+    ("question", "asked"), [(b"question", "again"), (b"question at another time", "something else")]
+)
+def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes, asked: str) -> None:
     asker, again = left_in_the_middle(), Asker(at=1000)
     again.ask(question)
     again.answer(b"answer")
@@ -217,8 +219,19 @@ def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes) -
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
     assert diagnosis.text == (
         "REP 10.0.0.1:5555 left 51 ms after REQ 10.0.0.2 had asked it in packet 8; 949 ms later REQ 10.0.0.2 asked "
-        "again and was answered"
+        f"{asked} and was answered"
     )
+
+
+def test_a_server_that_leaves_after_the_same_request_three_times_fails_on_it() -> None:
+    lost = [left_in_the_middle(at=at) for at in (0, 2000, 4000)]
+    others = [Asker(at=at) for at in (1000, 3000, 5000)]
+    for other in others:
+        other.ask(b"another question")
+        other.answer(b"answer")
+    (diagnosis,) = told(*lost, *others)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "warn")
+    assert diagnosis.text.endswith("asked something else and was answered (and 2 times more, after the same request)")
 
 
 def test_a_dealer_that_asks_the_same_again_lost_nothing_but_asks_more_beside_it() -> None:

@@ -93,9 +93,10 @@ class ObservedOutage:
 @dataclass(slots=True, eq=False)
 class ObservedSizes:
     """The octets of the largest frame of the last message of a side, and of the largest before that, 0 where there is
-    none; `last` is when the last octet of that message came."""
+    none; `last` is when the last octet of that message came, and it `began_ns` with its first."""
 
     last: Moment
+    began_ns: int
     of_last: int
     before: int
 

@@ -18,7 +18,7 @@ class SizeObserver(Observer):
                 if begin:
                     before = max(before, int(run.sizes[:begin].max()))
                 last = Moment.of_packet(int(run.time_ends[-1]), int(run.packets[-1]), rows.files)
-                side.sizes = ObservedSizes(last, int(run.sizes[begin:].max()), before)
+                side.sizes = ObservedSizes(last, int(run.times[-1]), int(run.sizes[begin:].max()), before)
 
     def derive(self) -> list[DerivedTable]:
         return []

@@ -16,6 +16,7 @@ from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules import handshaking, pairing, refusing
 from zmtpscope.meaning.rules.ended_processes import (
+    LEAST_GONE,
     aftermath,
     is_abandoned,
     of_processes,
@@ -32,6 +33,8 @@ LEAST_TIMES = 3
 LARGEST_DEVIATION = 0.1
 """Lives that differ by a larger part have no period. Ends that are less than this part of it apart are one event: a
 server that stops ends all connections of a client at once."""
+STEADIER = 4
+"""Silences whose spread is so many times as small as that of lives are those of a timer."""
 
 
 def disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint], list[Disconnect]]:
@@ -67,12 +70,19 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
     lives = [lifetime(each.connection, each.ending) for each in departures]
     idle = [each.ending.moment.ns - each.connection.spoke_ns for each in departures]
     ends = sorted(map(ended, departures))
-    for values, is_idle in ((lives, False), (idle, True)):
+    by_life, by_silence = (lives, False), (idle, True)
+    is_timed = _spread(idle) * STEADIER < _spread(lives)  # lives vary little, too, where messages come regularly
+    for values, is_idle in (by_silence, by_life) if is_timed else (by_life, by_silence):
         period = steady(values, LARGEST_DEVIATION)
         if period is not None and period >= LEAST_PERIOD:
             times = len(_apart(ends, period * LARGEST_DEVIATION))
             return Period(period, is_idle, times) if times >= LEAST_TIMES else None
     return None
+
+
+def _spread(values: Sequence[int]) -> float:
+    """How far apart they are, as a part of the largest."""
+    return (max(values) - min(values)) / max(*values, 1)
 
 
 def _apart(times: Sequence[int], least: float) -> list[int]:
@@ -188,6 +198,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
             is_replaced = departure.replaced_ns is not None
             who = (None, None) if departure.by_listener and not is_replaced else (client.ip, client.identity)
             found.setdefault((connection.endpoint, *who, is_replaced), []).append(departure)
+    _add_stragglers(found, knowledge)
     for departures in found.values():
         departures.sort(key=ended)
     for left in of_processes([*found.values()]):
@@ -197,6 +208,24 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
             yield process_ended(left, knowledge.last_ns)
         else:
             yield _departed(left[0], knowledge.last_ns)
+
+
+def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge) -> None:
+    """Add the clients that a listener left at the same time as others, which were connected again, and that have not
+    even tried."""
+    told = {each.connection.conn_id for departures in found.values() for each in departures}
+    back: dict[Endpoint, tuple[int, int]] = {}
+    for (endpoint, ip, _, _), departures in found.items():
+        again = max((each.back_ns for each in departures if each.back_ns is not None), default=knowledge.last_ns)
+        if ip is None and knowledge.last_ns - again >= LEAST_GONE:
+            back[endpoint] = max(map(ended, departures)), again
+    for departure in disconnects(knowledge):
+        endpoint = departure.connection.endpoint
+        is_gone = departure.by_listener and not departure.is_missed and departure.back_ns is None
+        if is_gone and endpoint in back and departure.connection.conn_id not in told:
+            last, again = back[endpoint]
+            if abs(ended(departure) - last) < SECOND and ended(departure) < again:
+                found[endpoint, None, None, False].append(departure)
 
 
 def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
@@ -234,7 +263,10 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     text += f", {how_often(moments)}" if len(moments) > 1 else ""
     cut_off = [each for each in departures if each.cut_off() is not None]
     text += ", in the middle of a message" if cut_off else ""
-    after = aftermath(departures, now)
+    stayed_away = [each for each in departures if each.back_ns is None and not each.is_missed]
+    after = aftermath([each for each in departures if each not in stayed_away] or departures, now)
+    if 0 < len(stayed_away) < len(departures):
+        text, after = f"{text}{after.text}, but not {_others(stayed_away)}", after._replace(text="")
     is_own_fault = any(each.cuts_itself() for each in cut_off)
     return Diagnosis(
         "peer-departed",

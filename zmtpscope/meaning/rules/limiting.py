@@ -47,8 +47,8 @@ class Sent(NamedTuple):
 
     @property
     def is_followed_by_end(self) -> bool:
-        """Whether who gets it closed at once behind the last message, without a word, and not since that was the reply
-        for which it had waited."""
+        """Whether who gets it closed in the last message or at once behind it, without a word, and not since that was
+        the reply for which it had waited."""
         if self.ending is None or self.ending.side == self.sender or self.ending.cause not in WITHOUT_A_WORD:
             return False
         requests = self.connection.requests
@@ -56,7 +56,8 @@ class Sent(NamedTuple):
             return False
         said = self.connection.sides[1 - self.sender].last_ns
         is_silent = said is None or said <= self.sizes.last.ns
-        return is_silent and 0 <= self.ending.moment.ns - self.sizes.last.ns <= AT_ONCE
+        end = self.ending.moment.ns
+        return is_silent and self.sizes.began_ns <= end <= self.sizes.last.ns + AT_ONCE
 
     @property
     def largest_taken(self) -> int:

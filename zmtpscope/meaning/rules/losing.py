@@ -13,6 +13,8 @@ from zmtpscope.meaning.rules.requesting import STUCK
 
 LOST = "request-lost"
 
+OFTEN = 3
+"""A server that leaves so often after the same request fails on it."""
 MOST_EVIDENCE = 3
 
 LOST_HINT = "a request does not survive its connection: " + STUCK
@@ -78,16 +80,20 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
     everybody = [*(each for each, _ in same), *clients]
     later = again.request.moment.ns - first.until
     who = name_of(again.connection, again.asker)
-    times = f" (and {len(same) - 1} times more)" if len(same) > 1 else ""
+    contents = {each.oldest.request.content for each, _ in same}
+    is_another = 0 not in contents and again.request.content not in contents
+    asked = "asked something else" if is_another else "asked again"
+    is_often, is_same = len(same) >= OFTEN, is_another and len(contents) == 1
+    times = f" (and {len(same) - 1} times more{', after the same request' if is_same else ''})" if len(same) > 1 else ""
     return Diagnosis(
         LOST,
-        "note",
+        "warn" if is_often and is_same else "note",
         first.asked,
-        f"{_left(first, clients)}; {duration(later)} later {who} asked again and was answered{times}",
-        "see why it left: " + LOST_HINT,
+        f"{_left(first, clients)}; {duration(later)} later {who} {asked} and was answered{times}",
+        ("see whether the server fails on this request: " if is_same and is_often else "see why it left: ") + LOST_HINT,
         (
             Evidence(first.oldest.request.moment, f"the request of {first.asker}", first.oldest.request.ref),
-            Evidence(again.request.moment, "what was asked again, and answered", again.request.ref),
+            Evidence(again.request.moment, "what was asked later, and answered", again.request.ref),
         ),
         len(same),
         max(each.until for each, _ in same),
