@@ -132,6 +132,38 @@ def test_subscriptions_that_have_ended_are_forgotten_when_they_are_many(monkeypa
     assert connection.remembered == sum(subscriptions.SUBSCRIPTION_COST + len(each.topic) for each in known.all())
 
 
+class Counting(dict[bytes, Any]):
+    """Counts how often something is looked up."""
+
+    lookups = 0
+
+    def __getitem__(self, topic: bytes) -> Any:
+        self.lookups += 1
+        return super().__getitem__(topic)
+
+    def get(self, topic: bytes, default: Any = None) -> Any:
+        self.lookups += 1
+        return super().get(topic, default)
+
+
+def test_a_topic_is_not_compared_with_each_length_of_a_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[ObservedSubscriptions] = []
+
+    def remembered() -> ObservedSubscriptions:
+        known.append(ObservedSubscriptions(open=Counting()))
+        return known[-1]
+
+    monkeypatch.setattr(subscriptions, "ObservedSubscriptions", remembered)
+    names = ["aa", *("a" * size + "!" for size in range(200))]
+    subscriber = Subscriber(2, 0, *names)
+    for number in range(50):
+        subscriber.publish(b"a" * 200 + b"%d" % number, b"")
+    derivation_of(subscriber)
+    (own,) = known
+    assert own.open[b"aa"].messages == 50
+    assert own.open.lookups <= len(names) + 50 + 1
+
+
 # -- topics ----------------------------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,7 @@ def test_names_are_counted_and_found_by_prefix(steps: list[tuple[bool, bytes]], 
             assert trie.count(each) == model[each]
             assert trie.has_prefix_of(each) is bool(matching)
             assert trie.longest_prefix_of(each) == max(matching, key=len, default=None)
+            assert trie.prefixes_of(each) == sorted(matching, key=len)
         assert sorted(trie) == sorted(names)
         assert trie.size == trie_of(sorted(names)).size <= sum(map(len, names)) + 2 * NODE_COST * len(names)
 
@@ -73,7 +74,7 @@ def test_steps_do_not_grow_with_the_number_of_names() -> None:
     crowded = trie_of([drawn.randbytes(8) for _ in range(20_000)])
     lengths = trie_of([b"a" * size + b"!" for size in range(1439)])
     for trie, name, most in ((crowded, drawn.randbytes(8), 3), (lengths, b"a" * 20 + b"b" * 2000, 21)):
-        for find in (trie.has_prefix_of, trie.longest_prefix_of):
+        for find in (trie.has_prefix_of, trie.longest_prefix_of, trie.prefixes_of):
             walked = Walked(name)
             assert not find(walked)
             assert walked.steps <= most

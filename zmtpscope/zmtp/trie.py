@@ -112,6 +112,18 @@ class Trie:
             at += len(child.label)
             node = child
 
+    def prefixes_of(self, name: bytes) -> list[bytes]:
+        """The names that begin `name`, the shortest first."""
+        node, at, found = self._root, 0, list[int]()
+        while True:
+            if node.count:
+                found.append(at)
+            child = node.children.get(name[at]) if node.children is not None and at < len(name) else None
+            if child is None or not name.startswith(child.label, at):
+                return [name[:size] for size in found]
+            at += len(child.label)
+            node = child
+
     def _path(self, name: bytes) -> list[_Node]:
         """The nodes from the root to where `name` ends; none where it leads nowhere."""
         path, at = [self._root], 0

@@ -3,7 +3,6 @@ ends any number of equal subscriptions (docs/protocol/wire.md 10.2), and each LE
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from zmtpscope.meaning.observers.observer import DerivedTable, Rows, derived_rec
 from zmtpscope.meaning.observers.room import Room
 from zmtpscope.records import SCHEMA, empty, from_text, to_text
 from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
+from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 MOST_OPEN = 16_384
 """Subscriptions of one side that are in force ..."""
@@ -27,7 +27,7 @@ MOST_OPEN = 16_384
 MOST_ENDED = 1024
 """... and that have ended; of these the oldest are forgotten."""
 
-SUBSCRIPTION_COST = 640
+SUBSCRIPTION_COST = 640 + 2 * NODE_COST
 """Octets of memory that one takes beside its topic."""
 
 
@@ -54,8 +54,8 @@ class Subscriptions:
         self._known: ObservedSubscriptions | None = None
         self._changes: list[Change] = []
         """Those that were read, and are not in force yet."""
-        self._sizes = Counter[int]()
-        """How many topics in force have so many octets."""
+        self._topics = Trie()
+        """Those in force."""
         self._matching: dict[bytes, list[ObservedSubscription]] = {}
         """What was found of topics since the last change."""
         self._ended: list[tuple[ObservedSubscription, int]] = []
@@ -106,8 +106,7 @@ class Subscriptions:
         found = self._matching.get(topic)
         if found is None:
             known = {} if self._known is None else self._known.open
-            sizes = [size for size in self._sizes if size <= len(topic)]
-            found = [each for size in sizes if (each := known.get(topic[:size])) is not None and each.matches(topic)]
+            found = [each for name in self._topics.prefixes_of(topic) if (each := known[name]).matches(topic)]
             if len(self._matching) == MOST_OPEN:
                 self._matching.clear()
             self._matching[topic] = found
@@ -157,7 +156,7 @@ class Subscriptions:
         else:
             place = change.source, change.offset, change.length
             known.open[change.topic] = ObservedSubscription(change.topic, change.form, change.moment, *place)
-            self._sizes[len(change.topic)] += 1
+            self._topics.add(change.topic)
 
     def _cancel(self, change: Change, known: ObservedSubscriptions) -> None:
         held = known.open.get(change.topic)
@@ -173,9 +172,7 @@ class Subscriptions:
         if len(known.ended) > MOST_ENDED:
             self.room.give_back(self.observed, _cost(known.ended.popleft().topic))
             known.forgotten += 1
-        self._sizes[len(change.topic)] -= 1
-        if not self._sizes[len(change.topic)]:
-            del self._sizes[len(change.topic)]
+        self._topics.remove(change.topic)
 
 
 def _cost(topic: bytes) -> int:
