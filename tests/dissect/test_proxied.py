@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import zws
 from tests.dissect.test_octets_named import read
 from tests.scripted import message, ready
 from tests.traffic import Conversation, Packet
@@ -51,6 +52,25 @@ def test_what_follows_is_read_however_it_is_cut(name: str, cuts: list[int], size
         "note",
         CASES[name][2],
     )
+
+
+@pytest.mark.parametrize("name", GRANTED)
+@given(cuts=st.lists(st.integers(1, 400), max_size=6), size=st.integers(1, 8))
+def test_zws_that_follows_is_read_however_it_is_cut(name: str, cuts: list[int], size: int) -> None:
+    asked, answered, _, _ = CASES[name]
+    talk = Conversation(ports=(50_000, 1080))
+    talk.send(0, asked, cuts)
+    talk.send(1, answered, cuts)
+    talk.send(0, zws.request(), cuts)
+    talk.send(1, zws.response() + zws.ready(client=False, socket_type="PULL"), cuts)
+    talk.send(0, zws.ready(client=True, socket_type="PUSH") + zws.says(True, b"one") + zws.says(True, b"two"), cuts)
+    talk.close()
+    found = read(talk.packets)
+    assert read(talk.packets, size) == found
+    (connection,) = [each for each in found if each["record"] == "connection"]
+    told = ("transport", "handshake", "socket_type_0", "socket_type_1", "messages_0", "undissected_bytes")
+    assert [connection[field] for field in told] == ["ws", "complete", "PUSH", "PULL", 2, 0]
+    assert [each["id"] for each in found if each["record"] == "finding" and each["severity"] in ("warn", "error")] == []
 
 
 def refusals(packets: list[Packet]) -> list[tuple[str, str]]:

@@ -64,8 +64,8 @@ class ZwsReader(SideReader):
     _passing = False
     """The message under way is none of ZWS: what it goes on with is passed over."""
 
-    def __init__(self, form: Form, version: str | None, chosen: str | None) -> None:
-        super().__init__(form, version)
+    def __init__(self, form: Form, version: str | None, chosen: str | None, *, offset: int = 0) -> None:
+        super().__init__(form, version, offset=offset)
         self.moves = []
         self._chosen = chosen
         self._masks = form is Form.ZWS_REQUEST

@@ -331,7 +331,8 @@ class Negotiation:
         if form is Form.NOTHING or (form is Form.WAIT and stream.negotiating.has_lost):
             form = usual_form(self.version)
         if form in UPGRADE_FORMS:
-            return ZwsReader(form, self.version, None if self.decision is None else self.decision.mechanism)
+            chosen = None if self.decision is None else self.decision.mechanism
+            return ZwsReader(form, self.version, chosen, offset=stream.passed)
         return None if form is Form.WAIT else SideReader(form, self.version, offset=stream.passed)
 
     def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
