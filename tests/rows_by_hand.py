@@ -138,6 +138,16 @@ def topic_of(run: MessageRun, index: int, kind: str) -> str | None:
     return to_text(run.data[start : start + size])
 
 
+def content_of(run: MessageRun, index: int) -> int:
+    """The first frame of a message that is no address, delimiter, topic or group."""
+    first, last = int(run.first[index]), int(run.last[index])
+    if "REQ" in (run.socket_type, run.peer_socket_type) or "REP" in (run.socket_type, run.peer_socket_type):
+        empty = [frame for frame in range(first, last) if run.sizes[frame] == 0]
+        return empty[0] + 1 if empty else first
+    is_published = run.socket_type in ("PUB", "XPUB", "RADIO")
+    return first + 1 if first < last and (is_published or run.sizes[first] == 0) else first
+
+
 def payload_of(run: MessageRun, index: int) -> dict[str, Any] | None:
     made = None if run.payloads is None else run.payloads[index]
     if made is not None:
@@ -147,6 +157,7 @@ def payload_of(run: MessageRun, index: int) -> dict[str, Any] | None:
         return {"protocol": "json", "summary": made.summary, "fields": made.fields}
     if run.texts is None or not run.texts[index]:
         return None
-    text = (body_of(run, int(run.last[index])) or b"").decode("ascii")
+    frames = range(content_of(run, index), int(run.last[index]) + 1)
+    text = " | ".join((body_of(run, frame) or b"").decode("ascii") for frame in frames)
     short = text if len(text) <= LONGEST_SUMMARY else text[: LONGEST_SUMMARY - 1] + "…"
     return {"protocol": "text", "summary": short, "fields": None}

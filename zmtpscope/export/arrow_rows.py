@@ -106,19 +106,19 @@ def lists(column: Lists) -> pa.Array:
 
 
 def payloads(column: Payloads) -> pa.Array:
-    """Short texts at once, long ones, JSON and what dissectors made one by one."""
+    """Short texts of one frame at once, others, JSON and what dissectors made one by one."""
     inside, count = column.inside, len(column.inside)
     if not inside.any():
         return pa.nulls(count, PAYLOAD)
     is_text: Bool = inside == TEXT_INSIDE
     sizes = column.texts.sizes[column.texts.index]
-    is_short = is_text & (sizes <= LONGEST_SUMMARY)
+    is_short = is_text & (sizes <= LONGEST_SUMMARY) & (column.counts == 1)
     short = np.flatnonzero(is_short)
     short_texts = octets(column.texts.of(short)).cast(pa.string())
     places = np.where(is_short, np.cumsum(is_short) - 1, -1)
     protocols, summaries, fields = {TEXT: 0}, list[str](), list[str | None]()
     protocol_of, content_of = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for made in (_long_texts(column, is_text & ~is_short), _json(column), _others(column)):
+    for made in (_other_texts(column, is_text & ~is_short), _json(column), _others(column)):
         behind = len(summaries)
         protocol_of[made.rows] = [protocols.setdefault(each, len(protocols)) for each in made.protocols]
         content_of[made.rows] = behind + 1 + np.arange(len(made.rows))
@@ -144,7 +144,7 @@ class _Contents(NamedTuple):
     fields: Sequence[str | None]
 
 
-def _long_texts(column: Payloads, texts: Bool) -> _Contents:
+def _other_texts(column: Payloads, texts: Bool) -> _Contents:
     rows = np.flatnonzero(texts)
     summaries = [column.text(row) for row in rows.tolist()]
     return _Contents(rows, [TEXT], summaries, [None] * len(summaries))

@@ -263,7 +263,8 @@ class _Pieces:
         starts, sizes = self._starts(run_of, frames), columns.sizes[frames]
         texts = list(self._octets(run_of, starts, starts + np.minimum(sizes, LONGEST_SUMMARY)))
         texts = _escaped(SEPARATOR.join(texts))
-        for at in np.flatnonzero(sizes > LONGEST_SUMMARY).tolist():
+        several = columns.content[rows + low] < frames
+        for at in np.flatnonzero(several | (sizes > LONGEST_SUMMARY)).tolist():
             texts[at] = self.rows.payload(low + int(rows[at]))[len(TEXT_BEGINS) : -len(TEXT_ENDS)]
         return texts
 

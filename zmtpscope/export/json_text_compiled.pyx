@@ -30,7 +30,7 @@ cdef int64_t PACKET_MASK = segments.PACKET_MASK
 cdef int64_t ENCRYPTED = events.ENCRYPTED
 cdef int64_t LARGEST_SIZE = json_rows.LARGEST_SIZE, NO_TOPIC = message_columns.NO_TOPIC
 cdef int64_t LONGEST_SUMMARY = values.LONGEST_SUMMARY
-cdef bytes NO_MORE = values.NO_MORE.encode()
+cdef bytes NO_MORE = values.NO_MORE.encode(), BETWEEN = values.BETWEEN_FRAMES.encode()
 cdef int NOT_KEPT = message_columns.NOT_KEPT
 cdef int TEXT_INSIDE = message_columns.TEXT_INSIDE, OTHER_INSIDE = message_columns.OTHER_INSIDE
 cdef int JSON_INSIDE = message_columns.JSON_INSIDE
@@ -204,7 +204,7 @@ cdef class Rows:
     cdef int64_t head
     cdef bint has_bodies
     cdef const int64_t[:] run_of, row_of, packets, times, packet_ends, time_ends
-    cdef const int64_t[:] lengths, firsts, counts, special, topic_sizes
+    cdef const int64_t[:] lengths, firsts, counts, contents, special, topic_sizes
     cdef const int64_t[:] offsets, sizes, starts, begins, whole, incomplete
     cdef const uint8_t[:] is_kept, is_enveloped, complete
     cdef const int8_t[:] kept, inside
@@ -227,7 +227,8 @@ cdef class Rows:
         self.run_of, self.row_of = columns.run_of, columns.row_of
         self.packets, self.times = columns.packets, columns.times
         self.packet_ends, self.time_ends, self.lengths = columns.packet_ends, columns.time_ends, columns.lengths
-        self.firsts, self.counts, self.special = columns.first, columns.counts, columns.special
+        self.firsts, self.counts, self.contents = columns.first, columns.counts, columns.content
+        self.special = columns.special
         self.offsets, self.sizes, self.starts = columns.offsets, columns.sizes, columns.starts
         self.begins = columns.octets.begins
         self.whole, self.incomplete = rows.whole, rows.incomplete
@@ -360,10 +361,10 @@ cdef class Rows:
 
     cdef int put_inside(self, Text text, Py_ssize_t row, int64_t run, int64_t last, tuple closing) except -1:
         """From behind `kind` on to the end: `payload`, and what stands around it."""
-        cdef int64_t size = self.sizes[last]
-        if self.inside[row] == TEXT_INSIDE and size <= LONGEST_SUMMARY:
+        cdef int64_t first = self.contents[row]
+        if self.inside[row] == TEXT_INSIDE and self.is_short(first, last):
             text.put(<bytes?>closing[2])
-            text.put_text(self.octets(run, last, size), size)
+            self.put_frames_of_text(text, run, first, last)
             return text.put(<bytes?>closing[3])
         text.put(<bytes?>closing[0])
         if self.inside[row] == OTHER_INSIDE:
@@ -375,6 +376,26 @@ cdef class Rows:
         else:
             text.put(b"null")
         return text.put(<bytes?>closing[1])
+
+    cdef bint is_short(self, int64_t first, int64_t last) except -1:
+        """Whether a summary holds the text of frames."""
+        cdef int64_t frame, left = LONGEST_SUMMARY
+        for frame in range(first, last + 1):
+            if frame > first:
+                left -= PyBytes_GET_SIZE(BETWEEN)
+            if not 0 <= self.sizes[frame] <= left:
+                return False
+            left -= self.sizes[frame]
+        return True
+
+    cdef int put_frames_of_text(self, Text text, int64_t run, int64_t first, int64_t last) except -1:
+        """The text of frames."""
+        cdef int64_t frame
+        for frame in range(first, last + 1):
+            if frame > first:
+                text.put(BETWEEN)
+            text.put_text(self.octets(run, frame, self.sizes[frame]), self.sizes[frame])
+        return 0
 
     cdef int put_json(self, Text text, Py_ssize_t row, int64_t run, int64_t frame) except -1:
         """What a dissector makes of JSON; where the octets are plain, it is not made."""

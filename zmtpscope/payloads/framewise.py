@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from zmtpscope.payloads.api import About, Claim, Json, Message, Payload, Reader, Settings
 from zmtpscope.payloads.text import is_text
+from zmtpscope.payloads.values import BETWEEN_FRAMES
 from zmtpscope.records import to_text
 
 _LARGEST_REMEMBERED = 1 << 16
@@ -64,7 +65,7 @@ class Framewise(Payload, Generic[Known]):
                     other = known is None and count > 1 and reader.frame != named
                     summaries.append(_other_frame(reader, values) if other else self.read_frame(reader, known, values))
                 if not reader.next_frame():
-                    return " | ".join(summaries)
+                    return BETWEEN_FRAMES.join(summaries)
         finally:
             self._claimed = None
             reader.fields = values if count > 1 else values[0] if values else None

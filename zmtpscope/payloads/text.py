@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
-from zmtpscope.payloads.values import LONGEST_SUMMARY
+from zmtpscope.payloads.values import BETWEEN_FRAMES, LONGEST_SUMMARY
 
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 """Characters that text does not have; ESC begins colours, which logs do have."""
@@ -22,7 +22,7 @@ class Text(Payload):
         return Claim.MAYBE if any(bodies) and all(map(is_text, bodies)) else Claim.NO
 
     def dissect(self, message: Message, reader: Reader) -> str:
-        return " | ".join(body[: 4 * LONGEST_SUMMARY + 4].decode("utf-8", "ignore") for body in message.bodies)
+        return BETWEEN_FRAMES.join(body[: 4 * LONGEST_SUMMARY + 4].decode("utf-8", "ignore") for body in message.bodies)
 
 
 def is_text(octets: bytes) -> bool:

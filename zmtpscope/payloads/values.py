@@ -16,6 +16,8 @@ LONGEST_DETAIL = 400
 """Characters."""
 NO_MORE = "…"
 """Behind a text of which there is more."""
+BETWEEN_FRAMES = " | "
+"""Between what the frames of a message say, in its summary."""
 
 _LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 

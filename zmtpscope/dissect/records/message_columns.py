@@ -30,7 +30,7 @@ from zmtpscope.dissect.records.columns import (
 )
 from zmtpscope.dissect.records.row_columns import Derive, RowColumns, common, word_of_run
 from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.payloads.values import LONGEST_SUMMARY, shortened
+from zmtpscope.payloads.values import BETWEEN_FRAMES, LONGEST_SUMMARY, shortened
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, MARKED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
@@ -135,10 +135,11 @@ class Made(NamedTuple):
 @dataclass(slots=True, eq=False)
 class Payloads:
     """payload: what rides inside, as a struct of protocol, summary and fields. `texts` are the last frames, of long
-    ones the beginning: those of messages that are plain text or JSON hold it."""
+    ones the beginning: they hold what is JSON. The last `counts` frames of a message that is plain text hold it."""
 
     inside: NDArray[np.int8]
     texts: Octets
+    counts: Int64
     made: Made
 
     def __getitem__(self, row: int, /) -> dict[str, Any] | None:
@@ -152,7 +153,11 @@ class Payloads:
 
     def text(self, row: int) -> str:
         """The summary of a message that is plain text."""
-        return shortened((self.texts[row] or b"")[: LONGEST_SUMMARY + 1].decode("ascii"))
+        texts, behind = self.texts, int(self.texts.index[row]) + 1
+        frames = range(behind - int(self.counts[row]), behind)[:LONGEST_SUMMARY]
+        places = [(int(texts.starts[frame]), int(texts.sizes[frame])) for frame in frames]
+        parts = [texts.octets.slice(start, min(size, LONGEST_SUMMARY + 1)) for start, size in places]
+        return shortened(BETWEEN_FRAMES.join([part.decode("ascii") for part in parts]))
 
     def tolist(self) -> list[dict[str, Any] | None]:
         return [self[row] for row in range(len(self.inside))]
@@ -417,9 +422,8 @@ class MessageColumns(RowColumns[MessageRun]):
 
     def payload(self) -> Payloads:
         """`payload`; of a long text not all is cut out of its frame."""
-        last = np.append(self.first_in_runs[1:], len(self.sizes)) - 1
-        sizes = np.minimum(self.held[last], LONGEST_JSON)
-        return Payloads(self.inside, Octets(self.octets, self.starts[last], sizes, self.places), self.made)
+        texts = Octets(self.octets, self.starts, np.minimum(self.held, LONGEST_JSON), self.last)
+        return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 
 
 MessageColumns.derive = {

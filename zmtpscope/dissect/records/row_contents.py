@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zmtpscope import compiled
 from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.columns import Bool, numbers
 from zmtpscope.dissect.records.message_columns import GROUPED, LONGEST_JSON, content_frames
 from zmtpscope.payloads.message import Message
 from zmtpscope.payloads.shapes import NO_OCTET, Shapes
 from zmtpscope.zmtp.events import SPECIAL
-
-Bool = NDArray[np.bool_]
 
 DELETE = 0x7F
 """The only control character of ASCII that is above the printable ones."""
@@ -130,8 +128,14 @@ def contents_from(run: MessageRun, content: Int64, limit: int) -> tuple[Int64, I
 
 
 def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known: Bool) -> Bool:
-    """Which rows have one content frame, of printable ASCII."""
-    candidates: Bool = known & (first == last) & (run.sizes[last] > 0)
+    """Which rows have content frames of printable ASCII, not all of them empty."""
+    if not np.count_nonzero(known):
+        return known
+    is_one, counts = bool((first == last).all()), last - first + 1
+    frames = first if is_one else numbers(first, counts)
+    sizes = run.sizes[frames]
+    edges = np.cumsum(counts) - counts
+    candidates: Bool = known & (sizes > 0 if is_one else np.logical_or.reduceat(sizes > 0, edges))
     count = np.count_nonzero(candidates)
     if not count:
         return candidates
@@ -139,16 +143,16 @@ def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known
     other = octets.view(np.int8) < ord(" ")  # what is not ASCII is below zero
     if b"\x7f" in run.data:
         other |= octets == DELETE
-    if count == len(candidates):  # usually all octets that are no text are those of short headers
+    if is_one and count == len(candidates):  # usually all octets that are no text are those of short headers
         headers = run.offsets[first[0] :] - run.base
         in_headers = np.count_nonzero(other[headers]) + np.count_nonzero(other[headers + 1])
         if np.count_nonzero(other[headers[0] : starts[-1] + run.sizes[-1]]) == in_headers:
             return candidates
-    begins = _between(starts, 0, len(octets))
-    ends = np.minimum(begins + _between(run.sizes[first], 0, len(octets)), len(octets))
+    begins = _between(starts if is_one else run.bodies[frames] - run.base, 0, len(octets))
+    ends = np.minimum(begins + _between(sizes, 0, len(octets)), len(octets))
     places = other.nonzero()[0]
-    plain: Bool = candidates & (places.searchsorted(begins) == places.searchsorted(ends))
-    return plain
+    plain: Bool = places.searchsorted(begins) == places.searchsorted(ends)
+    return candidates & (plain if is_one else np.logical_and.reduceat(plain, edges))
 
 
 def shapes_of_rows(

@@ -59,6 +59,29 @@ cdef int64_t total(const int64_t[:] sizes, Py_ssize_t first, Py_ssize_t last) ex
     return found
 
 
+cdef bint are_readable(
+    const uint8_t *octets,
+    int64_t length,
+    int64_t base,
+    const int64_t[:] bodies,
+    const int64_t[:] sizes,
+    Py_ssize_t first,
+    Py_ssize_t last,
+) except -1:
+    """Whether frames are printable ASCII, and not all of them empty."""
+    cdef int64_t start, size
+    cdef bint has_octets = False
+    cdef Py_ssize_t frame
+    for frame in range(first, last + 1):
+        start, size = bodies[frame] - base, sizes[frame]
+        if start < 0 or size < 0 or start > length or size > length - start:
+            raise IndexError("a frame that is not within its message")
+        if not is_readable(octets + start, size):
+            return False
+        has_octets |= size > 0
+    return has_octets
+
+
 def asked_rows(run, shapes, wanted):
     cdef const int64_t[:] offsets = run.offsets, bodies = run.bodies, sizes = run.sizes, flags = run.flags
     cdef const int64_t[:] first = run.first, last = run.last
@@ -127,7 +150,7 @@ def asked_rows(run, shapes, wanted):
                 json.append(row)
                 json_sizes.append(total(sizes, head, end))
                 continue
-        is_text = wants_texts and frame == end and size and is_readable(octets + start, size)
+        is_text = wants_texts and are_readable(octets, length, base, bodies, sizes, frame, end)
         if is_text:
             has_texts = texts_of[row] = True
         is_asked = is_asked or (others and not is_text)
