@@ -1,7 +1,8 @@
 """Whole packets again, as they stand in their files, and which of their octets nobody shall see.
 
 What was read of a stream is known to hold a password or not. Octets of a packet that are in no record near the one that
-somebody looks at are taken for secrets: a HELLO may be there of which only a part has come.
+somebody looks at are taken for secrets: a HELLO may be there of which only a part has come. Of octets that could not be
+read, those that the record shows are none.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ def _units(units: Batch, *, shows_leftovers: bool) -> Iterator[tuple[range, list
             yield range(begin, stop), [] if made is None else places_of_secrets(run, row, made)
     for record in units.records:
         values = record.values
-        span = range(values["offset"], values["offset"] + values["length"])
+        shown = list(details(record, -1))
         if record.type == "leftover" and not shows_leftovers:
+            yield from ((range(unit.offset, unit.offset + len(unit.octets)), []) for unit in shown)
             continue
-        yield span, [secret for unit in details(record, -1) for secret in secret_spans(unit.tree)]
+        span = range(values["offset"], values["offset"] + values["length"])
+        yield span, [secret for unit in shown for secret in secret_spans(unit.tree)]
 
 
 def _moved(span: range, shift: int, inside: range) -> range:

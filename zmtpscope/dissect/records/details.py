@@ -35,8 +35,9 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail
     if isinstance(item, Record):
         unit = item.unit
         if unit is None:
-            if item.type == "leftover" and item.values["data"]:
-                yield _not_understood(item.values)
+            values = item.values
+            if item.type == "leftover" and values["data"] and values["bytes"] == values["length"]:  # nothing in between
+                yield _not_understood(values)
             return
         tree, source = unit.tree, 0
         if unit.regime is not None:
