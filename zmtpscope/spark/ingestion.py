@@ -38,6 +38,7 @@ from zmtpscope.spark.reading import Paths, find_captures
 from zmtpscope.spark.rows import selected
 from zmtpscope.spark.scan import records_apart
 from zmtpscope.spark.schemas import TIME, column_names, schema
+from zmtpscope.spark.sending import on_workers
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 from zmtpscope.spark.shuffle import AnalyserStage, Run
@@ -100,12 +101,12 @@ def ingest(
     try:
         stage = WriterStage(run, str(out), staging)
         written_parts = (
-            run.numbers(spark).mapInArrow(stage.write_files, DDL)
+            run.numbers(spark).mapInArrow(on_workers(stage.write_files), DDL)
             if settings.per_file
-            else run.chunks(spark).mapInArrow(stage.write, DDL)
+            else run.chunks(spark).mapInArrow(on_workers(stage.write), DDL)
         )
         reported = written_parts.repartitionById(1, "partition")
-        parts = reported.sortWithinPartitions(*ORDER).mapInArrow(stage.compare, WRITTEN_DDL).collect()
+        parts = reported.sortWithinPartitions(*ORDER).mapInArrow(on_workers(stage.compare), WRITTEN_DDL).collect()
         written = {record: [part for part in parts if part.record == record] for record in TABLES}
         for record, some in written.items():
             _remove_all_but({part.name for part in some}, filesystem, f"{staging}/{_folder(record)}")

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.paths import ANY_NAME, FoundCaptures, Lookup, find_paths
+from zmtpscope.spark.sending import on_workers
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.shared_scan import MOST_SCANS, Scan, plan_scan, useful_scans
@@ -41,7 +42,7 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
         return shuffled(spark, Run.of(spark, found.files, settings), columns)
     stage = ScanStage(plan_scan(found, settings, columns))
     numbers = spark.range(stage.scan.partitions, numPartitions=stage.scan.partitions)
-    return numbers.mapInArrow(stage.read, settings.schema())
+    return numbers.mapInArrow(on_workers(stage.read), settings.schema())
 
 
 @dataclass(frozen=True)

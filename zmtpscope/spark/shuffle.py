@@ -27,6 +27,7 @@ from zmtpscope.spark.deriving import derive_across
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.flows import Endpoints, FlowFilter, asked_for
 from zmtpscope.spark.rows import RowBatches
+from zmtpscope.spark.sending import on_workers
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.splitting import Splitter, chunk_size, split
 from zmtpscope.spark.storage import check_on_worker, open_again
@@ -46,11 +47,11 @@ def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
     made = run.settings.schema(columns)
     analysis, chunks = AnalyserStage(run), run.chunks(spark)
     if not run.settings.compares:
-        return chunks.mapInArrow(partial(analysis.read, columns=columns), made)
-    reported = chunks.mapInArrow(partial(analysis.report, columns=columns), DDL)
+        return chunks.mapInArrow(on_workers(partial(analysis.read, columns=columns)), made)
+    reported = chunks.mapInArrow(on_workers(partial(analysis.report, columns=columns)), DDL)
     parts = 1 + min(run.partitions, BESIDE_THE_COMPARISON)
     in_order = reported.repartitionById(parts, "partition").sortWithinPartitions(*ORDER)
-    return in_order.mapInArrow(partial(ComparisonStage(run).read, columns=columns), made)
+    return in_order.mapInArrow(on_workers(partial(ComparisonStage(run).read, columns=columns)), made)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Run:
 
     def chunks(self, spark: SparkSession) -> DataFrame:
         """All chunks of all files, each in its partition, in order."""
-        chunks = self.numbers(spark).mapInArrow(SplitStage(self).read, DDL)
+        chunks = self.numbers(spark).mapInArrow(on_workers(SplitStage(self).read), DDL)
         return chunks.repartitionById(self.partitions, "partition").sortWithinPartitions(*ORDER)
 
     @property

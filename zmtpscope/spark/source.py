@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.paths import NO_TABLES, find_paths, given_paths
+from zmtpscope.spark.sending import SentToWorkers
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.shared_scan import Scan, plan_scan
 from zmtpscope.spark.stream_settings import STREAM_OPTIONS, StreamSettings, are_of_a_stream
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ZmtpDataSource(DataSource):
+class ZmtpDataSource(SentToWorkers, DataSource):
     """Captures as rows of one record type."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -59,7 +60,7 @@ class ZmtpDataSource(DataSource):
         return StreamReader(self.options, schema)
 
 
-class CaptureReader(DataSourceReader):
+class CaptureReader(SentToWorkers, DataSourceReader):
     """Reads capture files by themselves or as a shared scan. A partition has its number for its value."""
 
     def __init__(self, scan: Scan) -> None:

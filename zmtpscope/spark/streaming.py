@@ -36,6 +36,7 @@ from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.flows import FlowFilter, asked_for
 from zmtpscope.spark.partition_state import PartitionState
 from zmtpscope.spark.rows import RowBatches
+from zmtpscope.spark.sending import SentToWorkers
 from zmtpscope.spark.state_folder import StateFolder
 from zmtpscope.spark.stream_settings import StreamSettings
 
@@ -58,7 +59,7 @@ class StreamPartition(InputPartition):
     count: int
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a folder, some files at a time."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

@@ -1,0 +1,59 @@
+"""What Spark sends to workers, whose Python may lack zmtpscope.
+
+Spark pickles classes and functions by name, so a worker without zmtpscope would fail with a traceback of Spark's own
+code. So their pickle goes inside of another one, which needs no module of ours.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class SentToWorkers:
+    """An object that raises one sentence when it arrives on a worker without zmtpscope."""
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes], dict[str, Any]]:
+        return _create, (pickle.dumps(type(self)),), self.__dict__
+
+
+def on_workers(stage: Stage) -> Stage:
+    """Return a function that does the same, and raises one sentence on a worker without zmtpscope."""
+    octets = pickle.dumps(stage)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: Stage = _load(octets)
+        return found(batches)
+
+    return run
+
+
+def _load(octets: bytes) -> Any:
+    """Unpickle on a worker, which may have nothing but Python's own modules."""
+    import os
+    import pickle
+    import sys
+
+    try:
+        return pickle.loads(octets)
+    except ModuleNotFoundError as error:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        missing = (error.name or "zmtpscope").partition(".")[0]
+        raise ModuleNotFoundError(
+            f"the Python of this worker, {sys.executable}, has no {missing}: pip install 'zmtpscope[spark]' there, or "
+            "set PYSPARK_PYTHON to a Python that has it"
+        ) from None
+
+
+def _create(octets: bytes) -> Any:
+    cls = _load(octets)
+    return cls.__new__(cls)
+
+
+_load.__module__ = _create.__module__ = "__main__"  # so that cloudpickle sends these functions, not their names
