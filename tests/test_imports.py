@@ -97,10 +97,12 @@ def test_the_command_line_starts_without_what_single_commands_need() -> None:
 
 def test_spark_plans_a_query_without_the_analyser() -> None:
     """The first query of a session loads the data source in four processes, one after the other."""
-    analyser = ("zmtpscope.dissect", "zmtpscope.filter", "zmtpscope.meaning", "pyarrow.compute")
+    analyser = ("zmtpscope.dissect", "zmtpscope.filter", "zmtpscope.meaning", "pyarrow")
     code = (
-        "import pyspark_zmtp\nfrom zmtpscope.spark.source import ReadSettings, find_paths\n"
-        f"find_paths([{str(CAPTURE)!r}]); ReadSettings.parse({{'columns': 'topic', 'port': '5555'}})\n"
+        "import pyspark_zmtp\n"
+        "assert not {'numpy', 'zmtpscope.capture'} & set(sys.modules), 'Spark only asks for the name'\n"
+        "from zmtpscope.spark.planning import check\n"
+        f"check({{'path': {str(CAPTURE)!r}, 'columns': 'topic', 'port': '5555'}})\n"
         f"assert not set({analyser}) & set(sys.modules)"
     )
     loaded_by(code)

@@ -47,9 +47,15 @@ def stage() -> object:
     return on_workers(ScanStage(plan_scan(find_captures(PUBSUB), settings, settings.column_names())).read)
 
 
-@pytest.mark.parametrize("missing", ["zmtpscope", "numpy"])
 @pytest.mark.parametrize(
-    "make", [reader, stage, lambda: ZmtpDataSource({"path": PUBSUB}), lambda: StreamReader({}, ReadSettings().schema())]
+    ("make", "missing"),
+    [
+        (lambda: ZmtpDataSource({"path": PUBSUB}), "zmtpscope"),
+        (reader, "zmtpscope"),
+        (stage, "zmtpscope"),
+        (lambda: StreamReader({}, ReadSettings().schema()), "zmtpscope"),
+        (reader, "numpy"),
+    ],
 )
 def test_a_worker_without_zmtpscope_says_what_to_install(make: Callable[[], object], missing: str) -> None:
     octets = base64.b64encode(cloudpickle.dumps(make()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from tests.readings import CAPTURES
 from zmtpscope.spark import session
+from zmtpscope.spark.installation import installed_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,3 +62,35 @@ def test_workers_of_a_plain_session_run_the_python_of_the_script(spark: SparkSes
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["19", "19"]
+
+
+def test_an_installation_without_the_copy_of_pyspark_is_made_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    homes = []
+    for _ in range(2):
+        with installed_pyspark():
+            homes.append(pathlib.Path(os.environ["SPARK_HOME"]))
+        assert "SPARK_HOME" not in os.environ, "it is for the session that starts"
+    first, second = homes
+    assert first == second
+    assert (first / "bin" / "spark-submit").exists()
+    assert not (first / "python").exists()
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_spark_starts_as_it_is_where_no_such_installation_can_be(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, writable: bool
+) -> None:
+    """Others can change the cache, or the user has named another installation."""
+    home = None if writable else "/opt/spark"
+    tmp_path.chmod(0o777 if writable else 0o700)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    if home is not None:
+        monkeypatch.setenv("SPARK_HOME", home)
+    with installed_pyspark():
+        assert os.environ.get("SPARK_HOME") == home
+    assert os.environ.get("SPARK_HOME") == home

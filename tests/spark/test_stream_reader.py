@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import pickle
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from tests.readings import CAPTURES
@@ -46,7 +46,8 @@ class Query:
 
     def start(self) -> None:
         """Start, or start again behind whatever happened."""
-        source = pickle.loads(pickle.dumps(ZmtpDataSource({name: str(value) for name, value in self.options.items()})))
+        made = ZmtpDataSource({name: str(value) for name, value in self.options.items()})
+        source = cloudpickle.loads(cloudpickle.dumps(made))
         self.reader: StreamReader = source.streamReader(source.schema())
 
     def offset(self, batch: int) -> Any:
@@ -71,8 +72,8 @@ class Query:
         partitions = self.reader.partitions(self.offset(self.done), self.offset(self.done + 1))
         taken = self.rows[self.done] = []
         for partition in partitions:
-            reader = pickle.loads(pickle.dumps(self.reader))
-            taken += read(reader.read(pickle.loads(pickle.dumps(partition))))
+            reader = cloudpickle.loads(cloudpickle.dumps(self.reader))
+            taken += read(reader.read(cloudpickle.loads(cloudpickle.dumps(partition))))
         self.done += 1
         return True
 

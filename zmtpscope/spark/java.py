@@ -62,7 +62,7 @@ def java_home(java: Path) -> Path:
     """A folder in the user's cache that Spark takes for a Java, and that is `java` without what that does not have.
     Raises `JavaError` where others than the user could change it."""
     shim = WITHOUT_VECTORS.format(java=shlex.quote(str(java)))
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zmtpscope"
+    folder = cache()
     home = folder / f"java-{sha256(shim.encode()).hexdigest()[:16]}"
     target = home / "bin" / "java"
     try:
@@ -78,6 +78,11 @@ def java_home(java: Path) -> Path:
     except OSError as error:
         raise JavaError(f"{error.filename}: {error.strerror}; set XDG_CACHE_HOME, or JAVA_HOME to a Java") from None
     return home
+
+
+def cache() -> Path:
+    """Return the folder of zmtpscope in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zmtpscope"
 
 
 def _refuse(found: Exposed | None) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
-from zmtpscope.filter import Filter
-from zmtpscope.filter.selection import Selection
 from zmtpscope.spark.arrow_types import arrow_schema
 from zmtpscope.spark.folders import Value
 from zmtpscope.spark.schemas import TIME
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
+
+if TYPE_CHECKING:
+    from zmtpscope.filter import Filter
 
 LARGEST_BATCH = 8 << 20
 """Octets of an Arrow batch that is handed to Spark; only a single row may be larger."""
@@ -73,7 +74,7 @@ class RowBatches:
             if field.name in NUMBERS_OF_CONNECTIONS:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
             elif field.name == TIME:
-                arrays.append(pc.cast(batch.column("ts_ns").cast(pa.timestamp("ns", "UTC")), field.type, safe=False))
+                arrays.append(batch.column("ts_ns").cast(pa.timestamp("ns", "UTC")).cast(field.type, safe=False))
             elif field.name in self._folders:
                 arrays.append(_of_files(batch.column("file"), self._folders[field.name].values, field.type))
             else:
@@ -99,7 +100,11 @@ def _only(record: str, batch: Batch) -> Batch:
 
 def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
     """What of a batch a filter holds of."""
-    return batch if filter is None else Selection(filter, batch, options, None).as_batch()
+    if filter is None:
+        return batch
+    from zmtpscope.filter.selection import Selection
+
+    return Selection(filter, batch, options, None).as_batch()
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

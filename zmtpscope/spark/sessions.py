@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from zmtpscope.spark.installation import installed_pyspark
 from zmtpscope.spark.java import provide_java
 
 BATCH_OCTETS = 8 << 20
@@ -29,9 +31,8 @@ SETTINGS = {
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.python.daemon.module": "zmtpscope.spark.worker_daemon",
 }
-"""A session of one machine is nobody else's business, and its workers have what the driver has."""
+"""A session of one machine is nobody else's business."""
 
 
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -50,16 +51,19 @@ def session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
 def _new_session(settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.Builder()
+    is_local = False
     chosen = {"spark.app.name": "zmtpscope", **SETTINGS, **settings}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started the JVM, and knows the master
         provide_java()
-        if chosen.setdefault("spark.master", "local[*]").startswith("local"):
+        is_local = chosen.setdefault("spark.master", "local[*]").startswith("local")
+        if is_local:
             chosen = LOCAL | chosen
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with installed_pyspark() if is_local else nullcontext():
+        spark = builder.getOrCreate()
     _leave_errors_to_python(spark)
     return spark
 
