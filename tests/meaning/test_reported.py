@@ -158,6 +158,11 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "note 127.0.0.1 left 2 endpoints within 5.42 ms: PUB :35557, PUB :34199; 4 connections ended; nobody connected "
         "again",
     ),
+    "router-old-address": (
+        "warn likely: ROUTER 10.9.7.2:5571 sends nothing on the new connection of DEALER 10.9.7.1, from which 9 "
+        "messages came in 8.86 s; on the old one it sent 13: it still sends to the routing id of that one, and drops "
+        "each message",
+    ),
     "self-connect": (
         "error The DEALER that connects to 127.0.0.1:40450 is connected to itself: nothing listened there, and TCP "
         "took that port for the client, so it receives what it sends and no server can bind there",
