@@ -158,6 +158,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "note 127.0.0.1 left 2 endpoints within 5.42 ms: PUB :35557, PUB :34199; 4 connections ended; nobody connected "
         "again",
     ),
+    "phantom-identity": (
+        'warn likely: "12345" 10.9.0.2 sends its identity "12345" twice to 10.9.0.1:5555, which speaks ZMTP 1.0: the '
+        "second one is received as a message",
+    ),
     "router-old-address": (
         "warn likely: ROUTER 10.9.7.2:5571 sends nothing on the new connection of DEALER 10.9.7.1, from which 9 "
         "messages came in 8.86 s; on the old one it sent 13: it still sends to the routing id of that one, and drops "

@@ -23,6 +23,7 @@ from zmtpscope.meaning.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscriptions
 from zmtpscope.meaning.observers.topics import PublishedTopics
 from zmtpscope.records import RECORDS
+from zmtpscope.zmtp.regime import Form
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +127,8 @@ class ObservedSide:
     """That it announced."""
     socket_type: str | None = None
     identity: str | None = None
+    is_fallback: bool = False
+    """Its greeting is the signature of a newer peer that goes on with 1.0."""
     username: str | None = None
     error: tuple[Moment, str | None] | None = None
     """Its ERROR, and the reason in it."""
@@ -155,6 +158,8 @@ class ObservedSide:
     """Of its messages, if it sent any."""
     jupyter: ObservedJupyter | None = None
     """Of its messages of Jupyter, if it sent any."""
+    phantom: Moment | None = None
+    """Its first message, if that is its identity once more."""
     last_messages: ObservedMessages | None = None
     """The last of them, until they are known to be acknowledged."""
 
@@ -336,6 +341,7 @@ def _greeting(connection: ObservedConnection, values: dict[str, Any]) -> None:
     side.greeting = side.greeting or Moment.of(values)
     side.version = values["version_announced"] or side.version
     side.mechanism = values["mechanism"] or side.mechanism
+    side.is_fallback = values["form"] == Form.PSEUDO_SIGNATURE.value
     _name(side, values)
     if values["socket_type"] is not None:
         side.ready = side.greeting

@@ -1,10 +1,13 @@
-"""How regularly each side sends messages: since when, the last one, and the longest pause between two."""
+"""How regularly each side sends messages: the first, which may be its identity once more, the last, and the longest
+pause between two."""
 
 from __future__ import annotations
 
+from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed_rhythm import MOST_RECENT, ObservedRhythm
 from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows, first_order
+from zmtpscope.records import from_text
 
 
 class RhythmObserver(Observer):
@@ -16,6 +19,8 @@ class RhythmObserver(Observer):
                 ends = run.time_ends
                 rhythm = side.rhythm
                 if rhythm is None:
+                    if side.is_fallback and _is_identity(run, side.identity):
+                        side.phantom = Moment.of_packet(int(ends[0]), int(run.packet_ends[0]), rows.files)
                     rhythm = side.rhythm = ObservedRhythm(int(ends[0]), Moment(int(ends[0]), None, None))
                 pause = int(ends[0]) - rhythm.last.ns
                 if len(ends) > 1:
@@ -30,3 +35,10 @@ class RhythmObserver(Observer):
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
         return []
+
+
+def _is_identity(run: MessageRun, identity: str | None) -> bool:
+    """Whether the first message of a run is one frame, which is an identity and nothing else."""
+    octets = from_text(identity or "")
+    is_one = run.last[0] == run.first[0] and run.sizes[0] == len(octets)
+    return bool(is_one and run.complete[0] and run.head(0) == octets)

@@ -1,4 +1,5 @@
-"""Sockets that are used in a way that does not work: connected to themselves, by timers that do not stop, once only."""
+"""Sockets that are used in a way that does not work: connected to themselves, by timers that do not stop, once only; or
+by a library that sends too much."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator
 
 from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed, lifetime
 from zmtpscope.meaning.across.knowledge import Knowledge
-from zmtpscope.meaning.across.words import address, client_name, counted, duration, name_of, server_name, steady
+from zmtpscope.meaning.across.words import address, client_name, counted, duration, name_of, server_name, shown, steady
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE
@@ -109,6 +110,44 @@ def _has_one_request(connection: ObservedConnection) -> bool:
     return is_one and lifetime(connection, ending) < SHORT
 
 
+PHANTOM = "phantom-identity"
+
+
+def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address, endpoint and side."""
+    for (client, endpoint), connections in knowledge.by_address.items():
+        for listens in (True, False):
+            found = [
+                (each, side, phantom)
+                for each in connections
+                for side in (0, 1)
+                if (side == each.listener) is listens and (phantom := each.sides[side].phantom) is not None
+            ]
+            if found:
+                connection, side, _ = found[0]
+                identity = connection.sides[side].identity
+                often = f", on {len(found)} connections" if len(found) > 1 else ""
+                what = f'identity "{shown(identity)}"' if identity else "empty identity"
+                yield Diagnosis(
+                    PHANTOM,
+                    "warn",
+                    f"{client} at {address(endpoint)}",
+                    f"{name_of(connection, side)} sends its {what} twice to "
+                    f"{name_of(connection, 1 - side)}, which speaks ZMTP 1.0: the second one is received as a message"
+                    f"{often}",
+                    "replace libzmq 4.0 of the side that sends it by a newer one, or drop the first message of each of "
+                    "its connections",
+                    tuple(
+                        Evidence(moment, "the identity as a message", each.ref)
+                        for each, _, moment in found[:MOST_EVIDENCE]
+                    ),
+                    len(found),
+                    found[-1][2].ns,
+                    LIKELY,
+                    frozenset(each.conn_id for each, _, _ in found),
+                )
+
+
 TABLE = (
     Rule(
         "self-connected",
@@ -140,5 +179,14 @@ TABLE = (
         "A connection of the two with more messages, or one that the client keeps.",
         _connection_per_request,
         ("peer-departed",),
+    ),
+    Rule(
+        PHANTOM,
+        "warn",
+        "A peer sends its identity twice, and the second one is received as a message",
+        "A peer that knows ZMTP 2.0 or newer met one of 1.0, and its first message is its identity once more, in one "
+        "frame. libzmq 4.0.3 does so (issue 763 there). It is likely only, since a program may send its own name.",
+        "The first message differs from the identity, or the sender speaks ZMTP 1.0 itself.",
+        _phantoms,
     ),
 )
