@@ -162,6 +162,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         'warn likely: "12345" 10.9.0.2 sends its identity "12345" twice to 10.9.0.1:5555, which speaks ZMTP 1.0: the '
         "second one is received as a message",
     ),
+    "pub-one-shot-proxy": (
+        "warn likely: PUB 10.9.0.2 closes 5 of 5 connections to XSUB 10.9.0.1:5001 within 64.2 ms without a message, "
+        "although a subscription came on each: what it published before that came is lost",
+    ),
     "router-old-address": (
         "warn likely: ROUTER 10.9.7.2:5571 sends nothing on the new connection of DEALER 10.9.7.1, from which 9 "
         "messages came in 8.86 s; on the old one it sent 13: it still sends to the routing id of that one, and drops "

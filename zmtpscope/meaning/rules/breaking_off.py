@@ -15,7 +15,8 @@ from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rul
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE
-from zmtpscope.zmtp.socket_types import may_meet
+from zmtpscope.records import SECOND
+from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
 
 ROLES = {
     ("CURVE", "server"): "ZMQ_CURVE_SERVER is set on both: set ZMQ_CURVE_SERVERKEY in its place on one of the two",
@@ -118,6 +119,48 @@ def _ends(connection: ObservedConnection) -> Evidence:
     ending = ending_of(connection)
     lasted = 0 if ending is None else ending.moment.ns - connection.start.ns
     return Evidence(connection.start, f"the connection begins; it ends {duration(lasted)} later", connection.ref)
+
+
+LEAST_EMPTY = 3
+SHORT = 3 * SECOND
+"""A publisher that stays longer has time to learn of subscriptions."""
+
+
+def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint to which publishers connect."""
+    for (client, endpoint), connections in knowledge.by_address.items():
+        empty = [each for each in connections if _publishes_nothing(each)]
+        if len(empty) < LEAST_EMPTY or len(empty) * 2 < len(connections):
+            continue
+        first = empty[0]
+        lives = [ending.moment.ns - each.start.ns for each in empty if (ending := ending_of(each)) is not None]
+        yield Diagnosis(
+            "publisher-leaves-early",
+            "warn",
+            f"{client} at {address(endpoint)}",
+            f"{client_name(first)} closes {len(empty)} of {len(connections)} connections to {server_name(first)} "
+            f"within {duration(max(lives))} without a message, although a subscription came on each: what it published "
+            "before that came is lost",
+            "let the program wait for the subscription before it publishes (an XPUB receives it) and before it ends, "
+            "or keep one PUB open for all of them; PUSH does not drop",
+            tuple(_ends(each) for each in empty[:MOST_EVIDENCE]),
+            len(empty),
+            empty[-1].last_ns,
+            LIKELY,
+            frozenset(each.conn_id for each in empty),
+        )
+
+
+def _publishes_nothing(connection: ObservedConnection) -> bool:
+    """Whether a publisher connects, gets a subscription and closes soon, and sends no message."""
+    publisher, ending, values = 1 - connection.listener, ending_of(connection), connection.values
+    if ending is None or ending.side != publisher or ending.cause not in ("closed", "reset") or values is None:
+        return False
+    if connection.sides[publisher].socket_type not in PUBLISHERS or not connection.is_whole:
+        return False
+    is_subscribed = connection.sides[1 - publisher].subscriptions is not None
+    is_silent = not values[f"messages_{publisher}"] and not values[f"sealed_{publisher}"]
+    return is_subscribed and is_silent and ending.moment.ns - connection.start.ns < SHORT
 
 
 AT_ONCE = 5 * MILLISECOND
@@ -271,6 +314,18 @@ TABLE = (
         "The other side closes, sends ERROR or does not answer, or no connection of the two succeeds.",
         _left_early,
         ("reconnect-storm", "peer-departed"),
+    ),
+    Rule(
+        "publisher-leaves-early",
+        "warn",
+        "A publisher ends before its messages can be sent",
+        "A PUB connected three times or more, got a subscription, and closed within 3 s without a message, on "
+        "half of its connections at least. A PUB drops what it publishes before it knows of a subscription, which "
+        "comes after the handshake: so a program that connects, publishes at once and ends loses all of it. It is "
+        "likely only, since the capture does not show what was dropped: the program may have had nothing to publish.",
+        "A message on most of the connections, connections that last for 3 s, or no subscription.",
+        _left_unheard,
+        ("peer-departed",),
     ),
     Rule(
         "closes-on-ping",
