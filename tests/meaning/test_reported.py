@@ -103,6 +103,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "tcp-keepalive-dead": (
         "error SUB 10.9.2.1 answers none of 3 TCP keepalive probes of PUB 10.9.1.1:4505 for 3.07 s, until TCP gave up",
     ),
+    "topic-prefix": (
+        'note SUB 10.9.0.2 subscribed to "tx" and also gets "tx_trytes" (40 messages): a subscription matches every '
+        "topic that begins with it",
+    ),
     "unplugged-heartbeats-untold": (
         "error SUB 10.77.0.2 acknowledges nothing that PUB 10.77.0.1:5104 sends since packet 94: sent again 5 times in "
         "6.75 s; 3 messages may not have arrived",

@@ -24,6 +24,16 @@ TOPIC_COST = 1536
 BEGINNING = 48
 """Octets that are kept of a message whose topic is no frame of its own."""
 
+SEPARATORS = b" \t\r\n\0,;:|=/.([{<\"'"
+"""Octets with which a topic ends in a text that goes on."""
+
+GOES_ON, ENDS, IS_BINARY = 0, 1, 2
+"""What the octet behind a subscription says: the name goes on, it ends there, or this is no text."""
+
+KINDS = np.full(256, IS_BINARY, np.uint8)
+KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_-"]] = GOES_ON
+KINDS[list(SEPARATORS)] = ENDS
+
 Matching = Callable[[bytes], Sequence[ObservedSubscription]]
 """The subscriptions in force that a topic begins with."""
 
@@ -44,6 +54,37 @@ class PublishedTopic:
     """Messages before the first subscription of the connection: a publisher that connects sends what it had queued
     for the subscriptions of an earlier one."""
     timeline: Timeline = field(default_factory=Timeline)
+    longer: int = 0
+    """Of messages of one frame, in how many the topic is the beginning of a longer name, ..."""
+    longer_name: bytes = b""
+    """... which is this in the first of them, ..."""
+    longer_first: Moment | None = None
+    """... and when that came."""
+    is_text: bool = True
+    """Each message of one frame goes on with a name, or with an octet that separates the topic from the rest."""
+
+    def look_behind(self, run: MessageRun, rows: Int64, files: Sequence[str | None]) -> None:
+        """Look how these messages of one frame go on behind the topic."""
+        size, first = len(self.key.topic or b""), run.first[rows]
+        places = run.bodies[first] - run.base + size
+        is_there = (run.sizes[first] > size) & (places < len(run.data))
+        if not is_there.any():
+            return
+        kinds = KINDS[np.frombuffer(run.data, np.uint8)[places[is_there]]]
+        self.is_text = self.is_text and not (kinds == IS_BINARY).any()
+        going_on = np.flatnonzero(kinds == GOES_ON)
+        if len(going_on) and self.is_text:
+            row = int(rows[is_there][going_on[0]])
+            self.longer += len(going_on)
+            if self.longer_first is None:
+                self.longer_first = Moment.of_packet(int(run.times[row]), int(run.packets[row]), files)
+                self.longer_name = _first_word(run.head(int(run.first[row]), BEGINNING) or b"", size)
+
+
+def _first_word(text: bytes, size: int) -> bytes:
+    """Its beginning up to a separator behind the first octets."""
+    stop = next((place for place in range(size, len(text)) if KINDS[text[place]] != GOES_ON), len(text))
+    return text[:stop]
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +118,8 @@ class PublishedTopics:
                     continue
             topic.octets += size
             topic.timeline.add(times[begin:end])
+            if key.topic and not key.is_frame and topic.is_text:
+                topic.look_behind(run, order[begin:end], files)
             if matching_of is None:
                 topic.early += end - begin
                 continue
