@@ -16,6 +16,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         'warn likely: DEALER "calc" 127.0.0.1 sent nothing after packet 533, for 20 s, though ROUTER 127.0.0.1:5560 '
         "sent 8 messages and more since; before, no pause of it was longer than 509 ms",
     ),
+    "bitcoin-seq": (
+        "warn SUB 10.9.0.2 does not take what PUB 10.9.0.1:28332 sends: its receive window was closed for 1.25 s in 4 "
+        "stretches; messages to it were dropped: their own numbers have 10 gaps since",
+        "warn Messages between PUB 10.9.0.1:28332 and SUB 10.9.0.2 are missing by their own numbers: messages were "
+        "lost or dropped: topic hashtx: from 33 to 43, 9 missing, 10 times",
+    ),
     "clock-back": ("note The clock of the capture went back: packet 111 is stamped 3600.0 s before an earlier one",),
     "clock-one-inversion": (
         "note The clock of the capture went back: packet 24 is stamped 1 us before an earlier one, and 1 more"

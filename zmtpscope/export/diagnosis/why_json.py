@@ -23,6 +23,7 @@ def why_json(topic: str, found: Iterable[Answer]) -> Iterator[bytes]:
             "known_from": answer.sibling,
             "messages": answer.messages,
             "received": came(answer),
+            "gaps": 0 if answer.gap is None else answer.gap.count,
         }
         for stretch in answer.stretches:
             reason = stretch.reason

@@ -9,6 +9,7 @@ from zmtpscope.export.diagnosis.words import when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.meaning.across.why import Answer, Stretch
+from zmtpscope.meaning.observers.observed import ObservedFinding
 
 MOST_LINES = 200
 """Of one answer."""
@@ -23,6 +24,8 @@ def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = 
         how_many = f"{came(answer)} of {answer.messages}"
         yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {how_many} messages came")
         yield "  " + paint("dim", safe_text(_known_from(answer)))
+        if answer.gap is not None:
+            yield "  " + paint("warn", safe_text(_skipped(answer.gap, clock)))
         for stretch in answer.stretches[:MOST_LINES]:
             yield _line(stretch, clock, paint)
         if len(answer.stretches) > MOST_LINES:
@@ -39,6 +42,11 @@ def _known_from(answer: Answer) -> str:
     if answer.sibling is None:
         return "nobody else got any of them: what was published beside these is not on the wire"
     return f"what was published is known from {answer.sibling}, which got most"
+
+
+def _skipped(gap: ObservedFinding, clock: Clock) -> str:
+    gaps = "a gap" if gap.count == 1 else f"{gap.count} gaps"
+    return f"the numbers in what it got have {gaps}: more was published, first before {when(gap.moment, clock)}"
 
 
 def _line(stretch: Stretch, clock: Clock, paint: Paint) -> str:

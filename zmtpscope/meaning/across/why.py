@@ -20,12 +20,14 @@ from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publisher
 from zmtpscope.meaning.across.topic_messages import TopicSearch
 from zmtpscope.meaning.across.words import address, counted, duration, name_of, topic_name
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observers.observed import ObservedOutage
+from zmtpscope.meaning.observers.observed import ObservedFinding, ObservedOutage
 from zmtpscope.meaning.observers.topic_groups import TopicKey
 from zmtpscope.records import SECOND
 
 AT_ONCE_NS = SECOND // 20
 """What is sent so soon (ns) behind an outage may have waited for its end."""
+
+GAP = "SEQUENCE-01"
 
 Client = list[Subscriber]
 """The connections of one peer to a publisher, one after the other."""
@@ -60,13 +62,15 @@ class Stretch(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a topic at one publisher, for one peer; `sibling` is who shows what was published."""
+    """What became of a topic at one publisher, for one peer; `sibling` is who shows what was published, `gap` the
+    finding about numbers that are left out in what the peer got."""
 
     publisher: str
     peer: str
     sibling: str | None
     messages: int
     stretches: list[Stretch]
+    gap: ObservedFinding | None
 
 
 def peer_names(knowledge: Knowledge) -> list[str]:
@@ -173,6 +177,7 @@ def _answer(search: TopicSearch, publisher: Publisher, own: Client, sibling: Cli
         _peer_name(sibling) if sibling is not None and has_shown else None,
         len(fates),
         stretches,
+        next(filter(None, (each.connection.findings.get((GAP, 1 - each.side)) for each in own)), None),
     )
 
 

@@ -33,6 +33,8 @@ RUNNING = "running"
 DISCONNECTED = "disconnected"
 """`until` of a stall that ended with the connection."""
 
+GAP = "SEQUENCE-01"
+
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
 """What is said of a stream that ends inside a frame: so it must where a connection ends while one side cannot send."""
 
@@ -107,7 +109,9 @@ def _stalled(
         return None
     last = stalls[-1]
     longest = max(time if stall.count == 1 else stall.longest_ns for stall, time in zip(stalls, lasted, strict=True))
-    severity: Severity = "warn" if longest >= LONG_NS or (behind is not None and behind.messages > 0) else "note"
+    skipped = _skipped(connection, sender, stalls[0].moment.ns)
+    is_worse = longest >= LONG_NS or (behind is not None and behind.messages > 0) or skipped
+    severity: Severity = "warn" if is_worse else "note"
     times = sum(stall.count for stall in stalls)
     how = f" in {times} stretches" if times > 1 else ""
     state = "; it is still closed" if last.until == RUNNING else ""
@@ -120,6 +124,8 @@ def _stalled(
             f", and it got at least {counted(behind.messages, 'message')} of {topic_name(behind.delivery.key.topic)} "
             f"fewer than {sibling} since it closed first"
         )
+    if skipped:
+        fewer += f"; messages to it were dropped: their own numbers have {counted(skipped, 'gap')} since"
     receiver, was_left = 1 - sender, last.until == DISCONNECTED
     is_blocked = connection.sides[sender].socket_type == "PUSH" and severity == "warn"
     return Diagnosis(
@@ -138,6 +144,12 @@ def _stalled(
         conn_ids=frozenset({connection.conn_id}),
         explains=frozenset((connection.conn_id, each) for each in UNFINISHED if was_left),
     )
+
+
+def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
+    """How often numbers in the messages of a side leave some out, if they did not before it could not send."""
+    gap = connection.findings.get((GAP, sender))
+    return 0 if gap is None or gap.moment.ns < since else gap.count
 
 
 def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
@@ -206,12 +218,13 @@ TABLE = (
         "warn",
         "A receiver does not take what comes",
         "Its receive window was closed (RFC 9293, 3.8.6), so that its peer could not send: its program reads too "
-        "slowly, or does something else. A warning where that took a second at once, or siblings of the same publisher "
-        "got more, else a note. Where no window was closed, but a sibling got what this one had subscribed to and did "
-        "not get, it is likely: the publisher had more to send to it than its ZMQ_SNDHWM allows. How full the queues "
-        "of libzmq are, no capture shows.",
+        "slowly, or does something else. A warning where that took a second at once, siblings of the same publisher "
+        "got more, or numbers in the messages leave some out since, else a note. Where no window was closed, but a "
+        "sibling got what this one had subscribed to and did not get, it is likely: the publisher had more to send to "
+        "it than its ZMQ_SNDHWM allows. How full the queues of libzmq are, no capture shows.",
         "Its receive window was closed for less than 100 ms, and no sibling got more messages.",
         _of_rule(SLOW_RECEIVER),
+        ("sequence-gap",),
     ),
     Rule(
         PUSH_BLOCKED,
