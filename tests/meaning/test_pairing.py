@@ -31,6 +31,27 @@ def test_a_type_that_is_known_from_elsewhere_clears_it() -> None:
     assert "wrong-pairing" not in told_of(refused("PUSH"), other)
 
 
+def test_a_program_at_an_address_whose_others_fit_may_have_another_type() -> None:
+    """A SUB connects to the port of a proxy where publishers belong, and closes when it reads SUB."""
+    subscriber = Talk(0, at=0).greet(CLIENT).greet(SERVER).ready(SERVER, "SUB").close(CLIENT)
+    publisher = Talk(1, at=5).handshake("PUB", "SUB").close()
+    (diagnosis,) = told_of(subscriber, publisher).values()
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("wrong-pairing", "error", "likely")
+    assert diagnosis.text == (
+        "10.0.0.2 closes when SUB 10.0.0.1:5555 says of which type it is: their socket types do not fit"
+    )
+
+
+@pytest.mark.parametrize("unread", [True, False], ids=["killed", "closes later"])
+def test_a_program_that_ends_in_its_handshake_need_not_have_another_type(unread: bool) -> None:
+    def left(number: int) -> Talk:
+        talk = Talk(number, at=number).greet(CLIENT).greet(SERVER).ready(SERVER, "PULL")
+        return talk.reset(CLIENT) if unread else talk.wait(0.3).close(CLIENT)
+
+    stays = Talk(3, at=5).handshake("PUSH", "PULL").wait(9).close()
+    assert "wrong-pairing" not in told_of(left(0), left(1), stays)
+
+
 def test_one_identity_for_two(captures: Path) -> None:
     diagnosis = told(captures / "problems/identity-collision.pcap")["identity-collision"]
     assert 'Two clients are "worker-1"' in diagnosis.text

@@ -12,6 +12,10 @@ from zmtpscope.meaning.diagnosis import FAILING
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
+    "bluesky-sub-at-inport": (
+        "error likely: 10.77.0.2 closes when SUB 10.77.0.1:5577 says of which type it is: their socket types do not "
+        "fit",
+    ),
     "broker-worker-stopped": (
         'warn likely: DEALER "calc" 127.0.0.1 sent nothing after packet 533, for 20 s, though ROUTER 127.0.0.1:5560 '
         "sent 8 messages and more since; before, no pause of it was longer than 509 ms",
@@ -21,6 +25,9 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "stretches; messages to it were dropped: their own numbers have 10 gaps since",
         "warn Messages between PUB 10.9.0.1:28332 and SUB 10.9.0.2 are missing by their own numbers: messages were "
         "lost or dropped: topic hashtx: from 33 to 43, 9 missing, 10 times",
+    ),
+    "circusctl-at-pubsub": (
+        "error DEALER of 127.0.0.1 connects to PUB at 127.0.0.1:5556, and these do not fit, 4 times in 7.01 s",
     ),
     "clock-back": ("note The clock of the capture went back: packet 111 is stamped 3600.0 s before an earlier one",),
     "clock-one-inversion": (

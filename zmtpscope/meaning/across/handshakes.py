@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from zmtpscope.meaning.across.endings import ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.across.words import steady
+from zmtpscope.meaning.across.words import MILLISECOND, steady
 from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
@@ -17,6 +17,8 @@ LEAST_IDLE = 2 * SECOND
 """What has been silent for so long where the capture ends is likely to stay so."""
 AT_ONCE = SECOND // 20
 """Who closes within it did not wait."""
+LONGEST_REJECTION = MILLISECOND
+"""libzmq closes so soon after a type that does not fit, and the time that the handshake took."""
 
 OTHER_CAUSES = (
     "ZMTP3X-GREETING-05",
@@ -88,6 +90,19 @@ def _hung(connection: ObservedConnection, now: int) -> Hung | None:
     waited = ending.moment.ns - connection.start.ns
     is_in_vain = ending.side != silent or (progress[silent] > 0 and waited >= LEAST_WAIT)
     return Hung(connection, silent, waited, True) if is_in_vain and waited > AT_ONCE else None
+
+
+def rejects_type(connection: ObservedConnection) -> bool:
+    """Whether a client that had not said of which type it is closed in order right after the READY of the other side:
+    it had read that. A program that just ends leaves READY unread, so that its system sends RST."""
+    ending = ending_of(connection)
+    if ending is None or ending.is_reset or ending.side == connection.listener:
+        return False
+    ready = connection.sides[connection.listener].ready
+    if ready is None or connection.sides[ending.side].ready is not None:
+        return False
+    setup = ready.ns - connection.start.ns
+    return 0 <= ending.moment.ns - ready.ns <= LONGEST_REJECTION + setup
 
 
 def _progress(connection: ObservedConnection, number: int) -> int:

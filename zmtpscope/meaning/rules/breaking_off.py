@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
-from zmtpscope.meaning.across.handshakes import LEAST_IDLE, LEAST_WAIT, OTHER_CAUSES, hung_handshakes
+from zmtpscope.meaning.across.handshakes import LEAST_IDLE, LEAST_WAIT, OTHER_CAUSES, hung_handshakes, rejects_type
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.across.words import MILLISECOND, address, client_name, duration, how_often, name_of, server_name
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
@@ -111,6 +111,8 @@ def _leaves_early(connection: ObservedConnection) -> bool:
     if ending is None or ending.side != client or is_agreed(connection) or not connection.is_whole:
         return False
     if connection.finding(*OTHER_CAUSES) is not None or any(side.error for side in connection.sides):
+        return False
+    if rejects_type(connection):
         return False
     return connection.sides[client].greeting is not None and ending.moment.ns - connection.start.ns < LEAST_WAIT
 
@@ -311,7 +313,8 @@ TABLE = (
         "A client closed two connections or more before their handshake was complete, while others of its address to "
         "the same endpoint succeeded: so their types and credentials fit. A program that ends without waiting for its "
         "socket does so, and what it queued is lost; the capture does not show whether it queued anything.",
-        "The other side closes, sends ERROR or does not answer, or no connection of the two succeeds.",
+        "The other side closes, sends ERROR or does not answer, no connection of the two succeeds, or the client "
+        "closes in order right after it has read READY: then the types do not fit.",
         _left_early,
         ("reconnect-storm", "peer-departed"),
     ),

@@ -8,6 +8,7 @@ from itertools import accumulate
 from statistics import median
 from typing import NamedTuple
 
+from zmtpscope.meaning.across.handshakes import rejects_type
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.across.words import MILLISECOND, address, how_often, name_of, server_name, shown
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
@@ -34,8 +35,10 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
             client = connection.sides[1 - connection.listener].ip
             found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
     for (endpoint, client), met in found.items():
-        connection, finding = met[0]
+        connection, finding = next((each for each in met if each.finding.id in TOLD), met[0])
         types = [_type_of(knowledge, met, listens) for listens in (True, False)]
+        if finding.id not in TOLD and _fit(types) and all(rejects_type(each.connection) for each in met):
+            types[1] = None  # those that fit are of another program at that address
         if finding.id not in TOLD and (_fit(types) or not _is_closed_by_types(knowledge, met)):
             continue  # it closed for another reason, or its ZAP handler is slow
         count = len(met)
