@@ -103,6 +103,14 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "10.48.0.2, each of 3 times; the largest that it took has 30000 octets",
     ),
     "client-stays-away": (),
+    "router-handover": (
+        'warn Two clients are "node-1" at ROUTER 10.33.0.1:5602 at the same time, from 10.33.0.2 and '
+        "10.33.0.3: the newer one took over (ZMQ_ROUTER_HANDOVER), and 10.33.0.2:32788 gets nothing since",
+    ),
+    "server-key-changed": (
+        "error likely: 10.61.0.2 has the wrong key of 10.61.0.1:5599, which closes on its HELLO without a "
+        "word, 44 times in 6.47 s; a handshake from there succeeded 4.64 s before",
+    ),
 }
 """By capture: severity and sentence of each warning and error."""
 

@@ -94,3 +94,15 @@ def test_two_with_one_identity_of_which_none_is_known_to_lose(talks: list[Talk])
     diagnosis = told_of(*talks)["identity-collision"]
     assert diagnosis.severity == "warn"
     assert diagnosis.text.endswith("it sends to one of them only")
+
+
+def test_the_newer_one_of_two_with_one_identity_may_take_over() -> None:
+    """ZMQ_ROUTER_HANDOVER: the first was answered until the second came, and is not any more."""
+    first = Talk(0, at=0).handshake("DEALER", "ROUTER", "worker-1").message(CLIENT, b"a").message(SERVER, b"b").wait(2)
+    second = Talk(1, at=1, client=3).handshake("DEALER", "ROUTER", "worker-1")
+    second.message(CLIENT, b"a").message(SERVER, b"b").wait(2)
+    diagnosis = told_of(first.message(CLIENT, b"a").wait(3).close(), second.close())["identity-collision"]
+    assert diagnosis.text.endswith(
+        "the newer one took over (ZMQ_ROUTER_HANDOVER), and 10.0.0.2:40000 gets nothing since"
+    )
+    assert "ZMQ_ROUTER_HANDOVER" not in diagnosis.hint

@@ -215,6 +215,18 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: 10.63.0.1:5612 does not reply to 10.63.0.2: the request in packet 59 waits for 9.88 "
         "s; 16 before were answered, median 0.166 ms",
     ),
+    "proxy-forwards-messages-only": (
+        "warn likely: The proxy XPUB 10.55.0.4:5592 passes no subscription on: SUB 10.55.0.2 subscribed to "
+        '"k" there, and XSUB 10.55.0.4:5591 asked PUB 10.55.0.1 for nothing',
+    ),
+    "topic-at-another-port": (
+        'note likely: SUB 10.69.0.2 subscribed to "orders" at PUB 10.69.0.1:5620, which sent nothing for '
+        "8.12 s; PUB 10.69.0.1:5621 publishes it",
+    ),
+    "first-worker-gets-all": (
+        "warn PULL 10.66.0.2 got 100 of the 100 messages of PUSH 10.66.0.1:5616, and PULL 10.66.0.3 0, "
+        "which connected 294 ms later: what was sent until then was gone",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 

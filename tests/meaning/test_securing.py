@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.meaning.reading import diagnoses
-from tests.meaning.talking import CLIENT, SERVER, Talk
+from tests.meaning.talking import CLIENT, SERVER, Talk, knowledge_of
 from tests.meaning.telling import told, told_of
+from zmtpscope.meaning.diagnose import diagnose
 from zmtpscope.zmtp.greeting import build_greeting_2
 
 
@@ -31,6 +32,14 @@ def test_who_could_be_listened_to(captures: Path, name: str, words: str) -> None
 @pytest.mark.parametrize("name", ["patterns/pubsub", "security/curve-4.3.5", "security/gssapi"])
 def test_one_host_alone_and_encryption_are_no_clear_text(captures: Path, name: str) -> None:
     assert _clear(captures / f"{name}.pcap") == []
+
+
+def test_where_no_message_crossed_none_is_said_to_be_in_clear() -> None:
+    def rules(talk: Talk) -> list[str]:
+        return [each.diagnosis.rule for each in diagnose(knowledge_of(talk.close()))]
+
+    assert "clear-text" not in rules(Talk(0).handshake("PULL", "PUSH"))
+    assert "clear-text" in rules(Talk(0).handshake("PULL", "PUSH").message(SERVER, b"task"))
 
 
 def test_an_old_peer_takes_security_away(captures: Path) -> None:

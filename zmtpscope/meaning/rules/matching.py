@@ -12,7 +12,7 @@ from zmtpscope.meaning.across.deliveries import MOST_SIBLINGS
 from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
 from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.meaning.across.words import counted, name_of, of_topics, topic_name
+from zmtpscope.meaning.across.words import counted, duration, name_of, of_topics, topic_name
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
 from zmtpscope.meaning.observers.subscriptions import ref_of_subscription
@@ -23,6 +23,9 @@ from zmtpscope.records import SECOND
 
 PATIENCE_NS = SECOND
 """A subscription that is in force for less may have had no chance, unless it is nearly that of a topic."""
+
+LONG_PATIENCE_NS = 3 * SECOND
+"""A publisher that sends nothing for less may have nothing to tell."""
 
 MOST_TOLD = 32
 """Topics, and subscriptions, of one publisher that are told of one by one, ..."""
@@ -69,6 +72,59 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 )
                 if diagnosis is not None:
                     yield diagnosis
+
+    yield from islice(_published_elsewhere(knowledge), MOST_TOLD)
+
+
+def _published_elsewhere(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each subscription at a publisher that sent nothing at all, of a topic that another one
+    publishes to which the client is not connected."""
+    topics = sorted(
+        (
+            (key.topic, place)
+            for place, each in enumerate(publishers(knowledge))
+            for key in each.topic_keys()
+            if key.topic
+        ),
+    )
+    for publisher in publishers(knowledge) if topics else ():
+        if publisher.topic_keys() or any(each.latest_ns for each in publisher.subscribers):
+            continue
+        for unanswered in _unanswered(publisher):
+            subscriber, subscription = unanswered
+            start, end = _in_force(subscription, knowledge.last_ns)
+            place = bisect_left(topics, (subscription.topic, 0))
+            if (
+                end - start < LONG_PATIENCE_NS
+                or place == len(topics)
+                or not subscription.matches(topics[place][0] or b"")
+            ):
+                continue
+            other = publishers(knowledge)[topics[place][1]]
+            if subscriber.ip not in {each.ip for each in other.subscribers}:
+                yield _elsewhere_diagnosis(publisher, unanswered, other, end - start)
+
+
+def _elsewhere_diagnosis(publisher: Publisher, unanswered: Unanswered, other: Publisher, lasted: int) -> Diagnosis:
+    subscriber, subscription = unanswered
+    who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
+    return Diagnosis(
+        "subscription-without-messages",
+        "note",
+        f"{topic_name(subscription.topic)} at {publisher.name}",
+        f"{who} {asked} at {_publisher_name(subscriber)}, which sent nothing for {duration(lasted)}; "
+        f"{other.socket_type} {other.name} publishes it",
+        f"if it is the other one that is meant, connect to {other.name}; else nothing was to be told yet",
+        (
+            Evidence(
+                subscription.moment,
+                f"{who} {asked}",
+                ref_of_subscription(subscriber.connection, subscriber.side, subscription),
+            ),
+        ),
+        certainty=LIKELY,
+        conn_ids=frozenset((subscriber.connection.conn_id,)),
+    )
 
 
 def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
@@ -315,7 +371,9 @@ TABLE = (
         "captured begins with it; or a DISH joined a group that none of the messages of a RADIO is for. A warning "
         "where a topic is nearly like it (upper case, quotes, a blank or zero octet at an end, a prefix that is longer "
         "than the topic, a wildcard, UTF-16), else a note: the publisher may have had nothing to say. Topics that "
-        "nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those.",
+        "nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those. A note also "
+        "where a publisher sent nothing at all for 3 s, and another one, to which the client is not connected, "
+        "publishes the topic.",
         "A topic that the publisher sends to any subscriber begins with the subscription.",
         _without_messages,
     ),

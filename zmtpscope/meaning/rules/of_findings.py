@@ -81,6 +81,8 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
     later = None if kind.is_final else _came_about_later(knowledge, asker, times[-1])
     if later is not None:
         sentence += f"; a handshake succeeded {duration(later.start.ns - times[-1])} later"
+    elif not kind.is_final and (sooner := _came_about_sooner(knowledge, asker, times[0])) is not None:
+        sentence += f"; a handshake from there succeeded {duration(times[0] - sooner.start.ns)} before"
     conn_ids = frozenset(each.connection.conn_id for each in met)
     return Diagnosis(
         kind.rule,
@@ -118,6 +120,13 @@ def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> Observed
     own = _came_about(knowledge).get(asker, [])
     place = bisect_right(own, time, key=_start)
     return own[place] if place < len(own) else None
+
+
+def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
+    """The last such connection that began sooner."""
+    own = _came_about(knowledge).get(asker, [])
+    place = bisect_right(own, time, key=_start)
+    return own[place - 1] if place else None
 
 
 @once

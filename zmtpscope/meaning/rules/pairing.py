@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -172,16 +172,17 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
         connection, same = met[0].connection, by_identity[endpoint, identity]
         hosts = sorted({each.sides[1 - each.listener].ip for each in same})
         conn_ids = frozenset(each.conn_id for each in same)
-        ignored = _ignored(same)
+        ignored, replaced = _ignored(same), _replaced(same)
         yield Diagnosis(
             "identity-collision",
             "error" if ignored else "warn",
             f"{identity} at {address(endpoint)}",
             f'Two clients are "{shown(identity)}" at {server_name(connection)} at the same time, '
             f"from {' and '.join(hosts)}: "
-            + _who_gets_what(same, ignored)
+            + (_who_gets_what(same, ignored) if replaced is None else _who_took_over(replaced))
             + (f", {_how_often(met)}" if len(met) > 1 else ""),
-            "give each client a routing id of its own, or none; ZMQ_ROUTER_HANDOVER lets the newer one take over",
+            "give each client a routing id of its own, or none"
+            + ("; ZMQ_ROUTER_HANDOVER lets the newer one take over" if replaced is None else ""),
             tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
             len(met),
             max(each.finding.last_ns for each in met),
@@ -210,6 +211,20 @@ def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
         if sent >= LEAST_ASKED and not got and is_beside_answered(each):
             ignored.append(each)
     return ignored
+
+
+def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
+    """The first connection on which the ROUTER sent nothing more when a newer one of its identity had begun, which got
+    messages."""
+    for before, after in pairwise(same):
+        last = before.sides[before.listener].last_ns or 0
+        if _sent_and_got(before)[1] and _sent_and_got(after)[1] and last <= after.start.ns < before.last_ns:
+            return before
+    return None
+
+
+def _who_took_over(replaced: ObservedConnection) -> str:
+    return f"the newer one took over (ZMQ_ROUTER_HANDOVER), and {_host_and_port(replaced)} gets nothing since"
 
 
 def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:

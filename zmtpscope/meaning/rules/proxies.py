@@ -12,6 +12,10 @@ from zmtpscope.meaning.across.words import counted, name_of, topic_name
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.timeline import Timeline
 from zmtpscope.meaning.observers.topic_groups import TopicKey
+from zmtpscope.records import SECOND
+
+PATIENCE_NS = SECOND
+"""A proxy passes a subscription on sooner."""
 
 MOST_COMPARED = 524_288
 """So often what came into a proxy is compared with what one got behind it, in a run; where the next proxy needs more,
@@ -119,11 +123,55 @@ def _diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
     )
 
 
+NOT_FORWARDED = "subscriptions-not-forwarded"
+
+
+def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each proxy that has subscribers and asks its publishers for nothing."""
+    for proxy in _proxies(knowledge):
+        asked = [each for each in proxy.outgoing.subscribers if each.is_filtered and each.subscriptions]
+        is_mute = all(each.is_filtered and not each.subscriptions for each in proxy.incoming)
+        if not asked or not is_mute:
+            continue
+        subscriber, first = asked[0], asked[0].subscriptions[0]
+        waiting = [each for each in proxy.incoming if each.last_ns - first.moment.ns >= PATIENCE_NS]
+        if not waiting:
+            continue
+        xsub = waiting[0]
+        yield Diagnosis(
+            NOT_FORWARDED,
+            "warn",
+            f"the proxy at {proxy.outgoing.name}",
+            f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} passes no subscription on: "
+            f"{name_of(subscriber.connection, subscriber.side)} {subscriber.asked_for(first.topic)} there, and "
+            f"{name_of(xsub.connection, xsub.side)} asked {name_of(xsub.connection, 1 - xsub.side)} for nothing",
+            "let the proxy forward both ways, as zmq_proxy does: what it reads from its XPUB are subscriptions, which "
+            "its XSUB has to send on",
+            (
+                Evidence(first.moment, f"{name_of(subscriber.connection, subscriber.side)} subscribed"),
+                Evidence(xsub.connection.start, "the connection of the XSUB begins", xsub.connection.ref),
+            ),
+            len(asked),
+            certainty=LIKELY,
+            conn_ids=frozenset(each.connection.conn_id for each in (*asked, *waiting)),
+        )
+
+
 def _messages(dropped: Dropped) -> int:
     return dropped.messages
 
 
 TABLE = (
+    Rule(
+        NOT_FORWARDED,
+        "warn",
+        "A proxy passes no subscription on",
+        "A host has an XSUB and, at one endpoint, an XPUB. Subscribers asked the XPUB for something, and the XSUB "
+        "asked no publisher for anything, for a second or more: publishers send nothing to it. It is likely only: that "
+        "both sockets belong to one program, no capture shows.",
+        "Any XSUB of the host subscribes to anything.",
+        _not_forwarding,
+    ),
     Rule(
         "proxy-drops",
         "warn",

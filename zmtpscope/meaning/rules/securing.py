@@ -139,12 +139,14 @@ def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _is_clear(connection: ObservedConnection) -> bool:
-    """Whether both sides announced NULL, or speak a version without security, as far as that is proven."""
+    """Whether messages crossed, and both sides announced NULL, or speak a version without security, as far as that is
+    proven."""
     if connection.values is None or connection.values["confidence"] != "proven":
         return False
     if connection.values["only_side"] is not None or connection.values["handshake"] != "complete":
         return False
-    return bool(connection.values["mechanism"] in (None, "NULL"))
+    has_messages = connection.values["messages_0"] or connection.values["messages_1"]
+    return bool(has_messages and connection.values["mechanism"] in (None, "NULL"))
 
 
 def _clear_text(knowledge: Knowledge) -> Iterator[Diagnosis]:

@@ -47,16 +47,17 @@ def _unbalanced(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _shares(connections: Sequence[ObservedConnection]) -> list[Share]:
-    """Those of the PULLs that connected to one PUSH within a while, and stayed until the last of them left."""
-    found = []
+    """Those of the PULLs that connected to one PUSH within a while, and stayed until all was sent."""
+    found, sent = [], 0
     for connection in connections:
         push = connection.listener
         if connection.sides[push].socket_type == "PUSH" and connection.values is not None and connection.is_whole:
             found.append(Share(connection, connection.values[f"messages_{push}"]))
+            sent = max(sent, connection.sides[push].last_ns or 0)
     if not found:
         return []
     begin = min(share.since for share in found)
-    end = max(_left(share.connection) for share in found)
+    end = min(sent, max(_left(share.connection) for share in found))
     return [share for share in found if share.since - begin <= TOGETHER_NS and end - _left(share.connection) <= SECOND]
 
 
