@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import errno
 import fcntl
+import gc
 import resource
 import socket
 import struct
 import sys
 import termios
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -536,6 +538,36 @@ def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch
 
     run(work)
     assert sum(isinstance(end, Violation) for end in ends) >= 4
+
+
+def test_a_connection_that_was_closed_for_the_limit_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even until the garbage collector runs: of a thousand connections it would be gigabytes."""
+    monkeypatch.setattr(connection_pool, "LARGEST_HELD", 2 << 20)
+    ends: list[object] = []
+    count, octets = 24, 1 << 20
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        limits = Limits(message=octets)
+        async with (
+            bind("tcp://:0", "PULL", limits=limits, report=lambda remote, what: ends.append(what)) as ours,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            for number in range(count):
+                other = await stack.enter_async_context(stranger(ours, "PUSH"))
+                with contextlib.suppress(ConnectionError):
+                    await loop.sock_sendall(other, b"\2" + (octets - 64).to_bytes(8, "big") + bytes(octets - 65))
+                while sum(isinstance(end, Violation) for end in ends) < number - 2:
+                    await asyncio.sleep(0.01)
+            assert tracemalloc.get_traced_memory()[0] < count * octets / 2
+
+    gc.disable()
+    tracemalloc.start()
+    try:
+        run(work)
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 @pytest.mark.parametrize("greets", [False, True])

@@ -182,7 +182,13 @@ class Connection:
         finally:
             self._let_go(reset)
         if self._failure is not None:
-            raise self._failure
+            failure, self._failure = self._failure, None
+            try:
+                raise failure
+            finally:
+                del (
+                    failure
+                )  # its traceback has this frame: together they would be kept until the garbage collector runs
 
     async def _read_all(self) -> None:
         """Everything that comes, in turn with other connections."""
@@ -344,6 +350,7 @@ class Connection:
             self._flushing.cancel()
         if self._recorded is not None:
             self._recorded.closed(self._closed_by_us, reset, time.time_ns())
+        self.peer.let_go()
         self._writer.close()
         # what is not taken by then never will be; nobody but us would end that
         asyncio.get_running_loop().call_later(LINGER, self._writer.transport.abort)

@@ -398,6 +398,7 @@ class Socket:
             raise
         finally:
             self._forget(connection, failure)
+            del failure  # else it is kept with its traceback, which has this frame
         if not self._closed:
             self._report(connection.remote, ConnectionClosed(connection.lost))
 

@@ -1,10 +1,20 @@
-"""Streams of asyncio that give all that came before a connection failed; those of asyncio forget what was not read."""
+"""Streams of asyncio that give all that came before a connection failed; those of asyncio forget what was not read.
+
+They read ahead less, too: all connections of a socket share what is taken of the system at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
+
+LARGEST_TAKEN, LEAST_TAKEN = 1 << 18, 1 << 14
+"""Octets that are taken of the system at once."""
+TAKEN_BY_ALL = 1 << 24
+"""Octets that all connections of a socket may take so."""
+READ_AHEAD = 1 << 14
+"""Twice as many octets that were taken and not read: beyond that no more are taken."""
 
 
 class StreamReader(asyncio.StreamReader):
@@ -32,22 +42,63 @@ async def connect_ipc(path: str) -> tuple[StreamReader, asyncio.StreamWriter]:
 
 
 async def _connected(connect: Callable[[Any], Any]) -> tuple[StreamReader, asyncio.StreamWriter]:
-    reader = StreamReader()
-    protocol = asyncio.StreamReaderProtocol(reader)
+    reader = StreamReader(READ_AHEAD)
+    protocol = _Protocol(reader, None, _Taking())
     transport, _ = await connect(lambda: protocol)
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
 
 async def listen_tcp(opened: Opened, host: str | None, port: int) -> asyncio.Server:
     """As `asyncio.start_server`. Raises `OSError`."""
-    return await asyncio.get_running_loop().create_server(lambda: _accepting(opened), host, port)
+    return await asyncio.get_running_loop().create_server(_accepting(opened), host, port)
 
 
 async def listen_ipc(opened: Opened, path: str) -> asyncio.Server:
     """As `asyncio.start_unix_server`. Raises `OSError`."""
-    return await asyncio.get_running_loop().create_unix_server(lambda: _accepting(opened), path)
+    return await asyncio.get_running_loop().create_unix_server(_accepting(opened), path)
 
 
-def _accepting(opened: Opened) -> asyncio.StreamReaderProtocol:
-    reader = StreamReader()
-    return asyncio.StreamReaderProtocol(reader, lambda _, writer: opened(reader, writer))
+def _accepting(opened: Opened) -> Callable[[], _Protocol]:
+    taking = _Taking()
+
+    def accept() -> _Protocol:
+        reader = StreamReader(READ_AHEAD)
+        return _Protocol(reader, lambda _, writer: opened(reader, writer), taking)
+
+    return accept
+
+
+class _Taking:
+    """What the connections of one socket take of the system, one after the other: `octets` hold it for a moment."""
+
+    def __init__(self) -> None:
+        self.octets = memoryview(bytearray(LARGEST_TAKEN))
+        self.connections = 0
+
+    def share(self) -> memoryview:
+        """Where the next octets go to."""
+        return self.octets[: max(LEAST_TAKEN, min(LARGEST_TAKEN, TAKEN_BY_ALL // max(1, self.connections)))]
+
+
+class _Protocol(asyncio.StreamReaderProtocol, asyncio.BufferedProtocol):
+    """That of asyncio, which takes octets as `taking` has it."""
+
+    def __init__(
+        self, reader: StreamReader, opened: Callable[[Any, asyncio.StreamWriter], None] | None, taking: _Taking
+    ) -> None:
+        super().__init__(reader, opened)
+        self._reader, self._taking = reader, taking
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._taking.connections += 1
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._taking.connections -= 1
+        super().connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._taking.share()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._reader.feed_data(self._taking.octets[:nbytes])

@@ -165,6 +165,11 @@ class Peer:
             raise why_greeting_ended(self.settings, self.version, self._stop)
         raise why_handshake_ended(self.settings, part.awaited, part.last_said, cut=cut)
 
+    def let_go(self) -> None:
+        """Keep nothing of what is not all there: the connection is over."""
+        self._chunks, self._parts, self._held = [], [], None
+        self._base, self._size = self._stop, 0
+
     @property
     def deadline(self) -> float | None:
         """When `tick` is to be called; None: not before something comes."""
