@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,15 @@ from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.records.batch import Batch, Record, order_of_record
 from zmtpscope.dissect.records.facts import ClockWentBack, end_facts
 from zmtpscope.dissect.records.sink import Sink, Summary
+from zmtpscope.dissect.records.topics import has_topic_in_front
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import CONNECTED, Connection, LastSeen
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
 from zmtpscope.dissect.tcp.misordered import Misordered, put_in_order
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.records.behind_topics import BehindTopics
 
 NO_DIRECTIONS = np.empty(0, np.bool_)
 
@@ -58,6 +62,8 @@ class Analyser:
         self.lane = Lane(self.sink, self.flows)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.datagrams = Datagrams(self.sink)
+        self.behind_topics: BehindTopics | None = None
+        """Once a message of one frame had a topic, where somebody wants to know what rides inside."""
         self.connections: dict[Connection, ZmtpConnection] = {}
         """Open connections of TCP as such of ZMTP, from when that is first needed: a port scan has many without."""
         self.undecided: dict[ZmtpConnection, None] = {}
@@ -258,8 +264,20 @@ class Analyser:
         rules = self.options.decode_as
         return next((rule for rule in rules if rule.matches(tcp.number, tcp.ports)), None)
 
+    def _read_behind_topics(self) -> None:
+        """Read the content of the messages of the batch that stands in one frame with a topic."""
+        runs, payloads = [run for run in self.sink.batch.runs if has_topic_in_front(run)], self.options.payloads
+        if not runs or payloads is None:
+            return
+        if self.behind_topics is None:
+            from zmtpscope.dissect.records.behind_topics import BehindTopics  # most captures need none
+
+            self.behind_topics = BehindTopics(payloads)
+        self.behind_topics.read(runs)
+
     def _flush(self) -> Iterator[Batch]:
         """The batch under way, unless there is nothing in it."""
+        self._read_behind_topics()
         batch = self.sink.flush()
         batch.records.sort(key=order_of_record)
         if batch.records or batch.runs or batch.frame_runs or batch.facts or batch.segments or batch.until:

@@ -308,6 +308,12 @@ def first_frames(run: MessageRun) -> Int64:
     return topics
 
 
+def has_topic_in_front(run: MessageRun) -> bool:
+    """Whether a publisher has sent topic and content in one frame."""
+    topics = run.topics
+    return topics is not None and run.socket_type in PUBLISHERS and bool(((run.last == run.first) & (topics > 0)).any())
+
+
 def may_match(run: MessageRun) -> NDArray[np.bool_]:
     """Which messages are data, of whose first frame as much is there as a topic may have. (Where more frames were to
     follow, and are lost, it is none.)"""

@@ -1,0 +1,109 @@
+"""What rides behind the topic of a message of one frame: `prices:{"bid": 1.1}`.
+
+Only a subscription shows where the topic ends, and messages are looked into before that is known. So the content is
+looked at once more, for formats whose octets alone tell everything (JSON, MessagePack): no state, and no findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.payloads.api import Payload
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.dissectors import TEXT
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.side import told_at_once
+from zmtpscope.payloads.values import as_summary
+from zmtpscope.records import to_text
+from zmtpscope.zmtp.events import SPECIAL
+
+BETWEEN = b" \t\r\n\0:|,;=/"
+"""Octets that stand between topic and content, ..."""
+MOST_BETWEEN = 4
+"""... at most so many."""
+IS_BETWEEN = np.isin(np.arange(256), list(BETWEEN))
+
+
+class BehindTopics:
+    """Reads the content of such messages, by those dissectors of `registry` that octets alone tell all."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._made: dict[str, Payload | None] = {}
+
+    @cached_property
+    def _begins(self) -> NDArray[np.bool_]:
+        """By octet: whether content that somebody reads may begin with it."""
+        asked = [each for each in self.registry.asked().dissectors if each.tells_at_once]
+        return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
+
+    def read(self, runs: Iterable[MessageRun]) -> None:
+        """Read what is behind the topics of messages of publishers of which nobody has claimed the whole."""
+        for run in runs:
+            if run.topics is not None:
+                rows = _behind_topics(run, run.topics)
+                rows = rows[self._begins[_first_octets(run, run.topics, rows)]] if len(rows) else rows
+                if len(rows):
+                    self._read(run, run.topics, rows)
+
+    def _read(self, run: MessageRun, topics: Int64, rows: Int64) -> None:
+        made, starts = run.payloads or [None] * len(run.first), run.bodies - run.base
+        found: list[int] = []
+        for row in rows.tolist():
+            frame, size = int(run.first[row]), int(topics[row])
+            start, stop = int(starts[frame]), int(starts[frame] + run.sizes[frame])
+            whole = made[row]
+            if whole is not None and whole.protocol != TEXT:
+                continue
+            told = self._told(run.data[start + size : stop])
+            if told is not None:
+                summary = as_summary(f"{to_text(run.data[start : start + size])} {told.summary}")
+                made[row] = Dissected(told.protocol, summary, told.fields)
+                found.append(row)
+        if found:
+            run.payloads = made
+            if run.texts is not None:
+                run.texts = run.texts.copy()
+                run.texts[found] = False
+
+    def _told(self, octets: bytes) -> Dissected | None:
+        """What somebody says of the octets behind a topic."""
+        front = octets[:MOST_BETWEEN]
+        content = octets[len(front) - len(front.lstrip(BETWEEN)) :]
+        for dissector in self.registry.asked().dissectors if content else ():
+            if dissector.tells_at_once and dissector.may_begin(content[0]):
+                if dissector.name not in self._made:
+                    self._made[dissector.name] = self.registry.make(dissector)
+                each = self._made[dissector.name]
+                told = None if each is None else told_at_once(each, content)
+                if told is not None:
+                    return told
+        return None
+
+
+def _first_octets(run: MessageRun, topics: Int64, rows: Int64) -> Int64:
+    """The first octet of the content of such messages, or the last octet of those without content."""
+    octets, frames = np.frombuffer(run.data, np.uint8), run.first[rows]
+    starts = run.bodies[frames] - run.base
+    places, last = starts + topics[rows], starts + run.sizes[frames] - 1
+    for _ in range(MOST_BETWEEN):
+        places += IS_BETWEEN[octets[places]] & (places < last)
+    found: Int64 = octets[places].astype(np.int64)
+    return found
+
+
+def _behind_topics(run: MessageRun, topics: Int64) -> Int64:
+    """The messages of a run that are one whole frame with a topic and something behind it, and no JSON."""
+    frames = run.first
+    starts, sizes = run.bodies[frames] - run.base, run.sizes[frames]
+    chosen = (run.last == frames) & (topics > 0) & (sizes > topics) & run.complete
+    chosen &= ((run.flags[frames] & SPECIAL) == 0) & (starts >= 0) & (sizes <= len(run.data) - starts)
+    if run.json is not None:
+        chosen &= ~run.json
+    rows: Int64 = np.flatnonzero(chosen)
+    return rows
