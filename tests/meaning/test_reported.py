@@ -34,6 +34,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "note The clock of the capture went back: packet 24 is stamped 1 us before an earlier one, and 1 more"
         " by no more than that",
     ),
+    "executorlib-healthy": (),
     "fin-wait2": (
         "warn PULL 10.9.0.1:42117 does not close its side of 6 connections with PUSH 10.9.0.2, whose first FIN its "
         "system acknowledged 3.1 s before the capture ended; it goes on with others",
@@ -47,6 +48,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "hb-large-message": (
         "warn likely: PUB 10.9.0.1:5556 was still sending a message when SUB 10.9.0.2 closed, 712 ms after its PING in "
         "packet 72: the PONG can only follow the message",
+    ),
+    "icmp-limited": (
+        "error A firewall rejects connections to 10.77.0.1:6200 (ICMP destination unreachable): 10.77.0.2 tried "
+        "21 times (46 SYNs) in 14.7 s to reach 10.77.0.1:6200",
     ),
     "ipp-engine-stopped": (
         'note likely: DEALER "2265dfd9-0503dc57b0e158fa4b7420fa" 127.0.0.1 sent nothing after packet 1198, for 38.7 s, '
@@ -115,6 +120,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "tcp-keepalive-dead": (
         "error SUB 10.9.2.1 answers none of 3 TCP keepalive probes of PUB 10.9.1.1:4505 for 3.07 s, until TCP gave up",
+    ),
+    "tinyrpc-server-pauses": (
+        "note ROUTER 10.77.0.1:6200 took 7.33 s to reply to REQ 10.77.0.2; 38 other replies took 20.6 ms at most, "
+        "median 0.47 ms",
     ),
     "topic-prefix": (
         'note SUB 10.9.0.2 subscribed to "tx" and also gets "tx_trytes" (40 messages): a subscription matches every '

@@ -107,7 +107,7 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
         left: dict[str, list[Tried]] = {}
         for endpoint, clients in _clients(knowledge, words.id).items():
-            vain = [each for each in clients if each.back_ns is None]
+            vain = [each for each in clients if each.back_ns is None and not _is_rejected_too(each.finding, knowledge)]
             if not vain:
                 continue
             before = [connection for each in vain for connection in _last(each.before)]
@@ -132,6 +132,17 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
                 yield _diagnosis(rule, severity, tried_at, text, words.nobody.hint)
 
     return find
+
+
+def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
+    """Whether ICMP rejected other attempts of a client that were not answered: hosts limit how much ICMP they send."""
+    return finding.id == UNANSWERED and (finding.client, finding.endpoint) in _rejected(knowledge)
+
+
+@once
+def _rejected(knowledge: Knowledge) -> frozenset[tuple[str | None, Endpoint | None]]:
+    """The clients and endpoints between which ICMP rejected an attempt."""
+    return frozenset((each.client, each.endpoint) for each in knowledge.findings if each.id in (REJECTED, NO_ROUTE))
 
 
 def _at_once(left: list[Tried]) -> Iterator[list[Tried]]:
@@ -408,7 +419,8 @@ TABLE = (
         "or their answers went a way that was not captured. Where the endpoint serves other clients meanwhile, or "
         "another port of the host answers, these are named; where connections before were established and got no "
         "greeting, the queue of the listener is full.",
-        "A later attempt of any client succeeds, or the attempts are those of a port scan.",
+        "A later attempt of any client succeeds, ICMP rejects others of the client, or the attempts are those of a "
+        "port scan.",
         _unanswered,
     ),
     Rule(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from zmtpscope.meaning.diagnosis import Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules.of_findings import OfFindings, diagnoses_of
@@ -12,6 +14,16 @@ def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
     return finding.severity != "note"
 
 
+def _imports_from_network(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return _imports(connection, finding) and not _imports_from_own_host(connection, finding)
+
+
+def _imports_from_own_host(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether both programs use the loopback interface: only programs of the host can send to them by that."""
+    is_local = all(ip_address(side.ip).is_loopback for side in connection.sides)
+    return is_local and finding.severity == "warn"
+
+
 PICKLE = OfFindings(
     "pickle-payload",
     "warn",
@@ -19,9 +31,10 @@ PICKLE = OfFindings(
     "Pickles travel between {client} and {server}: {detail}",
     "who reads a pickle runs what its sender says: send JSON, MessagePack or protobuf, or at least let nobody connect "
     "whom you do not trust (CURVE)",
-    holds=_imports,
+    holds=_imports_from_network,
     is_final=True,
 )
+LOCAL_PICKLE = PICKLE._replace(severity="note", holds=_imports_from_own_host)
 
 SEQUENCE = OfFindings(
     "sequence-gap",
@@ -39,10 +52,11 @@ TABLE = (
         PICKLE.severity,
         "Pickles are sent over the network",
         "A message is a Python pickle that imports something when it is read (PICKLE-01): whoever can send to this "
-        "socket can run code there. Pickles of plain values are not told. Encrypted messages are seen with their keys "
+        "socket can run code there. A note between programs of one host that use its loopback interface, unless the "
+        "import can run a command. Pickles of plain values are not told. Encrypted messages are seen with their keys "
         "only.",
         "The pickle imports nothing.",
-        diagnoses_of((PICKLE,)),
+        diagnoses_of((PICKLE, LOCAL_PICKLE)),
     ),
     Rule(
         SEQUENCE.rule,

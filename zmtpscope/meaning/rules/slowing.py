@@ -101,8 +101,17 @@ LEAST_OTHERS = 3
 """So many other replies tell what is usual at an endpoint."""
 
 
+SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
+    ("REQ", "REP"): "see what the program did with that request, or with the one before it: a REP answers one after "
+    "the other",
+    ("REQ", "ROUTER"): "see what the program did with that request, or meanwhile: it was busy, blocked or stopped, or "
+    "its worker was",
+}
+"""By the socket types of who asks and who is asked."""
+
+
 def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each REP, of the reply that took longest."""
+    """One for each REP or ROUTER that REQs ask, of the reply that took longest."""
     for endpoint, replies in slowest(knowledge).items():
         worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
         if worst is None or worst.connection.requests is None:
@@ -112,7 +121,8 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
         delayed = [each for each in replies if each.overlaps(since, until)]
         beside = longest_beside(endpoint, since, until, knowledge)
         is_slow = worst.took >= max(LONG_NS, MANY_TIMES * beside) and usual.count - len(delayed) >= LEAST_OTHERS
-        if connection.sides[1 - asker].socket_type != "REP" or not is_slow or usual.median is None:
+        types = connection.sides[asker].socket_type, connection.sides[1 - asker].socket_type
+        if types not in SLOW_HINTS or not is_slow or usual.median is None:
             continue
         late = [each for each in delayed if each.took >= LONG_NS]
         yield Diagnosis(
@@ -122,7 +132,7 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{name_of(connection, 1 - asker)} took {duration(worst.took)} to reply to {name_of(connection, asker)}; "
             f"{usual.count - len(delayed)} other replies took {duration(beside)} at most, median "
             f"{duration(usual.median)}",
-            "see what the program did with that request, or with the one before it: a REP answers one after the other",
+            SLOW_HINTS[types],
             (Evidence(worst.request.moment, "the request", worst.request.ref),),
             len(late),
             until,
@@ -135,8 +145,8 @@ TABLE = (
         "slow-reply",
         "note",
         "A reply takes much longer than all others",
-        "A REP took a second or more for a reply, and three times as long as for any that was not waited for at the "
-        "same time, three at least. While it works on one request all others wait. Whether that request asked for more "
+        "A REP, or a ROUTER that a REQ asked, took a second or more for a reply, and three times as long as for any that "
+        "was not waited for at the same time, three at least. While a REP works on one request all others wait. Whether that request asked for more "
         "work than others, no capture shows.",
         "Another reply at that endpoint, at another time, took a third as long.",
         _slow_replies,
