@@ -145,9 +145,9 @@ TABLE = (
         "slow-reply",
         "note",
         "A reply takes much longer than all others",
-        "A REP, or a ROUTER that a REQ asked, took a second or more for a reply, and three times as long as for any that "
-        "was not waited for at the same time, three at least. While a REP works on one request all others wait. Whether that request asked for more "
-        "work than others, no capture shows.",
+        "A REP, or a ROUTER that a REQ asked, took a second or more for a reply, and three times as long as for any "
+        "that was not waited for at the same time, three at least. While a REP works on one request all others wait. "
+        "Whether that request asked for more work than others, no capture shows.",
         "Another reply at that endpoint, at another time, took a third as long.",
         _slow_replies,
     ),
