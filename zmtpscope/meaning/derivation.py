@@ -11,6 +11,7 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.across.knowledge import Knowledge, RunFinding
 from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observers.calls import CallObserver
 from zmtpscope.meaning.observers.heartbeats import HeartbeatObserver
 from zmtpscope.meaning.observers.jupyter import JupyterObserver
 from zmtpscope.meaning.observers.last_messages import LastMessagesObserver
@@ -37,6 +38,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
     RhythmObserver,
     LastMessagesObserver,
     JupyterObserver,
+    CallObserver,
 )
 """One idea each: each connection has one of each."""
 

@@ -16,6 +16,7 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observers.observed_calls import ObservedCalls
 from zmtpscope.meaning.observers.observed_heartbeats import ObservedHeartbeats
 from zmtpscope.meaning.observers.observed_jupyter import ObservedJupyter
 from zmtpscope.meaning.observers.observed_requests import ObservedRequests
@@ -158,6 +159,8 @@ class ObservedSide:
     """Of its messages, if it sent any."""
     jupyter: ObservedJupyter | None = None
     """Of its messages of Jupyter, if it sent any."""
+    calls: ObservedCalls | None = None
+    """Its calls, if it made any."""
     phantom: Moment | None = None
     """Its first message, if that is its identity once more."""
     last_messages: ObservedMessages | None = None

@@ -1,0 +1,103 @@
+"""Calls between DEALER and ROUTER, whose replies are known by an id in the payload: zerorpc and JSON-RPC 2.0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observers.observed_calls import ObservedCalls
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.payloads.dissected import Dissected
+
+ROUTING = frozenset({"DEALER", "ROUTER"})
+MESSAGEPACK, JSON = "messagepack", "json"
+OF_ITS_OWN = "_zpc_"
+"""How the names of events begin that zerorpc itself sends, such as heartbeats."""
+MARK = b'"jsonrpc"'
+LONGEST_ID, LONGEST_NAME = 80, 40
+
+
+class Call(NamedTuple):
+    """A call with this id, or (`replies`) something that belongs to one."""
+
+    id: str
+    name: str
+    replies: bool
+
+
+class CallObserver(Observer):
+    """The calls on one connection."""
+
+    def rows(self, rows: Rows) -> None:
+        if not ROUTING.issuperset(self.observed.socket_types()):
+            return
+        found = [
+            (int(run.orders[row]), side, run, row, call)
+            for side, runs in enumerate(rows.sides)
+            for run in runs
+            for row, call in _calls(run)
+        ]
+        for _, number, run, row, call in sorted(found, key=_order):
+            caller = self.observed.sides[1 - number if call.replies else number]
+            if call.replies and caller.calls is not None:
+                caller.calls.reply(call.id, int(run.times[row]))
+            elif not call.replies:
+                caller.calls = caller.calls or ObservedCalls()
+                moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
+                caller.calls.call(call.id, moment, call.name)
+
+    def derive(self) -> list[DerivedTable]:
+        return []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        return []
+
+
+def _order(each: tuple[int, int, MessageRun, int, Call]) -> tuple[int, int]:
+    return each[:2]
+
+
+def _calls(run: MessageRun) -> Iterator[tuple[int, Call]]:
+    """The calls and replies in a run."""
+    rows = range(len(run.first)) if MARK in run.data else ()
+    payloads: Iterator[tuple[int, Dissected | None]] = ((row, run.made(row)) for row in rows)
+    if not rows:
+        payloads = enumerate(run.payloads or ())
+    for row, made in payloads:
+        call = None
+        if made is not None and made.protocol == MESSAGEPACK:
+            call = _of_zerorpc(made.fields)
+        elif made is not None and made.protocol == JSON:
+            call = _of_json_rpc(made.fields)
+        if call is not None:
+            yield row, call
+
+
+def _of_zerorpc(fields: Any) -> Call | None:
+    """An event: a header with ids, a name, arguments. Whatever belongs to a call shows that its server works on it."""
+    if not (isinstance(fields, list) and len(fields) == 3 and isinstance(fields[0], dict)):
+        return None
+    header, name, _ = fields
+    own, asked = header.get("message_id"), header.get("response_to")
+    if not (isinstance(own, bytes | str) and "v" in header and isinstance(name, bytes | str)):
+        return None
+    if isinstance(asked, bytes | str):
+        return Call(_text(asked)[:LONGEST_ID], "", replies=True)
+    shown = _text(name)[:LONGEST_NAME]
+    return None if shown.startswith(OF_ITS_OWN) else Call(_text(own)[:LONGEST_ID], shown, replies=False)
+
+
+def _of_json_rpc(fields: Any) -> Call | None:
+    """A request or response object; a notification has no id."""
+    if not isinstance(fields, dict) or fields.get("jsonrpc") != "2.0":
+        return None
+    id_, method = fields.get("id"), fields.get("method")
+    if id_ is None or isinstance(id_, dict | list):
+        return None
+    return Call(repr(id_)[:LONGEST_ID], str(method)[:LONGEST_NAME], replies=method is None)
+
+
+def _text(octets: bytes | str) -> str:
+    return octets if isinstance(octets, str) else octets.decode("utf-8", "backslashreplace")

@@ -1,0 +1,116 @@
+"""Calls between DEALER and ROUTER that have no reply, by the ids in their payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.meaning.across.endings import ending_of, is_agreed
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import counted, duration, name_of
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.records import SECOND
+
+UNANSWERED = "call-unanswered"
+
+LEAST_WAIT = 3 * SECOND
+MANY_TIMES = 3
+"""A call waits in vain when it waits so many times as long as the reply that took longest."""
+MOST_NAMED, MOST_EVIDENCE = 3, 3
+
+HINT = (
+    "see what the called program does: it is stopped, its handler blocks the event loop, or it failed without a reply; "
+    "give each call a time-out"
+)
+
+
+class Waiting:
+    """Calls of a side of a connection that wait until `until`."""
+
+    def __init__(self, connection: ObservedConnection, side: int, until: int) -> None:
+        calls = connection.sides[side].calls
+        assert calls is not None
+        self.connection, self.side, self.until, self.calls = connection, side, until, calls
+        self.open = sorted(calls.open.values(), key=lambda call: call[0].ns)
+        self.waited = until - self.open[0][0].ns
+
+    def hands_on(self, other: Waiting) -> bool:
+        """Whether the called program is a broker that has made such a call itself, later, and waits too."""
+        calls, broker = other.calls.open, self.connection.sides[1 - self.side].ip
+        if other.connection.endpoint == self.connection.endpoint or other.connection.sides[other.side].ip != broker:
+            return False
+        return any(id_ in calls and calls[id_][0].ns >= moment.ns for id_, (moment, _) in self.calls.open.items())
+
+
+def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each program that is called."""
+    found: dict[tuple[Endpoint, str], list[Waiting]] = {}
+    waiting = [
+        each
+        for connection in knowledge.connections
+        for side in (0, 1)
+        if (each := _waiting(connection, side, knowledge)) is not None
+    ]
+    for each in waiting:
+        if not any(each.hands_on(other) for other in waiting):
+            called = name_of(each.connection, 1 - each.side)
+            found.setdefault((each.connection.endpoint, called), []).append(each)
+    for same in found.values():
+        yield _diagnosis(sorted(same, key=lambda each: -each.waited))
+
+
+def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Waiting | None:
+    caller, called = connection.sides[side], connection.sides[1 - side]
+    if caller.calls is None or not caller.calls.open or not connection.is_whole or not is_agreed(connection):
+        return None
+    ending = ending_of(connection)
+    is_left = ending is not None and ending.side != side
+    if (ending is None and not connection.is_open) or is_left or caller.last_outage is not None or called.is_sending:
+        return None
+    waiting = Waiting(connection, side, knowledge.last_ns if ending is None else ending.moment.ns)
+    enough = max(LEAST_WAIT, MANY_TIMES * caller.calls.longest_ns)
+    return waiting if waiting.waited >= enough else None
+
+
+def _diagnosis(same: list[Waiting]) -> Diagnosis:
+    first = same[0]
+    calls, connection = first.calls, first.connection
+    caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
+    count, since = len(first.open), duration(first.waited)
+    are_last = calls.last_answered_ns < first.open[0][0].ns
+    names = list(dict.fromkeys(name for _, name in first.open))
+    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    many = "and more " if calls.is_incomplete else ""
+    which = f"the last {counted(count, 'call')}" if are_last and calls.answered else counted(count, "call")
+    has = "has" if count == 1 and not many else "have"
+    before = f"; the {calls.answered} before had one" if are_last else f"; {calls.answered} others had one"
+    if not calls.answered:
+        before = "; no call had one"
+    more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+    return Diagnosis(
+        UNANSWERED,
+        "warn",
+        called,
+        f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}{more}",
+        HINT,
+        tuple(Evidence(moment, f"a call of {caller}") for moment, _ in first.open[:MOST_EVIDENCE]),
+        sum(len(each.open) for each in same),
+        max(each.until for each in same),
+        LIKELY,
+        frozenset(each.connection.conn_id for each in same),
+    )
+
+
+TABLE = (
+    Rule(
+        UNANSWERED,
+        "warn",
+        "A call between DEALER and ROUTER has no reply",
+        "zerorpc and JSON-RPC 2.0 put an id into each call, which its reply repeats. A call has no reply for 3 s or "
+        "more, and for three times as long as the reply that took longest. Likely only: a call may take long.",
+        "A reply or a heartbeat of zerorpc with the id of the call, who is called closes the connection, a message of "
+        "it is under way, or the call was not acknowledged. A broker waits for a call with the same id that it made.",
+        _unanswered,
+        ("fell-silent", "peer-departed", "periodic-disconnect"),
+    ),
+)
