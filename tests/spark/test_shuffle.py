@@ -255,7 +255,10 @@ def test_captures_are_read_from_a_store_of_objects(store: str, tmp_path: Path) -
     found = {uri: find_stored(f"{store}/{uri}") for uri in ("day", "day/*.pcap", "day/pubsub.pcap", "*/pub*.pcap.gz")}
     assert [len(captures.files) for captures in found.values()] == [3, 2, 1, 1]
     assert [*found["day"].skipped] == [f"{store}/day/note.txt"]
-    assert len(find_stored(store, Lookup(recursive=True, names="*.pcap")).files) == 2
+    assert len(find_stored(store, Lookup(recursive=True, names="*.pcap")).files) == 3
+    below = find_stored(store)
+    assert [*below.files] == [f"{store}/host=a/pubsub.pcap"]
+    assert [*ReadSettings().of_captures(below).folders] == ["host"]
     for error, uri in (
         ("is not a capture", "day/note.txt"),
         ("no such file", "day/x.pcap"),
@@ -280,6 +283,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (folder / "pubsub.pcap.gz").write_bytes(gzip.compress(PUBSUB.read_bytes()))
     (folder / "reqrep.pcap").write_bytes(PUBSUB.with_name("reqrep.pcap").read_bytes())
     (folder / "note.txt").write_text("no capture")
+    (folder.parent / "host=a").mkdir()
+    (folder.parent / "host=a" / "pubsub.pcap").write_bytes(PUBSUB.read_bytes())
     local = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
 
     class Stores:
