@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.meaning.requesting_traffic import Asker, diagnosed
+from tests.meaning.talking import SERVER, Talk
+from tests.meaning.telling import told_of
 from tests.scripted import message
 from tests.traffic import Conversation
 from zmtpscope.capture.segments import ACK, FIN
@@ -76,3 +80,39 @@ def test_requests_that_are_left_open_are_counted() -> None:
         talks += [talk, again]
     (text,) = texts(*talks)
     assert "; 2 connections ended, with 2 requests open; they were connected again " in text
+
+
+def _passing(number: int, at: float, port: int, seconds: float = 0.8) -> Talk:
+    return Talk(number, at=at, port=port).handshake("PULL", "PUSH").wait(seconds).close(SERVER)
+
+
+def _tried_again(number: int, at: float, port: int) -> list[Talk]:
+    return [Talk(100 * number + each, at=at + each, port=port).refused() for each in range(1, 14)]
+
+
+def test_programs_that_live_for_a_moment_at_ports_of_their_own_are_a_note() -> None:
+    """Discovery tells a PULL of each, and libzmq goes on to try the ports that are gone."""
+    ports = (40_101, 35_777, 51_002)
+    talks = [_passing(number, 5 * number, port) for number, port in enumerate(ports)]
+    tried = [each for number, port in enumerate(ports) for each in _tried_again(number + 1, 5 * number + 1, port)]
+    found = told_of(*talks, *tried)
+    assert {each.severity for each in found.values()} == {"note"}
+    assert found["peer-departed"].text == (
+        "PUSH of 10.0.0.1 listened at one port after another, and left 40101, 35777, 51002; PULL 10.0.0.2 still tries "
+        "to connect there"
+    )
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        [_passing(0, 0, 40_101)],
+        [_passing(0, 0, 5556), _passing(1, 5, 5557, 20)],
+        [_passing(0, 0, 40_101, 9), _passing(1, 1, 40_102, 20)],
+    ],
+    ids=["no other port", "fixed ports", "at the same time"],
+)
+def test_a_program_that_no_other_port_replaces_is_missed(talks: list[Talk]) -> None:
+    port = talks[0].conversation.ports[1]
+    found = told_of(*talks, *_tried_again(5, 9, port))
+    assert found["peer-departed"].severity == "warn"

@@ -49,6 +49,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUB 10.9.0.1:5556 was still sending a message when SUB 10.9.0.2 closed, 712 ms after its PING in "
         "packet 72: the PONG can only follow the message",
     ),
+    "ignition-healthy": (),
     "icmp-limited": (
         "error A firewall rejects connections to 10.77.0.1:6200 (ICMP destination unreachable): 10.77.0.2 tried "
         "21 times (46 SYNs) in 14.7 s to reach 10.77.0.1:6200",

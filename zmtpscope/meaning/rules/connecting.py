@@ -11,6 +11,7 @@ from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.meaning.across.endings import ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding, once
+from zmtpscope.meaning.across.successors import passing
 from zmtpscope.meaning.across.words import address, counted, duration
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection
@@ -197,6 +198,8 @@ def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
     """Who was there before may just have ended, as the capture was about to."""
     if not tried.before:
         return "error"
+    if all((each.client, tried.endpoint) in passing(knowledge) for each in tried.findings):
+        return "note"
     is_long = knowledge.last_ns - tried.first_ns >= LEAST_OUTAGE or any(
         each.severity == "warn" for each in tried.findings
     )

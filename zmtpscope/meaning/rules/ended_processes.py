@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.meaning.across.disconnects import CUT_OFF, Disconnect
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.across.words import counted, duration, steady
+from zmtpscope.meaning.across.successors import FOR_EVER, passing
+from zmtpscope.meaning.across.words import client_name, counted, duration, steady
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence
 from zmtpscope.meaning.rules.connecting import LEAST_OUTAGE
 from zmtpscope.records import SECOND
@@ -17,7 +18,6 @@ TOGETHER_NS = SECOND // 2
 
 MOST_NAMED, MOST_LISTED = 3, 32
 
-FOR_EVER = 1 << 62
 PUBLISHERS = ("PUB", "XPUB", "RADIO")
 LEAST_GONE = 3 * SECOND
 """A capture that goes on for so long after a publisher left shows that its subscribers do not come back."""
@@ -106,6 +106,47 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
         conn_ids=frozenset(each.connection.conn_id for each in departures),
         explains=frozenset((each.connection.conn_id, id_) for each in departures for id_ in CUT_OFF),
     )
+
+
+def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
+    """Whether another port took the place of the one that clients were left at, or that took the place of another."""
+    known = passing(knowledge)
+    return all(
+        each.by_listener and (each.connection.sides[1 - each.connection.listener].ip, each.connection.endpoint) in known
+        for each in departures
+    )
+
+
+def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each host and socket type that listened at one port after another."""
+    hosts: dict[tuple[str, str | None], list[Disconnect]] = {}
+    for departures in found:
+        if is_in_turn(departures, knowledge):
+            connection = departures[0].connection
+            key = connection.endpoint[0], connection.sides[connection.listener].socket_type
+            hosts.setdefault(key, []).extend(departures)
+    for (host, socket_type), left in hosts.items():
+        left.sort(key=_ended)
+        ports = [*dict.fromkeys(str(each.connection.endpoint[1]) for each in left)]
+        named = ", ".join(ports[:MOST_NAMED]) + (
+            f" and {len(ports) - MOST_NAMED} more" if len(ports) > MOST_NAMED else ""
+        )
+        missed = [client_name(each.connection) for each in left if each.is_missed and each.back_ns is None]
+        tries = f"; {missed[0]} still tries to connect there" if missed else ""
+        names = ", ".join(map(_name, left[:MOST_LISTED]))
+        yield Diagnosis(
+            "peer-departed",
+            "note",
+            f"{socket_type} of {host}, at one port after another",
+            f"{socket_type} of {host} listened at one port after another, and left {named}{tries}",
+            "nothing to do for programs that live for a moment; else bind to a fixed port, or let clients call "
+            "zmq_disconnect for ports that are gone, since libzmq tries them until then",
+            (Evidence(left[0].ending.moment, f"FIN or RST of {names}", left[0].connection.ref),),
+            len(left),
+            left[-1].ending.moment.ns,
+            conn_ids=frozenset(each.connection.conn_id for each in left),
+            explains=frozenset((each.connection.conn_id, id_) for each in left for id_ in CUT_OFF),
+        )
 
 
 def _name(departure: Disconnect) -> str:

@@ -19,6 +19,8 @@ from zmtpscope.meaning.rules.ended_processes import (
     LEAST_GONE,
     aftermath,
     is_abandoned,
+    is_in_turn,
+    left_in_turn,
     of_processes,
     process_ended,
     served_until,
@@ -201,7 +203,8 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
     _add_stragglers(found, knowledge)
     for departures in found.values():
         departures.sort(key=ended)
-    for left in of_processes([*found.values()]):
+    yield from left_in_turn(found.values(), knowledge)
+    for left in of_processes([each for each in found.values() if not is_in_turn(each, knowledge)]):
         if left[0][0].replaced_ns is not None:
             yield _replaced(left[0])
         elif left[1:]:
@@ -438,7 +441,8 @@ TABLE = (
         "share of the work of others. Also if a publisher left all its subscribers and nobody was connected again "
         "within 3 s. Endpoints of one host that are left within half a second are one diagnosis: a process ended. ZMTP "
         "has no goodbye: a program that closed its socket and one that was killed look alike. A warning where who "
-        "listened did not come back within 10 s although clients tried, or cut its own message off.",
+        "listened did not come back within 10 s although clients tried, or cut its own message off; a note where the "
+        "host then listens at another port that it chose.",
         "An open PING, an ERROR or a forbidden frame explains the end, or nobody needed the peer any more.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),
