@@ -111,6 +111,18 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error likely: 10.61.0.2 has the wrong key of 10.61.0.1:5599, which closes on its HELLO without a "
         "word, 44 times in 6.47 s; a handshake from there succeeded 4.64 s before",
     ),
+    "one-worker-of-two-stopped": (
+        "error REP 10.97.0.3 does not reply to DEALER 10.97.0.1:5808 (for REQ 10.97.0.4, which asked "
+        "ROUTER 10.97.0.1:5807): the request in packet 151 waits for 8.94 s; 9 more wait; 12 others were "
+        "answered, median 0.108 ms",
+    ),
+    "subscriber-at-web-server": (
+        "warn 10.90.0.1:5800 speaks HTTP, and 10.90.0.2 connects to it as to ZeroMQ, 14 times in 1.9 s",
+    ),
+    "listener-with-tls": (
+        "warn likely: No handshake of 10.94.0.2 with 10.94.0.1:5804 succeeds: 10.94.0.1:5804 closes 110 ms "
+        "after the greeting of 10.94.0.2, without a word of its own, 19 times in 2.58 s",
+    ),
 }
 """By capture: severity and sentence of each warning and error."""
 

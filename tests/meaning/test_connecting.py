@@ -144,3 +144,12 @@ def test_connections_that_a_program_does_not_accept_fill_the_queue_of_its_listen
     talks = [*waiting, Talk(9, at=1).unanswered(6), Talk(10, at=1.2).unanswered(6)]
     assert list(told_of(*talks)) == ["handshake-timeout"]
     assert consequences_of("handshake-timeout", *talks) == {"connection-unanswered"}
+
+
+def test_a_port_that_accepts_later_is_not_one_where_nobody_listens_whatever_it_speaks() -> None:
+    web = [
+        Talk(30 + n, at=2 + n).say(CLIENT, build_signature(1)).say(SERVER, b"HTTP/1.1 400\r\n\r\n") for n in range(3)
+    ]
+    found = told_of(*_refused(0, 8, 0), *(talk.close(SERVER) for talk in web))
+    assert "connection-refused" not in found
+    assert "foreign-client" in found

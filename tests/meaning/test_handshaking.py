@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.meaning.talking import CLIENT, SERVER, Talk
-from tests.meaning.telling import told, told_of
+from tests.meaning.telling import consequences_of, told, told_of
 from zmtpscope.zmtp.greeting import build_signature
 
 
@@ -99,3 +99,9 @@ def test_who_closes_equally_long_after_the_start_has_a_timer(waits: tuple[float,
     diagnosis = told_of(*talks)["handshake-failing"]
     assert ("after the connection began, while 10.0.0.1:5555 still answers" in diagnosis.text) == is_timed
     assert ("ZMQ_HANDSHAKE_IVL" in diagnosis.hint) == is_timed
+
+
+def test_that_a_client_whose_handshakes_fail_tries_again_and_again_is_a_consequence() -> None:
+    talks = [Talk(n, at=n / 5).say(CLIENT, build_signature(1)).wait(0.1).close(SERVER) for n in range(12)]
+    assert list(told_of(*talks)) == ["handshake-failing"]
+    assert consequences_of("handshake-failing", *talks) == {"reconnect-storm"}

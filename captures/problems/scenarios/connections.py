@@ -252,7 +252,7 @@ def cable_out_for_a_moment(lab: Lab) -> None:
 @scenario(
     "a load balancer without servers accepts and resets every connection; the DEALER has ZMQ_RECONNECT_IVL 5 ms",
     "60 connections in less than 2 s, none of which got anywhere",
-    problem("reconnect-storm", CLIENT, server=f"{OTHER}:{PORT}", count=60),
+    problem("handshake-failing", CLIENT, server=f"{OTHER}:{PORT}", count=60),
     facts=SCRIPTED | {"versions": [], "handshake": "none"},
     also_true=["peer-departed"],
 )
@@ -270,7 +270,7 @@ def reconnect_storm(lab: Lab) -> None:
 @scenario(
     "as reconnect-storm, but the load balancer has no server for the first three connections only",
     "the fourth connection stayed",
-    near_miss_of="reconnect-storm",
+    near_miss_of="handshake-failing",
     facts={"handshake": "any"},
     also_true=["peer-departed"],
 )

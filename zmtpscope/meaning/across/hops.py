@@ -61,12 +61,18 @@ class Repetitions(NamedTuple):
 
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
     """The request that a broker made of one: who was asked has asked the same of somebody else, soon after, at another
-    endpoint. None where none of those that are remembered is it."""
+    endpoint. Where several clients ask the same, one that waits is the first that waits, too. None where none of those
+    that are remembered is it."""
     broker = asked.connection.sides[1 - asked.asker].ip
     same = _by_content(knowledge).get((broker, asked.request.content), [])
     others = islice(_others(same, asked.ns, asked.connection), MOST_AT_ONCE)
-    hop = next((each for each in others if each.connection.endpoint != asked.connection.endpoint), None)
-    return hop if hop is not None and hop.ns - asked.ns <= LONGEST_HOP_NS else None
+    hops = [
+        each
+        for each in others
+        if each.connection.endpoint != asked.connection.endpoint and each.ns - asked.ns <= LONGEST_HOP_NS
+    ]
+    waits = () if asked.is_answered else (each for each in hops if not each.is_answered)
+    return next(iter(waits), hops[0] if hops else None)
 
 
 def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:

@@ -49,6 +49,8 @@ class Client(NamedTuple):
     finding: RunFinding
     before: list[ObservedConnection]
     back_ns: int | None
+    is_accepted: bool
+    """Its TCP connections came about later, whatever the other side spoke."""
 
 
 def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
@@ -61,7 +63,8 @@ def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
             ended = [(each, ending_of(each)) for each in connections]
             before = [each for each, ending in ended if ending is not None and ending.moment.ns <= first]
             back = [each.start.ns for each in connections if each.start.ns > first and _is_back(each)]
-            found.setdefault(finding.endpoint, []).append(Client(finding, before, min(back, default=None)))
+            is_accepted = any(each.start.ns > first for each in connections)
+            found.setdefault(finding.endpoint, []).append(Client(finding, before, min(back, default=None), is_accepted))
     return found
 
 
@@ -108,7 +111,7 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
         left: dict[str, list[Tried]] = {}
         for endpoint, clients in _clients(knowledge, words.id).items():
-            vain = [each for each in clients if each.back_ns is None and not _is_rejected_too(each.finding, knowledge)]
+            vain = [each for each in clients if _is_in_vain(each, knowledge)]
             if not vain:
                 continue
             before = [connection for each in vain for connection in _last(each.before)]
@@ -144,6 +147,11 @@ def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
 def _rejected(knowledge: Knowledge) -> frozenset[tuple[str | None, Endpoint | None]]:
     """The clients and endpoints between which ICMP rejected an attempt."""
     return frozenset((each.client, each.endpoint) for each in knowledge.findings if each.id in (REJECTED, NO_ROUTE))
+
+
+def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
+    """Whether the attempts of a client are told: nothing came of them, and no firewall rejected them, too."""
+    return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
 
 
 def _at_once(left: list[Tried]) -> Iterator[list[Tried]]:

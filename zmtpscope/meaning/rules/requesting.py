@@ -130,7 +130,7 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
         max(each.until for each in line),
         PROVEN if is_certain else LIKELY,
         frozenset(each.conn_id for each in everybody),
-        frozenset((each.conn_id, "REQREP-06") for each in everybody),
+        frozenset((each.conn_id, id_) for each in everybody for id_ in ("REQREP-02", "REQREP-06")),
     )
 
 

@@ -35,7 +35,7 @@ TIMER = (
     "this way is slow or loses packets"
 )
 
-WEAK = ("peer-departed", "periodic-disconnect", "clear-text")
+WEAK = ("peer-departed", "periodic-disconnect", "reconnect-storm", "clear-text")
 """Rules that name no reason why a handshake fails."""
 
 
@@ -186,5 +186,6 @@ TABLE = (
         "a timer.",
         "A handshake of the two that succeeds, or another diagnosis of one of these connections.",
         lambda knowledge: iter(()),
+        ("reconnect-storm",),
     ),
 )
