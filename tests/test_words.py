@@ -25,7 +25,6 @@ NOT_YET = frozenset(
     {
         "CHANGELOG.md",
         "docs/check.md",
-        "docs/decisions/analyser.md",
         "docs/decisions/capture.md",
         "docs/decisions/columns.md",
         "docs/decisions/compiled.md",
@@ -46,8 +45,6 @@ NOT_YET = frozenset(
         "docs/performance.md",
         "docs/spark-analytics.md",
         "docs/spark-clusters.md",
-        "docs/spark-streaming.md",
-        "docs/spark.md",
         "docs/stages.md",
     }
 )

@@ -1,5 +1,5 @@
 """What socket types the sides of a connection have of which the capture lacks the start, where something shows it
-(decisions/analyser.md, "Socket types of a capture begun midstream").
+(decisions/analyser.md, "Socket types of captures that start midstream").
 
 What is found holds from the segment on that shows it, so it depends neither on blocks nor on what comes later, and
 rows that were written stay as they are.
