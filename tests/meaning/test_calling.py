@@ -76,6 +76,32 @@ def test_a_broker_that_waits_itself_is_not_blamed() -> None:
     assert diagnosis.subject == "ROUTER 10.0.0.1:5556"
 
 
+def mdp(version: int, *, lost: int) -> tuple[Talk, Talk]:
+    """A client, and a worker that does the work of two requests, and not that of `lost` more."""
+    client = Talk(0, at=0).handshake("DEALER", "ROUTER", "client").wait(1)
+    worker = Talk(1, at=0).handshake("DEALER", "ROUTER", "worker").wait(1)
+    asks, answers = ((b"MDPC02", b"\2"), (b"MDPC02", b"\4")) if version == 2 else ((b"MDPC01",), (b"MDPC01",))
+    header, done = b"MDPW0%d" % version, b"\4" if version == 2 else b"\3"
+    for number in range(2 + lost):
+        body = b"order %d" % number
+        client.multipart(CLIENT, b"", *asks, b"orders", body).wait(0.2)
+        worker.wait(0.1).multipart(SERVER, b"", header, b"\2", b"client", b"", body)
+        if number < 2:
+            worker.multipart(CLIENT, b"", header, done, b"client", b"", body)
+            client.multipart(SERVER, b"", *answers, b"orders", body)
+        worker.wait(0.1)
+    return client.wait(6).close(CLIENT), worker.wait(6)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_work_that_a_worker_does_not_do_is_matched_by_counts(version: int) -> None:
+    (diagnosis,) = found(*mdp(version, lost=1))
+    assert diagnosis.subject == 'DEALER "worker" 10.0.0.2'
+    assert "the last call (work) has no reply for 6." in diagnosis.statement
+    assert "the 2 before had one; so 1 caller of ROUTER 10.0.0.1:5555 waits too" in diagnosis.statement
+    assert found(*mdp(version, lost=0)) == []
+
+
 def test_several_clients_of_one_server_are_one_diagnosis() -> None:
     talks = [talk(2, number, 2 + number).multipart(CLIENT, b"", event("x", "f")).wait(5).close() for number in (0, 1)]
     (diagnosis,) = found(*talks)

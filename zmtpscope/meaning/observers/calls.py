@@ -1,8 +1,10 @@
-"""Calls between DEALER and ROUTER, whose replies are known by an id in the payload: zerorpc and JSON-RPC 2.0."""
+"""Calls between DEALER and ROUTER: of zerorpc and JSON-RPC 2.0, whose replies repeat an id, and of 7/MDP and 18/MDP,
+whose replies come in the order of the calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect.records.batch import MessageRun
@@ -17,12 +19,17 @@ OF_ITS_OWN = "_zpc_"
 """How the names of events begin that zerorpc itself sends, such as heartbeats."""
 MARK = b'"jsonrpc"'
 LONGEST_ID, LONGEST_NAME = 80, 40
+MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
+"""Headers of both versions; 18/MDP has partial replies."""
+REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
+WORK = "work"
+"""What a broker asks of a worker: its messages do not name the service."""
 
 
 class Call(NamedTuple):
-    """A call with this id, or (`replies`) something that belongs to one."""
+    """A call with this id, or (`replies`) something that belongs to one; without an id to the oldest."""
 
-    id: str
+    id: str | None
     name: str
     replies: bool
 
@@ -43,7 +50,7 @@ class CallObserver(Observer):
             caller = self.observed.sides[1 - number if call.replies else number]
             if call.replies and caller.calls is not None:
                 caller.calls.reply(call.id, int(run.times[row]))
-            elif not call.replies:
+            elif call.id is not None and not call.replies:
                 caller.calls = caller.calls or ObservedCalls()
                 moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
                 caller.calls.call(call.id, moment, call.name)
@@ -65,6 +72,11 @@ def _calls(run: MessageRun) -> Iterator[tuple[int, Call]]:
     payloads: Iterator[tuple[int, Dissected | None]] = ((row, run.made(row)) for row in rows)
     if not rows:
         payloads = enumerate(run.payloads or ())
+    if b"MDPC0" in run.data or b"MDPW0" in run.data:
+        for row in range(len(run.first)):
+            call = _of_mdp(run, row)
+            if call is not None:
+                yield row, call
     for row, made in payloads:
         call = None
         if made is not None and made.protocol == MESSAGEPACK:
@@ -97,6 +109,30 @@ def _of_json_rpc(fields: Any) -> Call | None:
     if id_ is None or isinstance(id_, dict | list):
         return None
     return Call(repr(id_)[:LONGEST_ID], str(method)[:LONGEST_NAME], replies=method is None)
+
+
+def _of_mdp(run: MessageRun, row: int) -> Call | None:
+    """A request or final reply of a client or a worker of a broker. A partial reply is followed by the final one."""
+    frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
+    header, *rest = frames[1:] if not frames[0] else frames
+    is_from_broker = run.socket_type == "ROUTER"
+    if header in MDP_CLIENT:
+        if MDP_CLIENT[header]:
+            kind, *rest = rest or [b""]
+        else:
+            kind = FINAL if is_from_broker else REQUEST
+        if is_from_broker:
+            return Call(None, "", replies=True) if kind == FINAL else None
+        return _request(rest[0], rest[1:]) if kind == REQUEST and rest else None
+    if header in MDP_WORKER and rest:
+        if is_from_broker:
+            return _request(WORK.encode(), rest[3:]) if rest[0] == REQUEST else None
+        return Call(None, "", replies=True) if rest[0] == (FINAL if MDP_WORKER[header] else PARTIAL) else None
+    return None
+
+
+def _request(name: bytes, body: list[bytes]) -> Call:
+    return Call(blake2b(b"\0".join(body), digest_size=8).hexdigest(), _text(name)[:LONGEST_NAME], replies=False)
 
 
 def _text(octets: bytes | str) -> str:

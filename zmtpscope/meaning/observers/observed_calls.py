@@ -31,9 +31,9 @@ class ObservedCalls:
         else:
             self.is_incomplete = True
 
-    def reply(self, id_: str, ns: int) -> None:
-        """Something came that belongs to a call."""
-        called = self.open.pop(id_, None)
+    def reply(self, id_: str | None, ns: int) -> None:
+        """Something came that belongs to a call; without an id to the oldest."""
+        called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
         if called is not None:
             self.answered += 1
             self.longest_ns = max(self.longest_ns, ns - called[0].ns)

@@ -1,4 +1,4 @@
-"""Calls between DEALER and ROUTER that have no reply, by the ids in their payloads."""
+"""Calls between DEALER and ROUTER that have no reply, by the ids in their payloads, or by counts (MDP)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,12 @@ class Waiting:
         self.waited = until - self.open[0][0].ns
 
     def hands_on(self, other: Waiting) -> bool:
-        """Whether the called program is a broker that has made such a call itself, later, and waits too."""
+        """Whether the called program is a broker that waits for `other` itself: for work at the same endpoint, or for
+        the same call, made later."""
         calls, broker = other.calls.open, self.connection.sides[1 - self.side].ip
-        if other.connection.endpoint == self.connection.endpoint or other.connection.sides[other.side].ip != broker:
+        if other.connection.endpoint == self.connection.endpoint:
+            return other.side == other.connection.listener and self.side != self.connection.listener
+        if other.connection.sides[other.side].ip != broker:
             return False
         return any(id_ in calls and calls[id_][0].ns >= moment.ns for id_, (moment, _) in self.calls.open.items())
 
@@ -56,7 +59,8 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             called = name_of(each.connection, 1 - each.side)
             found.setdefault((each.connection.endpoint, called), []).append(each)
     for same in found.values():
-        yield _diagnosis(sorted(same, key=lambda each: -each.waited))
+        callers = [each for each in waiting if any(each.hands_on(other) for other in same)]
+        yield _diagnosis(sorted(same, key=lambda each: -each.waited), callers)
 
 
 def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Waiting | None:
@@ -72,7 +76,8 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
     return waiting if waiting.waited >= enough else None
 
 
-def _diagnosis(same: list[Waiting]) -> Diagnosis:
+def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
+    """`callers` wait for the same, at a broker."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -81,12 +86,16 @@ def _diagnosis(same: list[Waiting]) -> Diagnosis:
     names = list(dict.fromkeys(name for _, name in first.open))
     shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
     many = "and more " if calls.is_incomplete else ""
-    which = f"the last {counted(count, 'call')}" if are_last and calls.answered else counted(count, "call")
+    which = counted(count, "call")
+    if are_last and calls.answered:
+        which = f"the last {which}" if count > 1 else "the last call"
     has = "has" if count == 1 and not many else "have"
     before = f"; the {calls.answered} before had one" if are_last else f"; {calls.answered} others had one"
     if not calls.answered:
         before = "; no call had one"
     more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+    if callers:
+        more += f"; so {counted(len(callers), 'caller')} of {caller} {'waits' if len(callers) == 1 else 'wait'} too"
     return Diagnosis(
         UNANSWERED,
         "warn",
@@ -97,7 +106,7 @@ def _diagnosis(same: list[Waiting]) -> Diagnosis:
         sum(len(each.open) for each in same),
         max(each.until for each in same),
         LIKELY,
-        frozenset(each.connection.conn_id for each in same),
+        frozenset(each.connection.conn_id for each in (*same, *callers)),
     )
 
 
@@ -106,10 +115,11 @@ TABLE = (
         UNANSWERED,
         "warn",
         "A call between DEALER and ROUTER has no reply",
-        "zerorpc and JSON-RPC 2.0 put an id into each call, which its reply repeats. A call has no reply for 3 s or "
+        "zerorpc and JSON-RPC 2.0 put an id into each call, which its reply repeats; clients and workers of a broker "
+        "of 7/MDP or 18/MDP get one reply for each request, in order. A call has no reply for 3 s or "
         "more, and for three times as long as the reply that took longest. Likely only: a call may take long.",
         "A reply or a heartbeat of zerorpc with the id of the call, who is called closes the connection, a message of "
-        "it is under way, or the call was not acknowledged. A broker waits for a call with the same id that it made.",
+        "it is under way, or the call was not acknowledged. A broker waits for its worker.",
         _unanswered,
         ("fell-silent", "peer-departed", "periodic-disconnect"),
     ),
