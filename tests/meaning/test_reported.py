@@ -165,6 +165,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUSH 10.9.8.1 closes 0.0835 ms after the PING of PULL 10.9.8.1:5555, 6 times in 3.96 s",
     ),
     "zerorpc-handler-blocks": (
+        "warn likely: ROUTER 127.0.0.1:4242 does not reply to DEALER 127.0.0.1: the last 2 calls (block, add) have no "
+        "reply for 20 s; the 10 before had one",
         "warn likely: ROUTER 127.0.0.1:4242 sent nothing after packet 40, for 20.3 s, though DEALER 127.0.0.1 sent 4 "
         "messages since; before, no pause of it was longer than 332 ms",
     ),
