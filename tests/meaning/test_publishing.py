@@ -6,20 +6,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.export.test_json_lines import message_runs
 from tests.meaning.publishing_traffic import Subscriber, derivation_of
 from tests.meaning.reading import derive
 from tests.readings import CAPTURES
+from tests.suites import examples
 from tests.traffic import Capture
+from tests.twins import twins
 from zmtpscope.dissect import Analyser, MessageRun, Options
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.dissect.records.topics import LARGEST_TOPIC
 from zmtpscope.meaning.derivation import Derivation
-from zmtpscope.meaning.observers import subscriptions, topic_groups, topics
+from zmtpscope.meaning.observers import subscriptions, topics
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscriptions
 from zmtpscope.meaning.observers.topic_groups import TopicKey
 from zmtpscope.meaning.observers.topics import PublishedTopics
@@ -191,17 +193,33 @@ def _run_of(messages: list[tuple[bytes, ...]]) -> MessageRun:
     return next(run for batch in batches for run in batch.runs if run.socket_type == "PUB")
 
 
-@given(names, st.booleans())
-def test_messages_are_grouped_by_topic_just_as_one_by_one(names: list[bytes], do_collide: bool) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        if do_collide:
-            patch.setattr(topic_groups, "mixed", lambda seeds, words: np.zeros_like(seeds))
-        keys, order, edges = topic_groups.topic_groups(_run_of([(name, b"body") for name in names]))
+@given(names)
+def test_messages_are_grouped_by_topic_in_the_order_in_which_topics_appear(names: list[bytes]) -> None:
+    run = _run_of([(name, b"body") for name in names])
     expected: dict[TopicKey, list[int]] = {}
     for row, name in enumerate(names):
         topic = name[:LONGEST_TOPIC] if len(name) <= LARGEST_TOPIC else None
         expected.setdefault(TopicKey(topic, topic is not None), []).append(row)
-    assert {key: order[a:b].tolist() for key, a, b in zip(keys, edges, edges[1:], strict=False)} == expected
+    for by_topic in twins("zmtpscope.meaning.observers.topic_groups.by_topic"):
+        found = by_topic(run, 0)
+        assert [(each.key, each.times.tolist()) for each in found] == [
+            (key, run.times[rows].tolist()) for key, rows in expected.items()
+        ]
+        assert [(each.rows.tolist(), each.octets) for each in found] == [
+            (rows, sum(len(names[row]) + len(b"body") for row in rows)) for rows in expected.values()
+        ]
+
+
+@examples(300, least=300)
+@given(message_runs(), st.integers(0, 4))
+def test_topics_and_summaries_of_any_run_are_the_same_whoever_makes_them(run: MessageRun, latest: int) -> None:
+    groups = [
+        [each._replace(rows=each.rows.tolist(), times=each.times.tolist()) for each in by_topic(run, latest)]
+        for by_topic in twins("zmtpscope.meaning.observers.topic_groups.by_topic")
+    ]
+    assert groups[0] == groups[-1]
+    summaries = [summary_of(run) for summary_of in twins("zmtpscope.meaning.observers.run_summaries.summary_of")]
+    assert summaries[0] == summaries[-1]
 
 
 def test_a_single_frame_has_the_subscription_as_its_topic_and_keeps_its_beginning() -> None:
@@ -213,6 +231,20 @@ def test_a_single_frame_has_the_subscription_as_its_topic_and_keeps_its_beginnin
     single, framed = found.by_key[TopicKey(b"price", False)], found.by_key[TopicKey(b"price", True)]
     assert (single.timeline.count, single.unmatched, single.beginning) == (3, 0, b"prices 12.5")
     assert (framed.timeline.count, framed.unmatched, framed.beginning) == (2, 2, b"")
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_the_first_message_of_a_subscription_is_the_earliest_of_all_topics(size: int) -> None:
+    subscriber = Subscriber(2, 0, "")
+    for topic in b"abcdefghij":
+        subscriber.publish(bytes([topic]), b"body")
+    (connection,) = derivation_of(subscriber, size=size).knowledge().connections
+    side = connection.sides[0]
+    assert side.subscriptions is not None
+    (every,) = side.subscriptions.all()
+    (published,) = (each.published for each in connection.sides if each.published is not None)
+    assert [key.topic for key in published.by_key] == [b"%c" % topic for topic in b"abcdefghij"]
+    assert every.first_ns == min(topic.first.ns for topic in published.by_key.values())
 
 
 def test_messages_of_too_many_topics_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

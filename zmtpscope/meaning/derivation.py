@@ -8,20 +8,18 @@ from collections.abc import Iterable
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.across.knowledge import Knowledge, RunFinding
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.calls import CallObserver
 from zmtpscope.meaning.observers.heartbeats import HeartbeatObserver
 from zmtpscope.meaning.observers.jupyter import JupyterObserver
-from zmtpscope.meaning.observers.last_messages import LastMessagesObserver
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedOutage, ObservedStall, observe_record
 from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.meaning.observers.publishing import PublishingObserver
 from zmtpscope.meaning.observers.requests import RequestObserver
-from zmtpscope.meaning.observers.rhythms import RhythmObserver
 from zmtpscope.meaning.observers.room import Room
-from zmtpscope.meaning.observers.sizes import SizeObserver
+from zmtpscope.meaning.observers.run_summaries import summary_of
+from zmtpscope.meaning.observers.sending import SendingObserver
 
 MOST_CONNECTIONS = 16_384
 """Connections that are remembered once they have ended, some 7 kB each, and as many that are open; the oldest are
@@ -34,9 +32,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
     PublishingObserver,
     RequestObserver,
     HeartbeatObserver,
-    SizeObserver,
-    RhythmObserver,
-    LastMessagesObserver,
+    SendingObserver,
     JupyterObserver,
     CallObserver,
 )
@@ -90,9 +86,8 @@ class Derivation:
                 observe_record(connection.observed, record)
                 for observer in connection.observers:
                     observer.record(record)
-        for conn_id, sides in _by_connection(batch.runs).items():
-            connection = touched[conn_id] = self._connection(conn_id, sides, batch)
-            rows = Rows(sides, batch.files)
+        for conn_id, rows in _by_connection(batch).items():
+            connection = touched[conn_id] = self._connection(conn_id, rows)
             for observer in connection.observers:
                 observer.rows(rows)
         if self._first_ns is not None and batch.until:
@@ -157,23 +152,22 @@ class Derivation:
             found = self._begin(stream, Moment.of(values))
         return found
 
-    def _connection(
-        self, conn_id: str, sides: tuple[list[MessageRun], list[MessageRun]], batch: Batch
-    ) -> OpenConnection:
+    def _connection(self, conn_id: str, rows: Rows) -> OpenConnection:
         found = self.open.get(conn_id)
         if found is None:
-            run = (sides[0] or sides[1])[0]
-            found = self._begin(run.stream, Moment.of_packet(int(run.times[0]), int(run.packets[0]), batch.files))
+            number = 0 if rows.sides[0] else 1
+            first = rows.summaries[number][0]
+            moment = Moment.of_packet(first.first_ns, first.first_packet, rows.files)
+            found = self._begin(rows.sides[number][0].stream, moment)
         observed = found.observed
-        for number, runs in enumerate(sides):
-            for run in runs:
-                last = int(run.time_ends[-1])
+        for number in (0, 1):
+            for run, summary in zip(rows.sides[number], rows.summaries[number], strict=True):
+                last = summary.last_end_ns
                 self._see(last)
-                self._ordinal = max(self._ordinal, int(run.orders[-1]))
-                observed.last_ns = max(observed.last_ns, last)
-                observed.spoke_ns = max(observed.spoke_ns, last)
+                if summary.last_order > self._ordinal:
+                    self._ordinal = summary.last_order
+                observed.spoke(number, last)
                 own, other = observed.sides[number], observed.sides[1 - number]
-                own.heard(last)
                 own.socket_type = own.socket_type or run.socket_type
                 other.socket_type = other.socket_type or run.peer_socket_type
         return found
@@ -214,8 +208,10 @@ class Derivation:
             self.findings.append(RunFinding.of(values))
 
     def _see(self, time: int) -> None:
-        self._first_ns = time if self._first_ns is None else min(self._first_ns, time)
-        self._last_ns = max(self._last_ns, time)
+        if self._first_ns is None or time < self._first_ns:
+            self._first_ns = time
+        if time > self._last_ns:
+            self._last_ns = time
 
 
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
@@ -227,12 +223,17 @@ def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
     return [record for table in tables for record in table.records()]
 
 
-def _by_connection(runs: Iterable[MessageRun]) -> dict[str, tuple[list[MessageRun], list[MessageRun]]]:
-    """The runs of TCP connections, by conn_id and side."""
-    found: dict[str, tuple[list[MessageRun], list[MessageRun]]] = {}
-    for run in runs:
-        if run.stream.conn is not None and len(run.first):
-            found.setdefault(run.stream.conn_id, ([], []))[run.stream.side or 0].append(run)
+def _by_connection(batch: Batch) -> dict[str, Rows]:
+    """The messages of TCP connections, by conn_id."""
+    found: dict[str, Rows] = {}
+    for run in batch.runs:
+        stream = run.stream
+        if stream.conn is not None and len(run.first):
+            rows = found.get(stream.conn_id)
+            if rows is None:
+                rows = found[stream.conn_id] = Rows(([], []), ([], []), batch.files)
+            rows.sides[stream.side or 0].append(run)
+            rows.summaries[stream.side or 0].append(summary_of(run))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding, ObservedSide, found_once
 from zmtpscope.meaning.observers.silences import is_past_ttl, waits_in_vain
 
 Cause = Literal["closed", "reset", "heartbeat", "unacknowledged", "middlebox", "error", "handshake", "violation"]
@@ -29,6 +29,7 @@ class Ending(NamedTuple):
     """What says so, where a finding does."""
 
 
+@found_once
 def ending_of(connection: ObservedConnection) -> Ending | None:
     """How it ended; None where it goes on, or where the capture does not have its end."""
     values = connection.values

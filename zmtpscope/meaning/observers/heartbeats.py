@@ -89,8 +89,8 @@ class Undecided:
 class Spoken(NamedTuple):
     """When some commands or messages of a side began, and when they were there."""
 
-    begins: Int64
-    ends: Int64
+    begins: Int64 | tuple[int]
+    ends: Int64 | tuple[int]
 
 
 class Asker:
@@ -118,19 +118,21 @@ class HeartbeatObserver(Observer):
 
     def record(self, record: Record) -> None:
         if record.type == "command":
-            time = np.array([record.values["ts_ns"]])
+            time = (record.values["ts_ns"],)
             self.spoken[record.values["side"]].append(Spoken(time, time))
         if record.type == "gap" or (record.type == "command" and record.values["name"] in ("PING", "PONG")):
             self.taken.append(record)
 
     def rows(self, rows: Rows) -> None:
-        for spoken, runs in zip(self.spoken, rows.sides, strict=True):
-            spoken += [Spoken(run.times, run.time_ends) for run in runs]
+        if not self._is_idle:
+            for spoken, runs in zip(self.spoken, rows.sides, strict=True):
+                spoken += [Spoken(run.times, run.time_ends) for run in runs]
 
     @property
     def _is_idle(self) -> bool:
         """Whether there is nothing to decide: most connections have no heartbeats."""
-        return not self.taken and not any(asker.open or asker.late for asker in self.askers)
+        one, other = self.askers
+        return not (self.taken or one.open or one.late or other.open or other.late)
 
     def derive(self) -> list[DerivedTable]:
         if self._is_idle:

@@ -6,9 +6,12 @@ compared with others by another. All of it is bounded; what has no room is count
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
 
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream, listening_side
@@ -25,6 +28,8 @@ from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscript
 from zmtpscope.meaning.observers.topics import PublishedTopics
 from zmtpscope.records import RECORDS
 from zmtpscope.zmtp.regime import Form
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True, eq=False)
@@ -102,15 +107,26 @@ class ObservedSizes:
     of_last: int
     before: int
 
+    @property
+    def largest(self) -> int:
+        """Of all."""
+        return max(self.of_last, self.before)
+
 
 @dataclass(slots=True, eq=False)
 class ObservedMessages:
-    """The last messages of a side, as columns: times (ns), references of packets, offsets behind their last octets in
-    the TCP stream. `files` are those that packets refer to; `are_all` says whether there were no others."""
+    """The last messages of a side, as `RunSummary.last` has them. `files` are those that packets refer to; `are_all`
+    says whether there were no others."""
 
-    columns: Int64
+    octets: bytes
     files: Sequence[str | None]
     are_all: bool
+
+    @property
+    def columns(self) -> Int64:
+        """Their times (ns), references of packets, and offsets after their last octets in the TCP stream."""
+        columns: Int64 = np.frombuffer(self.octets, np.int64).reshape(-1, 3).T
+        return columns
 
 
 @dataclass(slots=True, eq=False)
@@ -184,7 +200,8 @@ class ObservedSide:
 
     def heard(self, ns: int) -> None:
         """It says something at that time."""
-        self.last_ns = ns if self.last_ns is None else max(self.last_ns, ns)
+        if self.last_ns is None or ns > self.last_ns:
+            self.last_ns = ns
 
 
 PLACES = {field.name: place for place, field in enumerate(RECORDS["connection"].fields)}
@@ -221,6 +238,8 @@ class ObservedConnection:
 
     stream: Stream
     sides: tuple[ObservedSide, ObservedSide]
+    listener: int
+    """The side that was connected to, as far as is known."""
     start: Moment
     """The first that is known of it: its first packet once it has ended, else that of its first record."""
     last_ns: int
@@ -234,6 +253,8 @@ class ObservedConnection:
     """Where socket types, or envelopes, tell requests from replies."""
     remembered: int = 0
     """Octets of memory that observers have taken for it (`Room`)."""
+    answers: dict[str, Any] = field(default_factory=dict)
+    """What was found of it since something was learnt last, once it has ended (`found_once`)."""
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
@@ -241,7 +262,8 @@ class ObservedConnection:
         if stream.side:
             stream = _turned_round(stream)
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
-        return cls(stream._replace(side=0), sides, moment, moment.ns, moment.ns)
+        listener = listening_side((sides[0].port, sides[1].port))
+        return cls(stream._replace(side=0), sides, listener, moment, moment.ns, moment.ns)
 
     @property
     def conn_id(self) -> str:
@@ -251,13 +273,6 @@ class ObservedConnection:
     def stream_of(self, side: int) -> Stream:
         """What the records of one side share."""
         return _turned_round(self.stream) if side else self.stream
-
-    @property
-    def listener(self) -> int:
-        """The side that was connected to, as far as is known."""
-        opened_by = None if self.values is None else self.values["opened_by"]
-        ports = self.sides[0].port, self.sides[1].port
-        return listening_side(ports, None if opened_by is None else 1 - opened_by)
 
     @property
     def endpoint(self) -> tuple[str, int]:
@@ -302,6 +317,14 @@ class ObservedConnection:
         """The identity of its record, as `refs` hold it."""
         return f"{self.conn_id}///connection"
 
+    def spoke(self, side: int, ns: int) -> None:
+        """A message of a side was complete at that time."""
+        self.sides[side].heard(ns)
+        if ns > self.last_ns:
+            self.last_ns = ns
+        if ns > self.spoke_ns:
+            self.spoke_ns = ns
+
     def socket_types(self) -> tuple[str | None, str | None]:
         """Those of both sides."""
         return self.sides[0].socket_type, self.sides[1].socket_type
@@ -313,8 +336,28 @@ class ObservedConnection:
 
     def finding(self, *ids: str) -> ObservedFinding | None:
         """The first finding with one of these ids."""
-        found = [each for (id_, _), each in self.findings.items() if id_ in ids]
-        return min(found, key=lambda each: each.moment.ns, default=None)
+        found: ObservedFinding | None = None
+        for (id_, _), each in self.findings.items():
+            if id_ in ids and (found is None or each.moment.ns < found.moment.ns):
+                found = each
+        return found
+
+
+def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[ObservedConnection], Answer]:
+    """Let a function be called but once for each connection that has ended, which keeps the answer: many rules ask for
+    the same."""
+    name = find.__name__
+
+    @wraps(find)
+    def ask(connection: ObservedConnection) -> Answer:
+        if connection.values is None:
+            return find(connection)
+        if name not in connection.answers:
+            connection.answers[name] = find(connection)
+        answer: Answer = connection.answers[name]
+        return answer
+
+    return ask
 
 
 def _turned_round(stream: Stream) -> Stream:
@@ -330,6 +373,7 @@ def ref_of(values: dict[str, Any]) -> str:
 
 def observe_record(connection: ObservedConnection, record: Record) -> None:
     """Learn what a record says of its connection."""
+    connection.answers.clear()
     connection.last_ns = max(connection.last_ns, record.values["ts_ns"])
     if record.type in SPOKEN:
         connection.spoke_ns = max(connection.spoke_ns, record.values["ts_ns"])
@@ -406,6 +450,8 @@ def _retransmission(connection: ObservedConnection, values: dict[str, Any]) -> N
 
 def _connection(connection: ObservedConnection, values: dict[str, Any]) -> None:
     connection.values = ConnectionValues(values)
+    if values["opened_by"] is not None:
+        connection.listener = 1 - values["opened_by"]
     connection.start = Moment(values["start_ns"], values["file"], values["packet"])
     connection.last_ns = values["end_ns"]
     for number, side in enumerate(connection.sides):

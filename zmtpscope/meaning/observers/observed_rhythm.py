@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from zmtpscope.meaning.moments import Moment
 
-MOST_RECENT = 8
-"""The times of so many messages are remembered, those that came last."""
-
 
 @dataclass(slots=True, eq=False)
 class ObservedRhythm:

@@ -11,6 +11,7 @@ from zmtpscope.dissect.records.batch import RANKS, MessageRun
 from zmtpscope.dissect.records.record_writer import NEITHER
 from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.observers.room import Room
+from zmtpscope.meaning.observers.run_summaries import RunSummary
 
 
 class DerivedTable(ABC):
@@ -31,6 +32,7 @@ class Rows(NamedTuple):
     """The messages of one connection in one batch, by side; `files` are those that their packets refer to."""
 
     sides: tuple[list[MessageRun], list[MessageRun]]
+    summaries: tuple[list[RunSummary], list[RunSummary]]
     files: Sequence[str | None]
 
 

@@ -8,7 +8,7 @@ from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.dissect.records.topics import COMMANDS, GROUP_COMMANDS, first_frames
 from zmtpscope.meaning.observers.observed import ObservedConnection
-from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows, first_order
 from zmtpscope.meaning.observers.room import Room
 from zmtpscope.meaning.observers.subscriptions import Subscriptions
 from zmtpscope.meaning.observers.topics import PublishedTopics
@@ -30,13 +30,12 @@ class PublishingObserver(Observer):
 
     def rows(self, rows: Rows) -> None:
         """Take the messages of a batch."""
-        for own in self.subscriptions:
-            if any(run.socket_type in SUBSCRIBERS for run in rows.sides[own.side]):
+        for own, runs in zip(self.subscriptions, rows.sides, strict=True):
+            if runs and any(run.socket_type in SUBSCRIBERS for run in runs):
                 own.feed_rows(rows)
         for side, runs in enumerate(rows.sides):
-            published = [run for run in runs if run.socket_type in PUBLISHERS_AND_RADIO]
-            if published:
-                self._count(side, sorted(published, key=_first_order), rows)
+            if runs and (published := [run for run in runs if run.socket_type in PUBLISHERS_AND_RADIO]):
+                self._count(side, sorted(published, key=first_order), rows)
 
     def _count(self, side: int, runs: list[MessageRun], rows: Rows) -> None:
         own, to = self.observed.sides[side], self.subscriptions[1 - side]
@@ -56,7 +55,3 @@ class PublishingObserver(Observer):
     def finish(self, ordinal: int) -> list[DerivedTable]:
         """Those that were in force at the end."""
         return [table for each in self.subscriptions for table in each.finish(ordinal)]
-
-
-def _first_order(run: MessageRun) -> int:
-    return int(run.orders[0])

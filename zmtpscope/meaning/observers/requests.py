@@ -46,6 +46,9 @@ from zmtpscope.records import SECOND
 
 ROUTING = frozenset({"ROUTER", "DEALER"})
 
+NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
+"""Socket types of most connections without requests."""
+
 READY_WORDS = frozenset({b"READY", b"\x01"})
 """What workers of load balancing brokers say first (Guide, chapter 3)."""
 
@@ -190,6 +193,8 @@ class RequestObserver(Observer):
 
     def _find_way(self) -> None:
         types = self.observed.socket_types()
+        if types in NEVER_ASK:
+            return
         replier, requester = self.observed.side_of("REP"), self.observed.side_of("REQ")
         if replier is not None:
             self.way, self.asker = Way.IN_ORDER, 1 - replier

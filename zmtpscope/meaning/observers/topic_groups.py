@@ -1,13 +1,15 @@
-"""Which messages of a run have the same topic, many at a time."""
+"""Which messages of a run have the same topic."""
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
+from zmtpscope import compiled
 from zmtpscope.dissect.records.batch import Int64, MessageRun
-from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC, WORD, mixed, words_of
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 
 
 class TopicKey(NamedTuple):
@@ -22,47 +24,38 @@ class TopicKey(NamedTuple):
 UNKNOWN = TopicKey(None, False)
 
 
-class TopicGroups(NamedTuple):
-    """The messages `order[edges[i]:edges[i + 1]]` of a run have the topic `keys[i]`, and ascend."""
+class TopicRows(NamedTuple):
+    """The messages of a run that have the same topic."""
 
-    keys: list[TopicKey]
-    order: Int64
-    edges: list[int]
-
-
-def topic_groups(run: MessageRun) -> TopicGroups:
-    """The messages of a run of a publisher, by topic."""
-    count = len(run.first)
-    if run.topics is None or int(run.topics.max()) < 0:
-        return TopicGroups([UNKNOWN], np.arange(count), [0, count])
-    sizes = np.minimum(run.topics, LONGEST_TOPIC)
-    is_known = sizes >= 0
-    seeds = np.where(is_known, sizes * 2 + (run.last > run.first), -1).astype(np.uint64)
-    starts = np.where(is_known, run.bodies[run.first] - run.base, 0)
-    number_of_words = -(-int(sizes.max()) // WORD)
-    data, needed = run.data, int(starts.max()) + number_of_words * WORD
-    if needed > len(data):
-        data += bytes(needed - len(data))  # words are read whole
-    columns = [seeds, *(words_of(data, starts, sizes, number_of_words) if number_of_words else ())]
-    numbers = mixed(seeds, columns[1:])
-    order = np.argsort(numbers, kind="stable")
-    differs = _differs(columns, order)
-    if (differs & (numbers[order][1:] == numbers[order][:-1])).any():  # different topics share a number
-        order = np.lexsort(columns)
-        differs = _differs(columns, order)
-    edges = [0, *(np.flatnonzero(differs) + 1).tolist(), count]
-    keys = [_key(run, int(row)) for row in order[edges[:-1]]]
-    return TopicGroups(keys, order, edges)
+    key: TopicKey
+    rows: Int64
+    octets: int
+    """In all frames, as far as they are there, headers not counted."""
+    complete: int
+    """So many of them are complete."""
+    times: Int64
+    """When each began, in their order, none earlier than any before it in the run."""
 
 
-def _differs(columns: list[np.ndarray[tuple[int], np.dtype[np.uint64]]], order: Int64) -> np.ndarray:
-    differs = np.zeros(len(order) - 1, np.bool_)
-    for column in columns:
-        ordered = column[order]
-        differs |= ordered[1:] != ordered[:-1]
-    return differs
-
-
-def _key(run: MessageRun, row: int) -> TopicKey:
-    topic = run.topic(row)
-    return UNKNOWN if topic is None else TopicKey(topic[:LONGEST_TOPIC], bool(run.last[row] > run.first[row]))
+@compiled.where_possible
+def by_topic(run: MessageRun, latest_ns: int) -> list[TopicRows]:
+    """Return the messages of a run of a publisher by topic, in the order in which topics appear. Messages before them
+    came until `latest_ns`."""
+    rows_of: dict[TopicKey, list[int]] = {}
+    for row in range(len(run.first)):
+        topic = run.topic(row)
+        key = UNKNOWN if topic is None else TopicKey(topic[:LONGEST_TOPIC], bool(run.last[row] > run.first[row]))
+        rows_of.setdefault(key, []).append(row)
+    times = [*accumulate(run.times.tolist(), max, initial=latest_ns)][1:]
+    sizes, frames = run.sizes.tolist(), [*zip(run.first.tolist(), run.last.tolist(), strict=True)]
+    sizes[-1] = min(sizes[-1], max(0, run.end - int(run.bodies[-1])))  # a body that was announced may not be all there
+    return [
+        TopicRows(
+            key,
+            np.array(rows, np.int64),
+            sum(sum(sizes[first : last + 1]) for first, last in map(frames.__getitem__, rows)),
+            int(run.complete[rows].sum()),
+            np.array([times[row] for row in rows], np.int64),
+        )
+        for key, rows in rows_of.items()
+    ]

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from zmtpscope.dissect.records.batch import MessageRun
-from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
 from zmtpscope.meaning.observers.room import Remembering, Room
 from zmtpscope.meaning.observers.timeline import Timeline
-from zmtpscope.meaning.observers.topic_groups import TopicKey, topic_groups
+from zmtpscope.meaning.observers.topic_groups import TopicKey, by_topic
 
 MOST_TOPICS = 4096
 """Of one side; messages of others are only counted."""
@@ -105,30 +104,27 @@ class PublishedTopics:
     ) -> None:
         """Count the messages of a run, and how many of them the subscriptions in force match: `matching_of` is None
         before the first one."""
-        keys, order, edges = topic_groups(run)
-        times = np.maximum.accumulate(np.maximum(run.times, self.latest_ns))
-        self.latest_ns = int(times[-1])
-        times, octets = times[order], np.add.reduceat(_octets(run)[order], edges[:-1]).tolist()
-        for key, begin, end, size in zip(keys, edges, edges[1:], octets, strict=False):
+        for key, rows, octets, complete, times in by_topic(run, self.latest_ns):
+            count, last_ns = len(times), int(times[-1])
+            self.latest_ns = max(self.latest_ns, last_ns)
             topic = self.by_key.get(key)
             if topic is None:
-                topic = self._begin(key, run, int(order[begin]), files, of, room)
+                topic = self._begin(key, run, int(rows[0]), files, of, room)
                 if topic is None:
-                    self.left_out += end - begin
+                    self.left_out += count
                     continue
-            topic.octets += size
-            topic.timeline.add(times[begin:end])
+            topic.octets += octets
+            topic.timeline.add(times)
             if key.topic and not key.is_frame and topic.is_text:
-                topic.look_behind(run, order[begin:end], files)
+                topic.look_behind(run, rows, files)
             if matching_of is None:
-                topic.early += end - begin
+                topic.early += count
                 continue
             matching = () if key.topic is None else matching_of(key.topic)
             for subscription in matching:
-                subscription.count(end - begin, int(times[begin]))
+                subscription.count(count, int(times[0]))
             if not matching:
-                # of a message that the capture cuts off the topic is not known
-                topic.unmatched += int(run.complete[order[begin:end]].sum())
+                topic.unmatched += complete  # of a message that the capture cuts off the topic is not known
 
     def _begin(
         self, key: TopicKey, run: MessageRun, row: int, files: Sequence[str | None], of: Remembering, room: Room
@@ -139,14 +135,3 @@ class PublishedTopics:
         beginning = b"" if key.is_frame else run.head(int(run.first[row]), BEGINNING) or b""
         found = self.by_key[key] = PublishedTopic(key, moment, beginning)
         return found
-
-
-def _octets(run: MessageRun) -> Int64:
-    """Those in the frames of each message, as far as they are there."""
-    sizes = run.sizes
-    there = max(0, run.end - int(run.bodies[-1]))
-    if sizes[-1] > there:
-        sizes = sizes.copy()
-        sizes[-1] = there
-    octets: Int64 = sizes if len(sizes) == len(run.first) else np.add.reduceat(sizes, run.first)
-    return octets

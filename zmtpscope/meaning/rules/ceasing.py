@@ -11,7 +11,8 @@ from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.across.words import counted, duration, name_of
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection
-from zmtpscope.meaning.observers.observed_rhythm import MOST_RECENT, ObservedRhythm
+from zmtpscope.meaning.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.meaning.observers.run_summaries import MOST_RECENT
 from zmtpscope.records import SECOND
 
 FELL_SILENT = "fell-silent"

@@ -1,0 +1,81 @@
+"""What each side sends, whatever it is: how large the frames are, how regularly messages come, the first, which may be
+its identity once more, and the last ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observers.observed import ObservedMessages, ObservedSide, ObservedSizes
+from zmtpscope.meaning.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows, first_order
+from zmtpscope.meaning.observers.run_summaries import MOST_LAST, MOST_RECENT, RunSummary
+from zmtpscope.records import from_text
+
+COLUMNS_COST = 24
+"""Octets of `RunSummary.last` that are of one message."""
+
+
+class SendingObserver(Observer):
+    """The messages of one connection."""
+
+    def rows(self, rows: Rows) -> None:
+        for side, runs, summaries in zip(self.observed.sides, rows.sides, rows.summaries, strict=True):
+            pairs = list(zip(runs, summaries, strict=True))
+            if len(pairs) > 1:
+                pairs.sort(key=_first_order)
+            for run, summary in pairs:
+                _note_sizes(side, summary, rows.files)
+                if side.rhythm is None and side.is_fallback and _is_identity(run, side.identity):
+                    side.phantom = Moment.of_packet(summary.first_end_ns, int(run.packet_ends[0]), rows.files)
+                _note_rhythm(side, summary, rows.files)
+                if not run.source:  # other offsets are those of boxes
+                    _note_last(side, summary, rows.files)
+
+    def derive(self) -> list[DerivedTable]:
+        return []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        for side in self.observed.sides:
+            if side.last_outage is None:
+                side.last_messages = None
+        return []
+
+
+def _first_order(pair: tuple[MessageRun, RunSummary]) -> int:
+    return first_order(pair[0])
+
+
+def _note_sizes(side: ObservedSide, summary: RunSummary, files: Sequence[str | None]) -> None:
+    before = summary.largest_before if side.sizes is None else max(side.sizes.largest, summary.largest_before)
+    last = Moment.of_packet(summary.last_end_ns, summary.last_packet, files)
+    side.sizes = ObservedSizes(last, summary.last_ns, summary.largest_last, before)
+
+
+def _note_rhythm(side: ObservedSide, summary: RunSummary, files: Sequence[str | None]) -> None:
+    rhythm = side.rhythm
+    last = Moment.of_packet(summary.last_end_ns, summary.last_packet_end, files)
+    if rhythm is None:
+        first, pause, recent = summary.first_end_ns, summary.longest_pause, summary.recent
+        side.rhythm = ObservedRhythm(first, last, pause, summary.messages, recent)
+        return
+    rhythm.longest_ns = max(rhythm.longest_ns, summary.longest_pause, summary.first_end_ns - rhythm.last.ns)
+    rhythm.count += summary.messages
+    rhythm.recent = (rhythm.recent + summary.recent)[-MOST_RECENT:]
+    rhythm.last = last
+
+
+def _is_identity(run: MessageRun, identity: str | None) -> bool:
+    """Whether the first message of a run is one frame, which is an identity and nothing else."""
+    octets = from_text(identity or "")
+    is_one = run.last[0] == run.first[0] and run.sizes[0] == len(octets)
+    return bool(is_one and run.complete[0] and run.head(0) == octets)
+
+
+def _note_last(side: ObservedSide, summary: RunSummary, files: Sequence[str | None]) -> None:
+    known, octets, count = side.last_messages, summary.last, summary.messages
+    if known is not None:
+        count += len(known.octets) // COLUMNS_COST if known.are_all else MOST_LAST
+        octets = (known.octets + octets)[-MOST_LAST * COLUMNS_COST :]
+    side.last_messages = ObservedMessages(octets, files, count <= MOST_LAST)
