@@ -92,6 +92,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error REP 10.9.1.1:4506 acknowledges nothing that REQ 10.9.2.1 sends since packet 21: sent again 6 "
         "times in 6.51 s; 1 message may not have arrived",
     ),
+    "proxies-in-a-circle": (
+        "warn likely: XPUB 10.9.8.2:7002 and XPUB 10.9.8.1:6002 send each other the same message and others again and "
+        "again: 53 times in 3.64 ms, since packet 102",
+    ),
     "quiet-hang-meshcat": (
         "error REP 127.0.0.1:6000 does not reply to REQ 127.0.0.1: the request in packet 75 waits for 15.1 s; "
         "17 before were answered, median 0.451 ms",

@@ -18,6 +18,7 @@ from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.meaning.observers.publishing import PublishingObserver
 from zmtpscope.meaning.observers.requests import RequestObserver
 from zmtpscope.meaning.observers.room import Room
+from zmtpscope.meaning.observers.rounds import RoundObserver
 from zmtpscope.meaning.observers.run_summaries import summary_of
 from zmtpscope.meaning.observers.sending import SendingObserver
 
@@ -35,6 +36,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
     SendingObserver,
     JupyterObserver,
     CallObserver,
+    RoundObserver,
 )
 """One idea each: each connection has one of each."""
 

@@ -24,6 +24,7 @@ from zmtpscope.meaning.observers.observed_heartbeats import ObservedHeartbeats
 from zmtpscope.meaning.observers.observed_jupyter import ObservedJupyter
 from zmtpscope.meaning.observers.observed_requests import ObservedRequests
 from zmtpscope.meaning.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.meaning.observers.observed_rounds import ObservedRound
 from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscriptions
 from zmtpscope.meaning.observers.topics import PublishedTopics
 from zmtpscope.records import RECORDS
@@ -173,6 +174,8 @@ class ObservedSide:
     """Of its messages, if it sent any."""
     rhythm: ObservedRhythm | None = None
     """Of its messages, if it sent any."""
+    rounds: dict[int, ObservedRound] = field(default_factory=dict)
+    """Messages that it sent again and again, proxy to proxy, by a number made of each."""
     jupyter: ObservedJupyter | None = None
     """Of its messages of Jupyter, if it sent any."""
     calls: ObservedCalls | None = None

@@ -1,0 +1,79 @@
+"""Messages that come again and again from one proxy to another: a number made of each of the last is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from zlib import crc32
+
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_rounds import MOST_TIMES, ObservedRound
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows, first_order
+from zmtpscope.meaning.observers.room import Room
+
+MOST_MESSAGES = 256
+"""Messages of a side that are remembered until they come again."""
+MOST_ROUNDS = 8
+"""Messages that came so often that they are remembered to the end."""
+OCTETS = 250
+"""Of memory, that one of them takes."""
+
+
+class RoundObserver(Observer):
+    """The messages that an XPUB sends to an XSUB: both are a proxy's."""
+
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        super().__init__(observed, room)
+        self._recent: dict[int, ObservedRound] = {}
+        """The last messages, the one that came longest ago in front."""
+        self._taken = 0
+        """For so many of them room was taken."""
+
+    def rows(self, rows: Rows) -> None:
+        sender = self.observed.side_of("XPUB")
+        if sender is not None and self.observed.side_of("XSUB") == 1 - sender:
+            for run in sorted(rows.sides[sender], key=first_order):
+                self._take(self.observed.sides[sender].rounds, run, rows.files)
+
+    def _take(self, rounds: dict[int, ObservedRound], run: MessageRun, files: Sequence[str | None]) -> None:
+        recent, times, packets = self._recent, run.times.tolist(), run.packets.tolist()
+        for row in run.complete.nonzero()[0].tolist():
+            content, ns = _content(run, row), times[row]
+            known = rounds.get(content) or recent.pop(content, None)
+            if known is None:
+                known = ObservedRound(Moment.of_packet(ns, packets[row], files), ns)
+            known.come(ns)
+            if content in rounds:
+                continue
+            if known.count == MOST_TIMES and len(rounds) < MOST_ROUNDS:
+                rounds[content] = known
+            elif self._has_room():
+                recent[content] = known
+
+    def _has_room(self) -> bool:
+        """Whether one more message can be remembered; the one that came longest ago gives way."""
+        if len(self._recent) < self._taken:
+            return True
+        if self._taken < MOST_MESSAGES and self.room.take(self.observed, OCTETS):
+            self._taken += 1
+            return True
+        if self._recent:
+            del self._recent[next(iter(self._recent))]
+        return bool(self._taken)
+
+    def derive(self) -> list[DerivedTable]:
+        return []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        self.room.give_back(self.observed, self._taken * OCTETS)
+        self._recent, self._taken = {}, 0
+        return []
+
+
+def _content(run: MessageRun, row: int) -> int:
+    """A number made of a message, as far as it was kept, and of the sizes of its frames."""
+    number = 0
+    for frame in range(int(run.first[row]), int(run.last[row]) + 1):
+        number = crc32(run.head(frame) or b"", number ^ int(run.sizes[frame]))
+    return number
