@@ -122,3 +122,22 @@ def test_a_websocket_without_zws_is_reported_beside_zmtp_only() -> None:
     found = read(plain.packets + through("SOCKS5", []))
     (text,) = [each["text"] for each in found if each["record"] == "finding" and each["id"] == "ZMTP-CONN-22"]
     assert text.endswith("10.0.0.2 opens one to 10.0.0.1:1080 (answer 101 Switching Protocols)")
+
+
+CLIENT_HELLO, SERVER_HELLO = b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03", b"\x16\x03\x03\x00\x05\x02\x00\x00\x01\x03"
+
+
+def tls(host: int = 3) -> Conversation:
+    """Another host speaks TLS to port 1080."""
+    conversation = Conversation(ports=(50_004, 1080), hosts=(bytes([10, 0, 0, host]), bytes([10, 0, 0, 1])))
+    conversation.send(0, CLIENT_HELLO)
+    conversation.send(1, SERVER_HELLO)
+    conversation.send(0, b"\x17\x03\x03\x00\x10" + bytes(16))
+    return conversation
+
+
+def test_tls_is_reported_beside_zmtp_only() -> None:
+    assert read(tls().packets) == []
+    found = read(tls().packets + through("SOCKS5", []))
+    (text,) = [each["text"] for each in found if each["record"] == "finding" and each["id"] == "ZMTP-CONN-23"]
+    assert text.endswith(": 10.0.0.3 does at 10.0.0.1:1080")

@@ -130,6 +130,11 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "note ROUTER 10.77.0.1:6200 took 7.33 s to reply to REQ 10.77.0.2; 38 other replies took 20.6 ms at most, "
         "median 0.47 ms",
     ),
+    "tls-in-front": (
+        "error likely: 10.9.7.2:5671 speaks TLS with 10.9.7.3, and 10.9.7.1 connects to it without: it closes each "
+        "connection when the greeting comes, 13 times in 9.2 s",
+        "warn 10.9.7.1 connects to 10.9.7.2:5671 again and again without waiting longer, 13 times in 9.2 s",
+    ),
     "topic-prefix": (
         'note SUB 10.9.0.2 subscribed to "tx" and also gets "tx_trytes" (40 messages): a subscription matches every '
         "topic that begins with it",

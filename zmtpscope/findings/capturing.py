@@ -150,6 +150,12 @@ KINDS = (
         "offer the sub-protocol ZWS2.0, and send binary frames that begin with the flags octet",
     ),
     FindingKind(
+        "ZMTP-CONN-23",
+        "note",
+        "RFC 8446, 5.1",
+        "A client speaks TLS to an endpoint that others connect to with ZMTP",
+    ),
+    FindingKind(
         "CAPTURE-01",
         "warn",
         "records.md, Drops",

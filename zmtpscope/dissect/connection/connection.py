@@ -13,7 +13,7 @@ from zmtpscope.dissect.findings.row_rules import JUDGED_TYPES
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.records.batch import Record
-from zmtpscope.dissect.records.facts import ConnectionIdentity, PlainWebSocket, Relayed
+from zmtpscope.dissect.records.facts import ConnectionIdentity, Relayed, WithoutZmtp
 from zmtpscope.dissect.records.leftovers import Gap, Leftover, Pending, PendingLeftovers
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
@@ -186,9 +186,9 @@ class ZmtpConnection:
             fact = Relayed(arrival, identity, proxied.client, proxied.protocol, proxied.target, proxied.refusal)
             self.sink.report(fact)
         if not self.view.is_zmtp:
-            if self.negotiation.plain_websocket is not None:
+            if self.negotiation.foreign is not None:
                 closed_by = None if tcp.closing is None else tcp.closing[1]
-                self.sink.report(PlainWebSocket(arrival, identity, *self.negotiation.plain_websocket, closed_by))
+                self.sink.report(WithoutZmtp(arrival, identity, *self.negotiation.foreign, closed_by))
             self.sink.summary.count_other(tcp)
             return
         if tcp.is_to_itself:

@@ -17,7 +17,7 @@ from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.findings.attempts import Attempts
 from zmtpscope.dissect.findings.drops import put_drops, put_problems, put_set_back
 from zmtpscope.dissect.findings.endpoints import Endpoints
-from zmtpscope.dissect.findings.relayed import PlainWebSockets, Refusals
+from zmtpscope.dissect.findings.relayed import OthersAtEndpoints, Refusals
 from zmtpscope.dissect.findings.zre import Network
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
@@ -27,10 +27,10 @@ from zmtpscope.dissect.records.facts import (
     ClockWentBack,
     Fact,
     GaveWay,
-    PlainWebSocket,
     Relayed,
     Said,
     Spoke,
+    WithoutZmtp,
     ZreBeacon,
     ZreClose,
     ZreCommand,
@@ -56,7 +56,7 @@ class Comparison:
         self.summary = self.sink.summary
         self.attempts = Attempts(self.summary)
         self.refusals = Refusals()
-        self.websockets = PlainWebSockets()
+        self.others = OthersAtEndpoints()
         self.endpoints = Endpoints()
         self.network = Network()
         self.gave_way = 0
@@ -76,8 +76,8 @@ class Comparison:
                 self.attempts.evaluate(fact)
             elif isinstance(fact, Relayed):
                 self.refusals.evaluate(fact)
-            elif isinstance(fact, PlainWebSocket):
-                self.websockets.evaluate(fact)
+            elif isinstance(fact, WithoutZmtp):
+                self.others.evaluate(fact)
             elif isinstance(fact, GaveWay):
                 self._give_way(fact)
             elif isinstance(fact, ClockWentBack):
@@ -86,7 +86,7 @@ class Comparison:
                 self._write(self.endpoints.evaluate(fact))
             else:
                 if isinstance(fact, Spoke):
-                    self.websockets.endpoints.add(fact.endpoint)
+                    self.others.endpoints.add(fact.endpoint)
                 self._write(self.network.evaluate(fact))
         self.sink.decided_by = None
         return self._drain()
@@ -114,7 +114,7 @@ class Comparison:
         put_set_back(self.sink, folded([each for each in (set_back, self.set_back) if each is not None]), end)
         self._write(self.attempts.finish(end))
         self._write(self.refusals.finish(end))
-        self._write(self.websockets.finish(end))
+        self._write(self.others.finish(end))
         self._write(self.network.finish(end))
         for writer in self.writers.values():
             writer.counted_findings(end.ordinal)

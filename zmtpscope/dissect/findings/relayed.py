@@ -1,4 +1,4 @@
-"""Connections without ZMTP that are about it all the same: refusals of proxies, and WebSockets without ZWS.
+"""Connections without ZMTP that are about it all the same: refusals of proxies, WebSockets without ZWS, and TLS.
 
 SOCKS and HTTP CONNECT carry anything, so a refusal is reported only if the proxy passes on ZMTP of the same client, or
 if the client asks again as fast as clients of ZeroMQ do.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.facts import Endpoint, PlainWebSocket, Relayed
+from zmtpscope.dissect.records.facts import Endpoint, Relayed, WithoutZmtp
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
@@ -78,46 +78,47 @@ class Refusals:
         ]
 
 
-class PlainWebSockets:
-    """Clients that ask an endpoint of ZWS for a WebSocket without its sub-protocol: `evaluate` each, `finish` at the
-    end."""
+class OthersAtEndpoints:
+    """Connections without ZMTP to endpoints that others speak ZMTP to: `evaluate` each, `finish` at the end."""
 
     def __init__(self) -> None:
-        self.opened: OrderedDict[tuple[str, str, int], tuple[PlainWebSocket, PlainWebSocket, int]] = OrderedDict()
-        """The first, the last, and how many, by the address of the client and the endpoint."""
+        self.opened: OrderedDict[tuple[str, str, int, str], tuple[WithoutZmtp, WithoutZmtp, int]] = OrderedDict()
+        """The first, the last, and how many, by the address of the client, the endpoint, and the finding."""
         self.endpoints: set[Endpoint] = set()
         """Those with ZMTP, of which the sink of each run reports a bounded number."""
 
-    def evaluate(self, opened: PlainWebSocket) -> None:
+    def evaluate(self, opened: WithoutZmtp) -> None:
         """Count a connection."""
-        key = _ends(opened)
+        key = (*_ends(opened), opened.finding)
         first, last, count = self.opened.get(key, (opened, opened, 0))
         self.opened[key] = min(first, opened, key=_began), max(last, opened, key=_began), count + 1
         if len(self.opened) > MOST_REMEMBERED:
             self.opened.popitem(last=False)
 
     def finish(self, end: Arrival) -> list[Note]:
-        """Return a note for each client and endpoint."""
+        """Return a note for each client, endpoint and finding."""
         notes = []
-        for (client, host, port), (first, last, count) in self.opened.items():
+        for (client, host, port, id_), (first, last, count) in self.opened.items():
             if (host, port) not in self.endpoints:
                 continue
-            closes = "" if first.closed_by in (None, first.client) else ", and the other side closes it"
             seconds = max(0, last.connection.start.time - first.connection.start.time) / SECOND
             times = "" if count == 1 else f", {count} times in {seconds:.1f} s"
+            closes = "" if first.closed_by in (None, first.client) else ", and the other side closes it"
             text = f"{client} opens one to {host}:{port} (answer {first.status}){closes}{times}"
+            if id_ == "ZMTP-CONN-23":
+                text = f"{client} does at {host}:{port}{times}"
             start, until = first.connection.start, last.connection.start
-            finding = Finding("ZMTP-CONN-22", None, 0, None, text)
+            finding = Finding(id_, None, 0, None, text)
             notes.append(Note(None, finding, start, end.ordinal, events=count, last=until, stream=_stream(first)))
         return notes
 
 
-def _ends(relayed: Relayed | PlainWebSocket) -> tuple[str, str, int]:
+def _ends(relayed: Relayed | WithoutZmtp) -> tuple[str, str, int]:
     stream = _stream(relayed)
     return stream.src_ip, stream.dst_ip, stream.dst_port
 
 
-def _stream(relayed: Relayed | PlainWebSocket) -> Stream:
+def _stream(relayed: Relayed | WithoutZmtp) -> Stream:
     """That of the client."""
     stream = relayed.connection.stream
     if relayed.client == 0:
@@ -126,7 +127,7 @@ def _stream(relayed: Relayed | PlainWebSocket) -> Stream:
     return Stream(stream.conn, stream.conn_id, 1, *ends)
 
 
-def _began(relayed: Relayed | PlainWebSocket) -> tuple[int, int]:
+def _began(relayed: Relayed | WithoutZmtp) -> tuple[int, int]:
     return relayed.connection.start
 
 

@@ -78,13 +78,15 @@ class Relayed(NamedTuple):
     refusal: str | None
 
 
-class PlainWebSocket(NamedTuple):
-    """A client asked for a WebSocket without the sub-protocol of ZWS, once its connection is over. `client` is its
-    side, `status` the answer, and `closed_by` the side that closed first, if one did."""
+class WithoutZmtp(NamedTuple):
+    """A connection of TLS, or of a WebSocket without the sub-protocol of ZWS, once it is over: it matters if others
+    speak ZMTP to the same endpoint. `client` is the side of the client, `finding` the id of what it raises, `status`
+    the answer to a WebSocket, and `closed_by` the side that closed first, if one did."""
 
     arrival: Arrival
     connection: ConnectionIdentity
     client: int
+    finding: str
     status: str
     closed_by: int | None
 
@@ -204,7 +206,7 @@ class ZreBeacon(NamedTuple):
     fields: dict[str, Any]
 
 
-Fact = Attempt | ClockWentBack | GaveWay | Relayed | PlainWebSocket | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
+Fact = Attempt | ClockWentBack | GaveWay | Relayed | WithoutZmtp | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:

@@ -6,7 +6,8 @@ for the streams (decisions/core.md, "Outcomes of a read").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.durations import SECOND, duration
@@ -40,6 +41,12 @@ NOTHING_SENT_HINT = "that side connects or accepts and does not speak: it hangs,
 WEAK_FORMS = SILENT_FORMS | {Form.FRAMES_1}
 """What one side may look like by chance while the other one speaks no ZMTP."""
 
+TLS_HANDSHAKE = b"\x16\x03"
+"""A record of the handshake of TLS: its type, and the first octet of its version (RFC 8446, 5.1)."""
+
+CLIENT_HELLO = re.compile(TLS_HANDSHAKE + rb"...\x01", re.DOTALL)
+"""One whose first message is a ClientHello."""
+
 EAGER = 1024
 """Up to this many octets of a side every segment may settle the version; then each time that they have doubled."""
 
@@ -70,8 +77,8 @@ class Negotiation:
         """How many octets of each side there were when the version was last negotiated."""
         self.proxied: Proxied | None = None
         """What a proxy was told in front of ZMTP."""
-        self.plain_websocket: tuple[int, str] | None = None
-        """The side that asked for a WebSocket without ZWS, and the answer."""
+        self.foreign: tuple[int, str, str] | None = None
+        """The client of a WebSocket without ZWS, or of TLS: its side, the id of the finding, and the answer."""
         self._notes: list[Note] = []
 
     @property
@@ -210,7 +217,7 @@ class Negotiation:
         if decision is not None and (over or not self.waited or decision.version is not None):
             is_decided_by_silence = (now or over) and decision.version is not None
             decided = self._last_octets(arrival.ordinal) if is_decided_by_silence else arrival
-            self.plain_websocket = plain_websocket(prefixes) if decision.outcome == "unknown" else None
+            self.foreign = _foreign(prefixes) if decision.outcome == "unknown" else None
             self._apply(decision, decided, ended or (False, False))
 
     def _looks_for_proxy(self) -> bool:
@@ -383,3 +390,15 @@ def in_order(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView) -> Iterator[t
 
 def _place(entry: tuple[int, int, int | Hole]) -> tuple[int, int]:
     return entry[0], entry[1]
+
+
+def _foreign(prefixes: Sequence[bytes]) -> tuple[int, str, str] | None:
+    """The client of a connection without ZMTP that may matter to others, the finding, and the answer that it got."""
+    opened = plain_websocket(prefixes)
+    if opened is not None:
+        client, status = opened
+        return client, "ZMTP-CONN-22", status
+    for client in (0, 1):
+        if CLIENT_HELLO.match(prefixes[client]) and prefixes[1 - client].startswith(TLS_HANDSHAKE):
+            return client, "ZMTP-CONN-23", ""
+    return None

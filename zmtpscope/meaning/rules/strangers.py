@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zmtpscope.meaning.across.endings import ending_of, is_agreed
+from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding, once
 from zmtpscope.meaning.across.words import address, counted, how_often, server_name
-from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
 
@@ -116,6 +116,48 @@ def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
             yield Diagnosis("plain-websocket", "warn", where, opened, finding.hint or "", evidence, finding.times)
 
 
+TLS = "ZMTP-CONN-23"
+LEAST_IN_CLEAR = 2
+
+
+def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address that speaks ZMTP to an endpoint of TLS."""
+    speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
+    for (client, endpoint), connections in knowledge.by_address.items() if speaking else ():
+        others = knowledge.by_endpoint[endpoint]
+        if endpoint not in speaking or any(each.sides[each.listener].greeting is not None for each in others):
+            continue  # it speaks ZMTP, too
+        ended = [
+            (each, end) for each in connections if (end := ending_of(each)) is not None and _is_in_clear(each, end)
+        ]
+        if len(ended) < LEAST_IN_CLEAR:
+            continue
+        finding, times = speaking[endpoint], [end.moment.ns for _, end in ended]
+        yield Diagnosis(
+            "tls-expected",
+            "error",
+            f"{client} at {address(endpoint)}",
+            f"{address(endpoint)} speaks TLS with {finding.client}, and {client} connects to it without: it closes "
+            f"each connection when the greeting comes, {how_often(times)}",
+            "connect through TLS as the others do (libzmq speaks none itself: stunnel, HAProxy, a sidecar), or to the "
+            "port of the ZeroMQ socket behind it",
+            (
+                Evidence(finding.moment, f"{finding.client} speaks TLS", finding.ref),
+                *(Evidence(each.start, "the connection begins", each.ref) for each, _ in ended[:MOST_EVIDENCE]),
+            ),
+            len(ended),
+            max(times),
+            LIKELY,
+            frozenset(each.conn_id for each in connections),
+        )
+
+
+def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
+    """Whether a client of ZMTP was closed on by a listener that had said nothing."""
+    client = connection.sides[1 - connection.listener]
+    return connection.is_whole and ending.side == connection.listener and client.greeting is not None
+
+
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each address that speaks something else, at an endpoint."""
     found: dict[tuple[str, Endpoint, bool], list[Met]] = {}
@@ -174,5 +216,16 @@ TABLE = (
         "let it in and close when it sends a text frame.",
         "The client offers ZWS2.0, or no connection to the endpoint speaks ZMTP.",
         _plain_websockets,
+    ),
+    Rule(
+        "tls-expected",
+        "error",
+        "A client speaks ZMTP to an endpoint of TLS",
+        "An endpoint speaks TLS with one client, and closes connections of another one, twice or more, that begin like "
+        "ZMTP, without an octet of its own: a proxy that ends TLS is in front of the ZeroMQ socket, and this client "
+        "does not know it. Why it closes is concluded from that, so it is likely.",
+        "The endpoint sends a greeting of ZMTP on any connection, or the client closes.",
+        _without_tls,
+        ("reconnect-storm", "handshake-failing", "peer-departed", "periodic-disconnect"),
     ),
 )
