@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain
@@ -172,6 +171,8 @@ class CaptureFile:
             return NotACapture(self.name, "is empty", hint="a capture has a header even when it has no packets")
         for magic, (what, program) in UNPACKING.items():
             if head.startswith(magic):
+                import shlex  # not loaded for captures
+
                 unpack = program if self.name is None else f"{program} {shlex.quote(self.name)}"
                 return NotACapture(self.name, f"is {what}", hint=f"type: {unpack} | zmtpscope read -")
         for magic, what in OTHER_FORMATS.items():

@@ -10,7 +10,6 @@ import gc
 import importlib
 import io
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +76,8 @@ class Commands(click.Group):
 
     def _check_first(self, ctx: click.Context, args: list[str]) -> None:
         """Fail, with the command to type, if the arguments are not those of `read`."""
+        import shlex  # not loaded for arguments that are right
+
         first = args[0]
         typed = shlex.join(args)
         if first.startswith("-") and (place := self._command_behind_options(args)) is not None:

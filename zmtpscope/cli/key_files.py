@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +46,8 @@ def open_keys(names: Sequence[str], source: str = "") -> Keys:
     except KeyFileError as error:
         raise click.UsageError(f"{error}{source}") from None
     for path in keys.readable_by_others:
+        import shlex  # not loaded without such a file
+
         say(f"zmtpscope: {path}: others can read the secret keys in it -> chmod 600 {shlex.quote(str(path))}")
     return keys
 

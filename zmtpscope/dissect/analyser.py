@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,6 @@ from zmtpscope.capture.clock import SetBack
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.datagrams import Datagrams
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.lane.lane import Lane
 from zmtpscope.dissect.options import DecodeAs, Options
@@ -28,6 +28,7 @@ from zmtpscope.dissect.tcp.flows import Flows
 from zmtpscope.dissect.tcp.misordered import Misordered, put_in_order
 
 if TYPE_CHECKING:
+    from zmtpscope.dissect.datagrams import Datagrams
     from zmtpscope.dissect.records.behind_topics import BehindTopics
 
 NO_DIRECTIONS = np.empty(0, np.bool_)
@@ -61,7 +62,6 @@ class Analyser:
         self.flows = Flows()
         self.lane = Lane(self.sink, self.flows)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
-        self.datagrams = Datagrams(self.sink)
         self.behind_topics: BehindTopics | None = None
         """Once a message of one frame had a topic, where somebody wants to know what rides inside."""
         self.connections: dict[Connection, ZmtpConnection] = {}
@@ -72,6 +72,13 @@ class Analyser:
         """The largest time of all packets."""
         self.now = 0
         """Up to which time all packets have been taken: that of the newest, or what `tick` said since."""
+
+    @cached_property
+    def datagrams(self) -> Datagrams:
+        """UDP, of which most captures have none."""
+        from zmtpscope.dissect.datagrams import Datagrams  # what nobody sends is not loaded
+
+        return Datagrams(self.sink)
 
     @property
     def summary(self) -> Summary:
@@ -219,7 +226,8 @@ class Analyser:
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
         if self.comparison is not None:
             self.sink.batch.records += self.comparison.finish(end, drops, problems, set_back)
-        self.datagrams.finish(end.ordinal)
+        if "datagrams" in self.__dict__:
+            self.datagrams.finish(end.ordinal)
         self.sink.batch.until = self.latest
         yield from self._flush()
         self.summary.sums.captured += self.flows.late

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zmtpscope.capture.segments import Datagram, DatagramColumns, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, stream_of
+from zmtpscope.dissect.multicasts import Multicasts
 from zmtpscope.dissect.records.batch import DATAGRAMS, PacketSlice, Unit
 from zmtpscope.dissect.records.details import put_inside
 from zmtpscope.dissect.records.facts import ZreBeacon
@@ -32,9 +33,6 @@ from zmtpscope.payloads.radio import LARGEST, Radio
 from zmtpscope.payloads.side import SidePayloads, read
 from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import Finding
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect.multicasts import Multicasts
 
 MOST_FLOWS = 4096
 """Flows that are remembered; the one met longest ago gives way, and begins anew when it goes on."""
@@ -100,13 +98,7 @@ class Datagrams:
         self.incarnations = Incarnations()
         self.guesses: OrderedDict[bytes, list[WaitingDatagram] | bool] = OrderedDict()
         """By destination: what waits, or what was decided."""
-
-    @cached_property
-    def multicasts(self) -> Multicasts:
-        """Groups that datagrams are sent to; most captures have none."""
-        from zmtpscope.dissect.multicasts import Multicasts  # what nobody asks for is not loaded
-
-        return Multicasts()
+        self.multicasts = Multicasts()
 
     def feed(self, block: SegmentBlock) -> None:
         """Write what the datagrams of a block are, as far as anything of ours is among them."""
@@ -144,8 +136,7 @@ class Datagrams:
 
     def finish(self, ordinal: int) -> None:
         """No more will come: write what was only counted, and groups that no host joined."""
-        if "multicasts" in self.__dict__:
-            self.multicasts.finish(ordinal)
+        self.multicasts.finish(ordinal)
         for flow in self.flows.values():
             flow.writer.counted_findings(ordinal)
 

@@ -7,7 +7,6 @@ the octets of the two sides arrive makes no difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from ipaddress import ip_address
 from typing import NamedTuple
 
 from zmtpscope.records import to_text
@@ -141,6 +140,8 @@ def _proxy_2(client: _Octets, server: _Octets) -> Read:
 
 
 def _address(ip: bytes, port: bytes) -> str:
+    from ipaddress import ip_address  # what nobody sends is not loaded
+
     host = str(ip_address(ip))
     return f"[{host}]:{int.from_bytes(port)}" if ":" in host else f"{host}:{int.from_bytes(port)}"
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from zmtpscope.capture import CaptureProblem
 from zmtpscope.capture.clock import SetBack, folded
@@ -17,14 +19,13 @@ from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.findings.attempts import Attempts
 from zmtpscope.dissect.findings.drops import put_drops, put_problems, put_set_back
 from zmtpscope.dissect.findings.endpoints import Endpoints
-from zmtpscope.dissect.findings.relayed import OthersAtEndpoints, Refusals
-from zmtpscope.dissect.findings.zre import Network
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import DATAGRAMS, Record
 from zmtpscope.dissect.records.facts import (
     Attempt,
     ClockWentBack,
+    Endpoint,
     Fact,
     GaveWay,
     Relayed,
@@ -40,7 +41,14 @@ from zmtpscope.dissect.records.record_writer import AT_THE_END, MOST_WRITTEN, Re
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.zmtp.reader import Finding
 
+if TYPE_CHECKING:
+    from zmtpscope.dissect.findings.relayed import OthersAtEndpoints, Refusals
+    from zmtpscope.dissect.findings.zre import Network
+
 GAVE_WAY = Finding("ZMTP-CONN-12")
+
+MOST_ENDPOINTS = 65_536
+"""Endpoints where somebody spoke ZMTP that are remembered."""
 
 MOST_WRITERS = 16_384
 """Connections and flows with findings of which is remembered how many there were of each kind; of the one that got its
@@ -55,10 +63,9 @@ class Comparison:
         self.sink = Sink(files or [], options, summary)
         self.summary = self.sink.summary
         self.attempts = Attempts(self.summary)
-        self.refusals = Refusals()
-        self.others = OthersAtEndpoints()
         self.endpoints = Endpoints()
-        self.network = Network()
+        self.spoken_with: set[Endpoint] = set()
+        """Where connections went that speak ZMTP, of which the sink of each run reports a bounded number."""
         self.gave_way = 0
         """Connections that were given up for newer ones."""
         self.last_to_give_way: GaveWay | None = None
@@ -66,6 +73,27 @@ class Comparison:
         """Where packets of one connection are stamped before those in front of them."""
         self.writers: OrderedDict[str, RecordWriter] = OrderedDict()
         """By conn_id."""
+
+    @cached_property
+    def refusals(self) -> Refusals:
+        """Connections that proxies refuse."""
+        from zmtpscope.dissect.findings.relayed import Refusals  # what nobody sends is not loaded
+
+        return Refusals()
+
+    @cached_property
+    def others(self) -> OthersAtEndpoints:
+        """Connections without ZMTP to endpoints with it."""
+        from zmtpscope.dissect.findings.relayed import OthersAtEndpoints  # what nobody sends is not loaded
+
+        return OthersAtEndpoints(self.spoken_with)
+
+    @cached_property
+    def network(self) -> Network:
+        """Nodes of ZRE."""
+        from zmtpscope.dissect.findings.zre import Network  # what nobody sends is not loaded
+
+        return Network(self.spoken_with)
 
     def evaluate(self, facts: Iterable[Fact]) -> list[Record]:
         """What is to be said now that these facts are there, in the order of their ordinals; facts of a later call come
@@ -84,9 +112,10 @@ class Comparison:
                 self._note_clock(fact)
             elif isinstance(fact, Said):
                 self._write(self.endpoints.evaluate(fact))
+            elif isinstance(fact, Spoke):
+                if len(self.spoken_with) < MOST_ENDPOINTS:
+                    self.spoken_with.add(fact.endpoint)
             else:
-                if isinstance(fact, Spoke):
-                    self.others.endpoints.add(fact.endpoint)
                 self._write(self.network.evaluate(fact))
         self.sink.decided_by = None
         return self._drain()
@@ -113,9 +142,9 @@ class Comparison:
         put_problems(self.sink, problems, end)
         put_set_back(self.sink, folded([each for each in (set_back, self.set_back) if each is not None]), end)
         self._write(self.attempts.finish(end))
-        self._write(self.refusals.finish(end))
-        self._write(self.others.finish(end))
-        self._write(self.network.finish(end))
+        for name in ("refusals", "others", "network"):
+            if name in self.__dict__:
+                self._write(getattr(self, name).finish(end))
         for writer in self.writers.values():
             writer.counted_findings(end.ordinal)
         self.writers.clear()

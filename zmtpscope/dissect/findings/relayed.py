@@ -7,6 +7,7 @@ if the client asks again as fast as clients of ZeroMQ do.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Set
 from dataclasses import dataclass
 
 from zmtpscope.dissect.arrivals import Arrival
@@ -79,13 +80,13 @@ class Refusals:
 
 
 class OthersAtEndpoints:
-    """Connections without ZMTP to endpoints that others speak ZMTP to: `evaluate` each, `finish` at the end."""
+    """Connections without ZMTP to endpoints that others speak ZMTP to: `evaluate` each, `finish` at the end.
+    `endpoints` are those with ZMTP."""
 
-    def __init__(self) -> None:
+    def __init__(self, endpoints: Set[Endpoint]) -> None:
         self.opened: OrderedDict[tuple[str, str, int, str], tuple[WithoutZmtp, WithoutZmtp, int]] = OrderedDict()
         """The first, the last, and how many, by the address of the client, the endpoint, and the finding."""
-        self.endpoints: set[Endpoint] = set()
-        """Those with ZMTP, of which the sink of each run reports a bounded number."""
+        self.endpoints = endpoints
 
     def evaluate(self, opened: WithoutZmtp) -> None:
         """Count a connection."""

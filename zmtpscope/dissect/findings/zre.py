@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
 
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
-from zmtpscope.dissect.records.facts import Endpoint, Spoke, ZreBeacon, ZreClose, ZreCommand, ZreSide, reference
+from zmtpscope.dissect.records.facts import Endpoint, ZreBeacon, ZreClose, ZreCommand, ZreSide, reference
 from zmtpscope.dissect.records.notes import Note, ZrePair
 from zmtpscope.payloads.zre.node_state import MOST_GROUPS
 from zmtpscope.records import SECOND
@@ -33,9 +33,6 @@ SILENT = 30 * SECOND
 """How long a PING waits, and beacons may be missing (zre.md 7)."""
 LONELY = 5 * SECOND
 """A node with beacons over so long a time should have been connected to."""
-
-MOST_ENDPOINTS = 65_536
-"""Endpoints where somebody spoke ZMTP that are remembered."""
 
 NOWHERE: Endpoint = ("", 0)
 NEVER = Stamp(-1, 0)
@@ -107,12 +104,12 @@ class Change:
 class Network:
     """All ZRE nodes of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, spoken_with: Set[Endpoint]) -> None:
         self.nodes: OrderedDict[str, Node] = OrderedDict()
         self.owners: dict[Endpoint, str] = {}
         self.senders: dict[tuple[str, int | None], Sender] = {}
         """Those that still may send, by conn_id and side."""
-        self.spoken_with: set[Endpoint] = set()
+        self.spoken_with = spoken_with
         """Where connections went that speak ZMTP."""
         self.deadlines: list[Deadline] = []
         """What waits, as a heap."""
@@ -124,12 +121,8 @@ class Network:
         self.notes: list[Note | ZrePair] = []
         """What the fact that is being evaluated gives rise to."""
 
-    def evaluate(self, fact: Spoke | ZreCommand | ZreClose | ZreBeacon) -> list[Note | ZrePair]:
+    def evaluate(self, fact: ZreCommand | ZreClose | ZreBeacon) -> list[Note | ZrePair]:
         """What is to be said now that this is known; facts come in the order of capture."""
-        if isinstance(fact, Spoke):
-            if len(self.spoken_with) < MOST_ENDPOINTS:
-                self.spoken_with.add(fact.endpoint)
-            return []
         self._advance_clock(fact.arrival, fact.arrival.time)
         if isinstance(fact, ZreBeacon):
             self._beacon(fact)
@@ -144,7 +137,7 @@ class Network:
         self._advance_clock(end, end.time)
         for node in self.nodes.values():
             first, last = node.first_beacon, node.last_beacon
-            if first is None or last is None or node.senders or self.spoken_with.intersection(node.mailboxes):
+            if first is None or last is None or node.senders or not self.spoken_with.isdisjoint(node.mailboxes):
                 continue
             if last.arrival.time - first.arrival.time >= LONELY:
                 self._note_beacon("ZRE-BEACON-07", last, end, f"node {node.who}, {_place(last)}")

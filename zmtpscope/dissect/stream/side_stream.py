@@ -20,13 +20,13 @@ from zmtpscope.dissect.stream.opened_messages import OpenedMessages
 from zmtpscope.dissect.stream.outputs import FoundMidstream, Outputs
 from zmtpscope.dissect.stream.read_units import ReadUnits
 from zmtpscope.dissect.stream.reading import Reading, Stopped
-from zmtpscope.dissect.stream.searching import Found, Searching
 from zmtpscope.dissect.tcp.out_of_order import Hole
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl takes its time to load
+    from zmtpscope.dissect.stream.searching import Found, Searching
 
 
 class Mode(Enum):
@@ -312,6 +312,8 @@ class SideStream:
         is_known = self.reading is not None
         framings = self.framings if self.reading is None else (self.reading.reader.regime.framing,)
         sizes = self.messages.in_clear.recent_sizes
+        from zmtpscope.dissect.stream.searching import Searching  # what nobody needs is not loaded
+
         self.search = Searching(
             self.arrivals, self.held_octets, offset, framings, is_known, sizes, boundary, self.forced
         )
