@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.meaning.requesting_traffic import Asker, diagnosed
+from tests.meaning.requesting_traffic import Asker, derived_from, diagnosed
 from tests.scripted import message, ready
 from zmtpscope.capture.segments import ACK
 from zmtpscope.meaning.diagnosis import Diagnosis
@@ -187,3 +187,52 @@ def brokered(*, broker_stops: bool) -> tuple[Asker, Asker]:
 def test_a_broker_that_waits_for_a_stopped_worker_has_not_fallen_silent(broker_stops: bool, blamed: str) -> None:
     warnings = [text for severity, text in told(*brokered(broker_stops=broker_stops)) if severity == "warn"]
     assert [text.partition(" sent nothing")[0] for text in warnings] == [blamed]
+
+
+class Served(Worker):
+    """A DEALER whose requests a ROUTER answers, but for those that come while it is blocked: these it answers later."""
+
+    def waits(self, times: int, every: int = 2000) -> Served:
+        for _ in range(times):
+            self.send(0, message(b"request"))
+            self.pause(every - 1)
+        for _ in range(times):
+            self.send(1, message(b"result"))
+        return self
+
+    def continues(self) -> Served:
+        self.beat(10)
+        return self
+
+
+def blocked() -> Served:
+    served = Served()
+    served.beat(10)
+    return served.waits(4).continues()
+
+
+def test_a_server_that_was_blocked_and_goes_on_is_a_note() -> None:
+    (diagnosis,) = diagnosed(blocked(), rule="paused")
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 sent nothing for 8.5 s after packet 27, though DEALER 10.0.0.2 sent 4 messages "
+        "meanwhile; no other pause of it was longer than 500 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [Served().waits(2).continues(), Served().continues().idles(9000).beat(5), Worker().beat(3, every=4000).beat(10)],
+    ids=["two requests", "nobody asked", "slow before"],
+)
+def test_a_pause_in_which_little_was_asked_is_nothing_to_tell(worker: Worker) -> None:
+    assert diagnosed(worker, rule="paused") == []
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_pauses_are_the_same_in_blocks_of_any_size(size: int) -> None:
+    derivation, _ = derived_from(blocked(), size=size)
+    (connection,) = derivation.knowledge().connections
+    rhythm = connection.sides[1].rhythm
+    assert rhythm is not None
+    assert (rhythm.longest_ns // 10**6, rhythm.second_ns // 10**6, rhythm.asked) == (8499, 500, 4)

@@ -20,6 +20,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         'warn likely: DEALER "calc" 127.0.0.1 sent nothing after packet 533, for 20 s, though ROUTER 127.0.0.1:5560 '
         "sent 8 messages and more since; before, no pause of it was longer than 509 ms",
     ),
+    "aiozmq-handler-blocks": (
+        "note likely: ROUTER 10.77.0.1:6100 sent nothing for 20.1 s after packet 91, though DEALER 10.77.0.2 sent 4 "
+        "messages meanwhile; no other pause of it was longer than 4.01 s; the same on 1 other connection",
+    ),
     "bitcoin-seq": (
         "warn SUB 10.9.0.2 does not take what PUB 10.9.0.1:28332 sends: its receive window was closed for 1.25 s in 4 "
         "stretches; messages to it were dropped: their own numbers have 10 gaps since",

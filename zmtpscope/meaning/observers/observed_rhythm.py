@@ -14,6 +14,12 @@ class ObservedRhythm:
     first_ns: int
     last: Moment
     longest_ns: int = 0
+    second_ns: int = 0
+    """The longest pause but one."""
+    longest_from: Moment | None = None
+    """The message before the longest pause, ..."""
+    asked: int = 0
+    """... and how many messages of the other side came in it, MOST_RECENT at most."""
     count: int = 0
     recent: tuple[int, ...] = ()
     """When the last of them came."""

@@ -4,6 +4,9 @@ its identity once more, and the last ones."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.moments import Moment
@@ -17,11 +20,26 @@ COLUMNS_COST = 24
 """Octets of `RunSummary.last` that are of one message."""
 
 
+class Came(NamedTuple):
+    """When messages of a side came: the last ones `before` a block, and those in the `runs` of the block."""
+
+    before: tuple[int, ...]
+    runs: Sequence[MessageRun]
+
+    def between(self, start: int, stop: int) -> int:
+        """How many came between two times."""
+        of_block = sum(int(((run.time_ends > start) & (run.time_ends < stop)).sum()) for run in self.runs)
+        return sum(start < time < stop for time in self.before) + of_block
+
+
 class SendingObserver(Observer):
     """The messages of one connection."""
 
     def rows(self, rows: Rows) -> None:
-        for side, runs, summaries in zip(self.observed.sides, rows.sides, rows.summaries, strict=True):
+        before = [() if side.rhythm is None else side.rhythm.recent for side in self.observed.sides]
+        for number, side in enumerate(self.observed.sides):
+            runs, summaries, other = rows.sides[number], rows.summaries[number], 1 - number
+            came = Came(before[other], rows.sides[other])
             pairs = list(zip(runs, summaries, strict=True))
             if len(pairs) > 1:
                 pairs.sort(key=_first_order)
@@ -29,7 +47,7 @@ class SendingObserver(Observer):
                 _note_sizes(side, summary, rows.files)
                 if side.rhythm is None and side.is_fallback and _is_identity(run, side.identity):
                     side.phantom = Moment.of_packet(summary.first_end_ns, int(run.packet_ends[0]), rows.files)
-                _note_rhythm(side, summary, rows.files)
+                _note_rhythm(side, run, summary, came, rows.files)
                 if not run.source:  # other offsets are those of boxes
                     _note_last(side, summary, rows.files)
 
@@ -53,17 +71,33 @@ def _note_sizes(side: ObservedSide, summary: RunSummary, files: Sequence[str | N
     side.sizes = ObservedSizes(last, summary.last_ns, summary.largest_last, before)
 
 
-def _note_rhythm(side: ObservedSide, summary: RunSummary, files: Sequence[str | None]) -> None:
+def _note_rhythm(
+    side: ObservedSide, run: MessageRun, summary: RunSummary, other: Came, files: Sequence[str | None]
+) -> None:
     rhythm = side.rhythm
-    last = Moment.of_packet(summary.last_end_ns, summary.last_packet_end, files)
     if rhythm is None:
-        first, pause, recent = summary.first_end_ns, summary.longest_pause, summary.recent
-        side.rhythm = ObservedRhythm(first, last, pause, summary.messages, recent)
-        return
-    rhythm.longest_ns = max(rhythm.longest_ns, summary.longest_pause, summary.first_end_ns - rhythm.last.ns)
+        rhythm = side.rhythm = ObservedRhythm(summary.first_end_ns, Moment(summary.first_end_ns, None, None))
+    _note_pause(rhythm, summary.first_end_ns - rhythm.last.ns, rhythm.last, other)
+    if summary.longest_pause > rhythm.second_ns:
+        ends = run.time_ends
+        pauses = ends[1:] - ends[:-1]
+        place = int(pauses.argmax())
+        since = Moment.of_packet(int(ends[place]), int(run.packet_ends[place]), files)
+        _note_pause(rhythm, summary.longest_pause, since, other)
+        if len(pauses) > 1:
+            rhythm.second_ns = max(rhythm.second_ns, int(np.partition(pauses, -2)[-2]))
     rhythm.count += summary.messages
     rhythm.recent = (rhythm.recent + summary.recent)[-MOST_RECENT:]
-    rhythm.last = last
+    rhythm.last = Moment.of_packet(summary.last_end_ns, summary.last_packet_end, files)
+
+
+def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) -> None:
+    """There was a pause after a message."""
+    if pause > rhythm.longest_ns:
+        rhythm.second_ns, rhythm.longest_ns = rhythm.longest_ns, pause
+        rhythm.longest_from, rhythm.asked = since, min(other.between(since.ns, since.ns + pause), MOST_RECENT)
+    else:
+        rhythm.second_ns = max(rhythm.second_ns, pause)
 
 
 def _is_identity(run: MessageRun, identity: str | None) -> bool:

@@ -227,6 +227,48 @@ def _gravity(silence: Silence) -> tuple[bool, int]:
     return silence.severity != "warn", silence.rhythm.last.ns
 
 
+PAUSED = "paused"
+
+
+def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each peer that listens: it goes on since."""
+    found: dict[Endpoint, list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        if connection.is_whole and is_agreed(connection) and _has_paused(connection):
+            found.setdefault(connection.endpoint, []).append(connection)
+    for same in found.values():
+        first = same[0]
+        rhythm, name = first.sides[first.listener].rhythm, name_of(first, first.listener)
+        if rhythm is None or rhythm.longest_from is None:
+            continue
+        several = f"{rhythm.asked} messages" if rhythm.asked < MOST_RECENT else f"{rhythm.asked} messages and more"
+        more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+        yield Diagnosis(
+            PAUSED,
+            "note",
+            name,
+            f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, though "
+            f"{name_of(first, 1 - first.listener)} sent {several} meanwhile; no other pause of it was longer than "
+            f"{duration(rhythm.second_ns)}{more}",
+            "see what that program did meanwhile: it was stopped, blocked in a call, or busy",
+            (Evidence(rhythm.longest_from, "its last message before"),),
+            len(same),
+            rhythm.longest_from.ns + rhythm.longest_ns,
+            LIKELY,
+            frozenset(each.conn_id for each in same),
+        )
+
+
+def _has_paused(connection: ObservedConnection) -> bool:
+    """Whether who listens answers about each message, and once left some without an answer for long."""
+    own, other = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
+    if own is None or other is None or own.count < LEAST_MESSAGES or own.count * LARGEST_SHARE < other.count:
+        return False
+    is_long = own.longest_ns >= max(LEAST_SILENCE, MANY_PAUSES * own.second_ns)
+    is_stalled = bool(connection.sides[connection.listener].stalls)
+    return is_long and own.asked >= LEAST_UNANSWERED and not is_stalled
+
+
 TABLE = (
     Rule(
         FELL_SILENT,
@@ -242,5 +284,15 @@ TABLE = (
         "broker goes on to send to a worker that fell silent at the same time, and waits for it.",
         _fell_silent,
         ("half-closed",),
+    ),
+    Rule(
+        PAUSED,
+        "note",
+        "A peer that answers sent nothing for a while, and went on",
+        "Who listens sent about one message for each that came, and once none for 3 s, and three times as long as in "
+        "any other pause, though three messages or more came in that time. Whether these needed an answer, or more "
+        "work than others, no capture shows.",
+        "Another pause of it is a third as long, or it could not send since its receiver took nothing.",
+        _paused,
     ),
 )
