@@ -44,7 +44,6 @@ NOT_YET = frozenset(
         "docs/payload-dissectors.md",
         "docs/performance.md",
         "docs/spark-analytics.md",
-        "docs/spark-clusters.md",
         "docs/stages.md",
     }
 )
