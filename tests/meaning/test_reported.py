@@ -254,6 +254,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn PULL 10.66.0.2 got 100 of the 100 messages of PUSH 10.66.0.1:5616, and PULL 10.66.0.3 0, "
         "which connected 294 ms later: what was sent until then was gone",
     ),
+    "publisher-host-crashed": (
+        "warn likely: PUB 10.89.0.1:5576 sent nothing to SUB 10.89.0.2 after packet 32, for 12.2 s, while "
+        "SUB 10.89.0.3 got 26 messages to which SUB 10.89.0.2 is subscribed, too",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 
