@@ -66,9 +66,11 @@ def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[
 def _by_asker(kind: OfFindings, knowledge: Knowledge) -> dict[Asker, list[Met]]:
     found: dict[Asker, list[Met]] = {}
     for connection in knowledge.connections:
-        finding = connection.finding(*kind.ids)
-        if finding is not None and kind.holds(connection, finding):
-            found.setdefault(_asker(connection), []).append(Met(connection, finding))
+        with_ids = (each for (id_, _), each in connection.findings.items() if id_ in kind.ids)
+        held = [each for each in with_ids if kind.holds(connection, each)]
+        if held:
+            first = min(held, key=lambda each: each.moment.ns)
+            found.setdefault(_asker(connection), []).append(Met(connection, first))
     return found
 
 
