@@ -1,5 +1,4 @@
-"""What touches the machine it runs on: sockets that speak ZMTP, captures of what they say and of what passes, and
-programs that are run to record their keys."""
+"""ZMTP sockets, captures of network interfaces and of our own sockets, and recording of a program's CURVE keys."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the sockets for those who want them: the capture process, which starts beside, has no use for them."""
+    """Load the sockets on first use: the capture process, which imports this package, does not need them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES.get(name, "zmtpscope.zmtp.peer")), name)

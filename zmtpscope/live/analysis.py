@@ -1,4 +1,4 @@
-"""The analyser over a capture that still grows: what becomes known by each block, and by time alone."""
+"""Analyse a capture that still grows: yield the records that each block, or the time alone, decides."""
 
 from __future__ import annotations
 
@@ -11,42 +11,46 @@ from zmtpscope.live.capture.session import CaptureFile
 
 
 class Following(Protocol):
-    """Whoever knows how far the packets of a capture that grows have come."""
+    """A capture that knows up to which time all its packets have been read."""
 
     def known_until(self, latest: int, *, is_idle: bool) -> int:
-        """Up to which time all packets have been read, in nanoseconds since the epoch: `latest` is that of the newest,
-        `is_idle` says that the last look brought nothing."""
+        """Return the time up to which all packets have been read, in nanoseconds since the epoch.
+
+        `latest` is the time of the newest packet. `is_idle` means that the last read returned no packets.
+        """
 
 
 class FollowedCapture(Following, Protocol):
-    """A capture that still grows. `captures` are to be iterated; `close` in any case."""
+    """A capture that still grows. Iterate over `captures`; always call `close`."""
 
     @property
     def captures(self) -> Captures:
-        """The packets so far, and those to come."""
+        """The packets so far, and the packets that follow."""
 
     def stop(self) -> None:
-        """Read what was written until now, and end. May be called by a signal handler."""
+        """Read the packets written so far, then end. May be called by a signal handler."""
 
     @property
     def unread(self) -> int:
-        """Octets that were written and not read yet."""
+        """Octets written but not read yet."""
 
     @property
     def dropped(self) -> int:
-        """Packets that were lost so far, as far as that is known."""
+        """Number of packets lost so far, as far as it is known."""
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """The files of a capture of our own; the oldest may not be there any more."""
+        """The files of our own capture. The oldest may have been removed."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 def steps(analyser: Analyser, captures: Captures, following: Following | None) -> Iterator[Iterator[Batch]]:
-    """What becomes known by each block of captures, to be read before the next one is asked for; of those that grow
-    also what time alone decides. `end` gives the rest."""
+    """Yield the batches of each block, including the records of a growing capture that time alone decides.
+
+    Read each step before asking for the next one. `end` returns the remaining batches.
+    """
     analyser.begin(captures.files)
     for block in captures:
         yield _step(analyser, block, following)
@@ -59,7 +63,7 @@ def _step(analyser: Analyser, block: SegmentBlock, following: Following | None) 
 
 
 def end(analyser: Analyser, captures: Captures) -> Iterator[Batch]:
-    """What is left when there are no more steps, or none are wanted."""
+    """Return the remaining batches, after the last step or after the caller stopped early."""
     statistics = captures.statistics
     set_back, last = statistics.set_back(), statistics.end_time()
     return analyser.finish(statistics.dropped(), captures.problems, set_back=set_back, last=last)

@@ -1,4 +1,4 @@
-"""A capture of our own, which begins before anything is loaded that reads it."""
+"""Our own capture, which starts before the modules that read it are loaded."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 class OwnCapture:
-    """A capture of our own: `close` it in any case. `copy` gets the packets as they are written. Raises
-    `CaptureRefused` when made."""
+    """Our own capture; always call `close`. `copy` receives the packets as they are written.
+
+    Raises `CaptureRefused` when created.
+    """
 
     def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
         self._copy = copy
@@ -28,8 +30,8 @@ class OwnCapture:
 
     @cached_property
     def captures(self) -> Captures:
-        """What is captured, to be iterated."""
-        from zmtpscope.capture import follow_captures  # numpy: the capture begins before it is loaded
+        """The captured packets, to be iterated."""
+        from zmtpscope.capture import follow_captures  # loads numpy, so only after the capture has started
 
         return follow_captures(self._follow)
 
@@ -40,7 +42,7 @@ class OwnCapture:
         return SessionFollow(self._session, self._settings, self._copy)
 
     def stop(self) -> None:
-        """Read what was captured until now, and end. May be called by a signal handler, and from another thread."""
+        """Read the packets captured so far, then end. May be called by a signal handler and from another thread."""
         self._session.stop()
 
     def known_until(self, latest: int, *, is_idle: bool) -> int:
@@ -49,21 +51,21 @@ class OwnCapture:
 
     @property
     def unread(self) -> int:
-        """Octets that were written and not read yet."""
+        """Octets written but not read yet."""
         return self._follow.unread
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """All that was written so far; of a private capture the oldest are not there any more."""
+        """All files written so far. The oldest files of a private capture have been removed."""
         return tuple(self.status.files)
 
     @property
     def dropped(self) -> int:
-        """Packets that were lost so far."""
+        """Number of packets lost so far."""
         return self.status.kernel_drops + self.status.unread_drops
 
     def close(self) -> None:
-        """End the capture, and remove what it wrote where nobody asked for it."""
+        """End the capture, and remove its files unless the user asked for them."""
         self._session.close()
         if self._copy is not None:
             self._copy.close()

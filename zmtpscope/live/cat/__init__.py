@@ -1,1 +1,1 @@
-"""What `zmtpscope cat` does: a socket between standard input and output."""
+"""The `zmtpscope cat` command: a socket between standard input and standard output."""

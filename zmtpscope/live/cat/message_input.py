@@ -1,4 +1,4 @@
-"""Messages as people and programs write them: arguments, files, lines or NUL-separated pieces of a stream, hex."""
+"""Parse messages from arguments, files, and lines or NUL-separated pieces of a stream, as text or hex."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import NamedTuple
 from zmtpscope.records import from_text
 
 LARGEST = 64 << 20
-"""Octets of a message that is written down."""
+"""Maximum size of a message read from a file or a stream, in octets."""
 AT_ONCE = 1 << 18
-"""Octets that are read at once."""
+"""Octets to read at a time."""
 TAB = b"\t"
 
 
 class BadMessage(ValueError):
-    """Something that is no message; the text says what and why."""
+    """Input that is not a message. The text contains the input and the reason."""
 
 
 class Notation(NamedTuple):
-    """How messages are written.
+    """The notation of messages.
 
-    `separator` stands between the parts of one, None where a line is one part; `addressed` messages have their first
-    part in front of the first TAB then. That part is a `text` (`zmtpscope.records`), so that any octets can be typed.
+    `separator` separates the parts of a message; with None a line is one part. The first part of an `addressed` message
+    then ends at the first TAB. It is a `text` (`zmtpscope.records`), so that any octets can be typed.
     """
 
     hex: bool = False
@@ -31,7 +31,7 @@ class Notation(NamedTuple):
     addressed: bool = False
 
     def parts(self, written: bytes) -> list[bytes]:
-        """The parts of a message that is a line. Raises `BadMessage`."""
+        """Parse a line into the parts of a message. Raises `BadMessage`."""
         if self.separator is not None:
             pieces = written.split(self.separator)
         elif self.addressed:
@@ -43,9 +43,9 @@ class Notation(NamedTuple):
         return [self._part(piece, number) for number, piece in enumerate(pieces)]
 
     def given(self, texts: Sequence[str]) -> list[bytes]:
-        """The parts of a message that is written as an argument for each; `@FILE` is what a file holds, `@@` an @.
+        """Parse arguments into the parts of a message, one part each.
 
-        Raises `BadMessage`.
+        `@FILE` is replaced by the contents of FILE, a leading `@@` by `@`. Raises `BadMessage`.
         """
         return [
             _content(text[1:]) if _names_a_file(text) else self._part(_literal(text), number)
@@ -53,7 +53,7 @@ class Notation(NamedTuple):
         ]
 
     def argument(self, text: str) -> list[bytes]:
-        """The parts of a message that is one argument. Raises `BadMessage`."""
+        """Parse one argument into the parts of a message. Raises `BadMessage`."""
         return [_content(text[1:])] if _names_a_file(text) else self.parts(_literal(text))
 
     def _part(self, written: bytes, number: int) -> bytes:
@@ -65,12 +65,12 @@ class Notation(NamedTuple):
 
 
 def meant(written: bytes) -> bytes:
-    """The octets that are meant by a `text` (`zmtpscope.records`) as it was typed."""
+    """Return the octets of a `text` (`zmtpscope.records`) typed by the user."""
     return from_text(written.decode("utf-8", "backslashreplace"))
 
 
 class Splitter:
-    """Cuts what comes in blocks into messages. `end` is the octet behind each, which the last one may lack."""
+    """Splits blocks of a stream into messages. `end` is the octet after each message, optional after the last one."""
 
     def __init__(self, end: bytes, name: str = "standard input") -> None:
         self.end = end
@@ -78,10 +78,10 @@ class Splitter:
         self._held: list[bytes] = []
         self._size = 0
         self.count = 0
-        """Messages until now."""
+        """Number of messages so far."""
 
     def feed(self, block: bytes) -> list[bytes]:
-        """The messages that end in the next block. Raises `BadMessage` where one is larger than `LARGEST`."""
+        """Return the messages that end in the next block. Raises `BadMessage` if a message is larger than `LARGEST`."""
         pieces = block.split(self.end)
         self._held.append(pieces[0])
         self._size += len(pieces[0])
@@ -97,7 +97,7 @@ class Splitter:
         return pieces
 
     def finish(self) -> list[bytes]:
-        """What came behind the last end."""
+        """Return the octets after the last end as a message."""
         rest = b"".join(self._held)
         self._held.clear()
         self.count += bool(rest)

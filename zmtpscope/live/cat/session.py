@@ -1,4 +1,4 @@
-"""What a socket does on the command line: send what there is, write what comes, and know when it is over."""
+"""One run of `zmtpscope cat`: send the input, print received messages, and end when the goal is reached."""
 
 from __future__ import annotations
 
@@ -31,23 +31,26 @@ from zmtpscope.zmtp.peer.patterns import PATTERNS
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 WAIT = 5.0
-"""Seconds to wait for a connection, a subscription, a reply, where nothing else is asked for."""
+"""Default number of seconds to wait for a connection, a subscription or a reply."""
 GRACE = 0.25
-"""Seconds more, in which whoever waits for the same says what it was."""
+"""Seconds added to a time limit, so that a peer with the same limit can report its reason first."""
 MOST_SAID = 10
-"""Sentences of one kind; further ones are counted."""
+"""Maximum number of lines to print of one kind; further lines are only counted."""
 CATCH_UP = 0.1
-"""Seconds that a rate may be behind, and is made good."""
+"""Maximum delay, in seconds, that a rate limit makes up for by sending faster."""
 
 
 class Unexpected(Exception):
-    """A message came that was not expected; the text says which."""
+    """An unexpected message arrived. The text describes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """When it is over. `count`: messages received, or sent where none are received; `wait`: seconds for a connection
-    and for each reply; `rate`: messages a second; `expected`: a part that every message must have."""
+    """The condition that ends a run.
+
+    `count`: messages received, or sent if the socket never receives; `wait`: seconds for a connection and for each
+    reply; `rate`: messages per second; `expected`: a part that every message must contain.
+    """
 
     count: int | None = None
     wait: float | None = None
@@ -56,34 +59,35 @@ class Goal:
 
 
 class ConnectionLog:
-    """What happens beside the messages: who comes and goes, and what is lost. `say` takes a line for people.
+    """Reports peers that connect and disconnect, and messages that are lost. `say` prints a line for people.
 
-    A socket that `asks` says itself when a reply cannot come any more, and asks somebody else next time.
+    A socket that `asks` reports by itself that a reply can no longer arrive, and sends its next request to another
+    peer.
     """
 
     def __init__(self, say: Callable[[str], None], *, listens: bool, asks: bool = False) -> None:
         self.failure: PeerError | None = None
-        """Why there is no connection; what was reached counts more than that nobody is there any more."""
+        """Why there is no connection. An error of a peer that was reached is kept over a later `Unreachable`."""
         self.lost = False
-        """A connection that we made has ended before everything had arrived."""
+        """Whether a connection that we opened ended before everything had been delivered."""
         self.welcomed = asyncio.Event()
-        """Set whenever somebody has come."""
+        """Set on each new connection."""
         self.wanted = asyncio.Event()
-        """Somebody has asked for messages of a publisher."""
+        """Set when a peer has subscribed to messages of a publisher."""
         self._say = say
         self._listens = listens
         self._asks = asks
         self._was_ready = False
         self._soon: asyncio.TimerHandle | None = None
-        """What is said when it is tried again, where it is not over by then."""
+        """The message printed at the next attempt to connect, unless the run ends before."""
         self._counts: Counter[str] = Counter()
 
     def __call__(self, remote: str, what: PeerEvent | PeerError | ConnectionClosed) -> None:
-        """The `Report` of a socket."""
+        """Handle an event of the socket (its `Report`)."""
         if isinstance(what, Ready):
             self._was_ready, self.failure = True, None
             self.welcomed.set()
-            if what.version == "1.0":  # which cannot ask for anything
+            if what.version == "1.0":  # cannot subscribe
                 self.wanted.set()
         elif isinstance(what, Subscription | Membership):
             if what.begins:
@@ -96,7 +100,7 @@ class ConnectionLog:
             self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
 
     def _dropped(self, remote: str, what: Dropped) -> None:
-        """There may be many: those that are not said are only counted."""
+        """Report a dropped message. There may be many, so only the first ones are formatted."""
         text = (
             f"{remote}: dropped {_described(what.parts)}: {what.reason}" if self._counts["dropped"] < MOST_SAID else ""
         )
@@ -114,14 +118,14 @@ class ConnectionLog:
             self.failure = error
 
     def say(self, kind: str, text: str) -> None:
-        """Say it, unless as much of the kind was said before."""
+        """Print `text`, unless `MOST_SAID` lines of this kind have been printed."""
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= MOST_SAID:
             self._say(text + (f"; no more of that will be said of {kind}" if count == MOST_SAID else ""))
 
     def finish(self) -> None:
-        """Say how often something happened that was no longer said."""
+        """Print the totals of kinds that were only counted."""
         if self._soon is not None:
             self._soon.cancel()
         for kind, count in self._counts.items():
@@ -130,8 +134,10 @@ class ConnectionLog:
 
 
 class CatSession:
-    """One run of a socket, from `source` and to `output`. `source` None: what comes is sent back (`echoes`), or nothing
-    is said."""
+    """One run of a socket, from `source` to `output`.
+
+    Without a `source`, received messages are sent back (`echoes`) or nothing is sent.
+    """
 
     def __init__(
         self,
@@ -159,13 +165,13 @@ class CatSession:
         self._route = ROUTES[self._socket_type]
         self._publishes = self._socket_type in PUBLISHERS or self._socket_type == "RADIO"
         self._idle_since: float | None = None
-        """Since when it has been waiting for a message, where it does."""
+        """When the current wait for a message started, or None."""
         self._due: float | None = None
-        """When the next message is to be sent, where there is a rate."""
+        """When to send the next message, if there is a rate."""
         self._undelivered: PeerError | None = None
 
     async def run(self) -> None:
-        """Until it is over. Raises `PeerError`, `Unexpected`, `BadMessage` and `OSError`."""
+        """Run until the goal is reached. Raises `PeerError`, `Unexpected`, `BadMessage` and `OSError`."""
         try:
             if not self._pattern.receives:
                 await self._send_all()
@@ -183,10 +189,10 @@ class CatSession:
             if self.source is not None:
                 self.source.close()
 
-    # -- the ways of socket types --------------------------------------------------------------------------------------
+    # -- one method per kind of socket type ----------------------------------------------------------------------------
 
     async def _send_all(self) -> None:
-        """Everything that there is to say, until the system has taken it."""
+        """Send all input and wait until the system has taken it."""
         await self._connect()
         if self.source is None:
             return
@@ -209,7 +215,7 @@ class CatSession:
             raise ClosedHalfWay("the connection was lost meanwhile: what was on its way may not have arrived")
 
     async def _ask_all(self) -> None:
-        """A request, its reply, and so on."""
+        """Send each request and wait for its reply."""
         await self._connect()
         assert self.source is not None
         async for batch in self.source.batches():
@@ -226,7 +232,7 @@ class CatSession:
                     return
 
     async def _answer_all(self) -> None:
-        """A request, its answer, and so on, until there are no answers left."""
+        """Answer one request after the other, until no answers are left."""
         await self._connect()
         assert self.source is not None
         while not self._has_enough:
@@ -241,7 +247,7 @@ class CatSession:
             await self._say(parts)
 
     async def _talk(self) -> None:
-        """Both ways at once. When all is said, silence is the end."""
+        """Send and receive at once. After the last message was sent, silence ends the run."""
         async with running(self._send_all()) as sending, running(self._receive_all()) as receiving:
             await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -266,11 +272,11 @@ class CatSession:
 
     @property
     def _time_limit(self) -> float | None:
-        """Seconds to wait for somebody; whoever listens has all the time."""
+        """Seconds to wait for a peer. A listening socket has no limit by default."""
         return self.goal.wait or (None if self._listens else WAIT)
 
     async def _connect(self) -> None:
-        """Until there is a connection."""
+        """Wait for the first connection."""
         await self._within(self.socket.wait_ready(), "nobody has connected")
 
     async def _within(self, waited: Coroutine[Any, Any, object], missing: str) -> None:
@@ -284,8 +290,10 @@ class CatSession:
     async def _until_silent(
         self, receiving: asyncio.Task[Any], limit: float | None, other: asyncio.Task[Any] | None = None
     ) -> None:
-        """Until `receiving` is done or `other` has nothing more to give; or nothing has come for `limit` seconds, which
-        raises `TooSlow` where something should have."""
+        """Wait until `receiving` is done, `other` has no more messages, or nothing was received for `limit` seconds.
+
+        Raises `TooSlow` if an expected message did not arrive.
+        """
         loop = asyncio.get_running_loop()
         begin = loop.time()
         while not receiving.done():
@@ -301,14 +309,17 @@ class CatSession:
         receiving.result()
 
     def _give_up(self, limit: float | None) -> None:
-        """Nothing more has come. Raises `PeerError` where that is not what was asked for."""
+        """End after silence. Raises `PeerError` if fewer messages arrived than the goal requires."""
         least = self.goal.count or int(self.goal.expected is not None or not self.sent)
         if self.received < least:
             failure = None if self.socket.connected else self.log.failure
             raise failure or TooSlow(f"no {'further ' if self.received else ''}message came within {limit:g} s")
 
     async def _receive(self, most: int | None = 1) -> list[list[bytes]]:
-        """The next message, or all that are there, at most `most`; they are written at once, unless more are there."""
+        """Receive the next message, or up to `most` that are waiting, and write them.
+
+        Output is flushed when no more messages are waiting.
+        """
         if not self.socket.waiting:
             await self.output.flush()
             self._idle_since = asyncio.get_running_loop().time()
@@ -326,7 +337,7 @@ class CatSession:
         return messages
 
     async def _say(self, parts: list[bytes]) -> None:
-        """Send the next message, at the rate that is wanted."""
+        """Send the next message at the requested rate."""
         if self.goal.rate is not None:
             now = asyncio.get_running_loop().time()
             due = now if self._due is None else max(self._due, now - CATCH_UP)
@@ -349,7 +360,7 @@ class CatSession:
             raise BadMessage(str(error)) from None
 
     async def _send_when_there(self, parts: list[bytes]) -> None:
-        """Send to the peer that the first part names, who may still come."""
+        """Send to the peer named by the first part, and wait for it if it has not connected yet."""
         limit = self.goal.wait or WAIT
         try:
             async with asyncio.timeout(limit):
@@ -364,7 +375,7 @@ class CatSession:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator[asyncio.Task[Any]]:
-    """A task that is over at the end, done or not."""
+    """Run a task that is cancelled at the end of the block, done or not."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         yield task
@@ -374,11 +385,11 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator[asyncio.Task[
 
 
 def _shown(octets: bytes) -> str:
-    """A part in a few characters."""
+    """Format the beginning of a part."""
     text = typed(octets[:40])
     return f'"{text}"' if len(octets) <= 40 else f'"{text}…"'
 
 
 def _described(parts: list[bytes]) -> str:
-    """A message in a few words."""
+    """Format a message in a few words."""
     return f"a message of {counted(len(parts), 'part')}, {' | '.join(map(_shown, parts[:4]))}"

@@ -1,4 +1,4 @@
-"""Messages to say, and where those that were heard are written: neither keeps an event loop from going on."""
+"""Read messages from, and write them to, file descriptors without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from zmtpscope.live.cat.message_input import AT_ONCE, BadMessage, Notation, Spli
 from zmtpscope.live.cat.worker import Worker
 
 LARGEST_OUTPUT = 1 << 18
-"""Octets that are waiting to be written, and make whoever brings more wait."""
+"""Octets waiting to be written from which on callers must flush."""
 
 
 class Messages(Protocol):
-    """Messages to say, each a list of parts."""
+    """Messages to send, each a list of parts."""
 
     def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
-        """Those that are there, and then those that follow. Raises `BadMessage`."""
+        """Yield the available messages, then the following ones. Raises `BadMessage`."""
 
     async def next(self) -> list[bytes] | None:
-        """The next one; None behind the last. Raises `BadMessage`."""
+        """Return the next message, or None after the last one. Raises `BadMessage`."""
 
     def close(self) -> None:
-        """No more are wanted."""
+        """Stop reading messages."""
 
 
 class GivenMessages:
-    """Messages that are known from the start; `again`: over and over."""
+    """Messages that are known from the start; with `again` they repeat forever."""
 
     def __init__(self, messages: Sequence[list[bytes]], *, again: bool = False) -> None:
         self._messages = messages
@@ -52,7 +52,7 @@ class GivenMessages:
 
 
 class InputMessages:
-    """Messages that are read from a file descriptor, as `notation` has them, with `end` behind each."""
+    """Messages read from a file descriptor in `notation`, with `end` after each."""
 
     def __init__(self, descriptor: int | None, notation: Notation, end: bytes) -> None:
         self._descriptor = descriptor
@@ -95,7 +95,7 @@ class InputMessages:
 
 
 class Output:
-    """Octets that are written to a file descriptor. Raises `OSError`, and `BrokenPipeError` where nobody reads them."""
+    """Writes octets to a file descriptor. Raises `OSError`, and `BrokenPipeError` if the reader has closed the pipe."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -104,23 +104,23 @@ class Output:
         self._size = 0
 
     def add(self, octets: bytes) -> None:
-        """Have octets written."""
+        """Queue octets for writing."""
         self._pieces.append(octets)
         self._size += len(octets)
 
     @property
     def is_full(self) -> bool:
-        """Much is waiting, so call `flush`."""
+        """Whether so many octets are waiting that the caller must call `flush`."""
         return self._size >= LARGEST_OUTPUT
 
     async def flush(self) -> None:
-        """Until everything is written."""
+        """Write all queued octets."""
         octets = b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
         if not octets:
             return
-        # so many a pipe takes at once where it takes any
+        # a pipe that is ready for writing takes at least PIPE_BUF octets without blocking
         if len(octets) <= select.PIPE_BUF and select.select([], [self._descriptor], [], 0)[1]:
             self._write(octets)
             return
@@ -129,7 +129,7 @@ class Output:
         await self._worker.call(partial(self._write, octets))
 
     def close(self) -> None:
-        """Nothing more will be written."""
+        """Stop the writer."""
         if self._worker is not None:
             self._worker.close()
 

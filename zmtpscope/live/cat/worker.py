@@ -1,4 +1,4 @@
-"""Calls that may block for ever, reading from a terminal or writing to a pager, beside an event loop."""
+"""Run calls that may block forever (reading from a terminal, writing to a pager) outside the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 class Worker:
     """A thread that makes one call after the other.
 
-    One that still blocks at the end of the program is left behind; the threads of an executor would be waited for.
+    The program does not wait for a call that still blocks at its end, as it would for the threads of an executor.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,16 +27,16 @@ class Worker:
             work()
 
     def close(self) -> None:
-        """No more calls will come."""
+        """End the thread after the calls made so far."""
         self._calls.put(None)
 
     async def call(self, function: Callable[[], Result]) -> Result:
-        """What `function` returns or raises, which is called in the thread."""
+        """Call `function` in the thread, and return or raise its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
 
         def settle(result: Result | None, error: BaseException | None) -> None:
-            if future.done():  # nobody waits any more
+            if future.done():  # the caller was cancelled
                 return
             if error is not None:
                 future.set_exception(error)
@@ -49,7 +49,7 @@ class Worker:
                 result = function()
             except BaseException as raised:
                 error = raised
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(settle, result, error)
 
         self._calls.put(work)

@@ -1,1 +1,1 @@
-"""The keys of CURVE connections of our own programs: recorded, and written to key logs."""
+"""Record the CURVE keys of our own programs in key logs."""

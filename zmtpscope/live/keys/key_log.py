@@ -1,6 +1,6 @@
-"""A key log that is written: a plain file of the user that nobody else can read, made when missing, else appended to.
+"""Write a key log: a plain file that only its user can read, created if missing, otherwise appended to.
 
-Lines are found by the key of their connection (curve.md 6), so those of earlier runs may stay in front.
+Readers find a line by the key of its connection (curve.md 6), so lines of earlier runs may stay in the file.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class KeyLogError(Exception):
-    """Why keys cannot be written there: what, where and what to do, in one line."""
+    """The key log cannot be written. The text is one line: the path, the reason and the remedy."""
 
 
 def open_key_log(path: Path) -> FileIO:
-    """The key log, with a whole line as its end, so that it can be appended to. Each write reaches the file at once.
+    """Open a key log for appending, after a complete line. Each write reaches the file at once.
 
-    Raises `KeyLogError` where it is no plain file, a symbolic link, another user's, or readable by others.
+    Raises `KeyLogError` if the path is no plain file, is a symbolic link, belongs to another user or is readable by
+    others.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a named pipe must not block
     try:
@@ -60,7 +61,7 @@ def _refuse_what_others_read(path: Path, status: os.stat_result) -> None:
 
 
 class KeyLog:
-    """The key log of a recording. Raises `KeyLogError` as `open_key_log` does, and `OSError` that names it."""
+    """The key log of a recording. Raises `KeyLogError` like `open_key_log`, and `OSError` with the path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,14 +69,13 @@ class KeyLog:
 
     @classmethod
     def beside(cls, capture: Path) -> KeyLog:
-        """That of a capture: `out.keys` for `out.pcapng`."""
+        """Open the key log of a capture: `out.keys` for `out.pcapng`."""
         path = capture.with_suffix(".keys")
         if path == capture:
             raise KeyLogError(f"{capture}: its key log would have the same name; name the capture otherwise")
         return cls(path)
 
     def add(self, line: KeyLine) -> None:
-        """Append a line."""
         from zmtpscope.curve_keys import build_key_line  # loads libsodium, which only CURVE needs
 
         try:
@@ -84,5 +84,5 @@ class KeyLog:
             raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def close(self) -> None:
-        """Nothing more will be written."""
+        """Close the file."""
         self._file.close()

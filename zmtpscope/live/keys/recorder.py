@@ -1,8 +1,8 @@
-"""A program of one's own, run so that the keys of its CURVE connections are written to a key log.
+"""Run a program and record the keys of its CURVE connections in a key log.
 
-A small library (`key_recorder.c`) is compiled on first use and preloaded into the program, and into those that it runs
-in turn. It stands in front of two functions of libsodium, calls the real ones and appends the line `CURVE_SHARED` of
-curve.md, section 6, for each connection: its transient client key C' and the key k that both sides share.
+A small library (`key_recorder.c`) is compiled on first use and preloaded into the program and its child processes. It
+wraps two functions of libsodium. For each connection it appends the line `CURVE_SHARED` of curve.md, section 6: the
+transient client key C' and the key k that both sides share.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from zmtpscope.ownership import exposed, exposed_in
 
 SOURCE = Path(__file__).with_name("key_recorder.c")
 KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"
-"""Where the library finds the path of the key log; the same name stands in its source."""
+"""Environment variable with the path of the key log; the library's source uses the same name."""
 LIBRARY = "zmtpscope-key-recorder-"
-"""How the name of the compiled library begins."""
+"""Prefix of the compiled library's file name."""
 LINE = re.compile(rb"CURVE_SHARED ([0-9a-f]{64}) [0-9a-f]{64}\n")
 LONGEST_LINE = 200
 COMPILER_OPTIONS = ["-O2", "-std=gnu11", "-fPIC", "-shared"]
@@ -40,16 +40,16 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 class KeyRecordingError(Exception):
-    """Why keys cannot be recorded: what, where and what to do, in one line."""
+    """Keys cannot be recorded. The text is one line: the path or program, the reason and the remedy."""
 
 
 class KeyRecording:
-    """A program about to be run with its keys recorded; whatever can be refused was looked at when this is made.
+    """A program to run with its keys recorded. All checks are made when the object is created.
 
-    `command` is the program, looked for as a shell does, and its arguments. `key_log` is made when missing (mode 0600),
-    else appended to. Raises `KeyRecordingError` where the system is not Linux, where there is no such program or it
-    runs with other rights than those of its caller, where the library cannot be compiled or kept in a place that only
-    the user writes, and where the key log is not a file that only the user reads.
+    `command` is the program, searched in PATH like a shell does, and its arguments. `key_log` is created if missing
+    (mode 0600), otherwise appended to. Raises `KeyRecordingError` in these cases: the system is not Linux; the program
+    is missing or runs with other rights than its caller; the library cannot be compiled, or not be kept where only the
+    user can write; the key log is not a file that only the user can read.
     """
 
     def __init__(self, command: Sequence[str], key_log: Path) -> None:
@@ -66,10 +66,10 @@ class KeyRecording:
             raise KeyRecordingError(str(error)) from None
 
     def run(self) -> int:
-        """Run the program to its end: its exit code, or 128 + N where signal N ended it, as a shell has it.
+        """Run the program to its end. Return its exit code, or 128 + N if signal N ended it, like a shell.
 
-        The terminal sends its interrupts to the program as well, so here they are passed over; SIGTERM and SIGHUP are
-        handed on. Only the main thread may call this: signals are handled there.
+        The terminal also sends its interrupts to the program, so they are ignored here; SIGTERM and SIGHUP are passed
+        on to it. Call this from the main thread only, because it sets signal handlers.
         """
         process: subprocess.Popen[bytes] | None = None
         early: list[int] = []
@@ -96,28 +96,28 @@ class KeyRecording:
         return 128 - code if code < 0 else code
 
     def _environment(self) -> dict[str, str]:
-        """The environment as it is, with our library in front of those that are preloaded already.
+        """Return the current environment, with our library first in LD_PRELOAD.
 
-        A recorder of another version among them is left out: two would call each other without end.
+        A recorder of another version is removed from LD_PRELOAD: two recorders would call each other without end.
         """
         others = re.split("[ :]+", os.environ.get("LD_PRELOAD", ""))
         preloaded = [str(self._library), *(each for each in others if each and LIBRARY not in each)]
         return {**os.environ, "LD_PRELOAD": ":".join(preloaded), KEY_LOG_VARIABLE: str(self._key_log)}
 
     def connections(self) -> int:
-        """How many connections have keys among the lines that were added to the key log since this was made."""
+        """Count the connections whose keys were added to the key log since this object was created."""
         try:
             with open(self._key_log, "rb") as file:
                 file.seek(self._start)
                 lines = map(LINE.fullmatch, iter(lambda: file.readline(LONGEST_LINE), b""))
                 return len({line[1] for line in lines if line})  # both ends of a connection may have been recorded
-        except OSError:  # the program took the file away
+        except OSError:  # the program removed the file
             return 0
 
 
 @contextmanager
 def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
-    """Handle signals, but for those that were ignored (`nohup`): programs inherit that, and no handlers."""
+    """Handle signals, except ignored ones (`nohup`): programs inherit ignored signals, but no handlers."""
     before = {number: signal.getsignal(number) for number in numbers}
     caught = [number for number in numbers if before[number] is not signal.SIG_IGN]
     for number in caught:
@@ -130,7 +130,7 @@ def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
 
 
 def _program(name: str) -> str:
-    """The file of the program, where the loader of the system will take a preloaded library."""
+    """Return the file of the program, after checking that the system's loader will preload a library into it."""
     program = shutil.which(name)
     if program is None:
         raise KeyRecordingError(f"{name}: there is no such program, or no permission to run it")
@@ -150,18 +150,18 @@ def _program(name: str) -> str:
 
 
 def _interpreter(program: str) -> str | None:
-    """The interpreter that the `#!` line of a script names, if it can be looked at; rights of scripts do not count."""
+    """Return the interpreter on the `#!` line of a readable script, or None; the rights of a script have no effect."""
     try:
         with open(program, "rb") as file:
             first = file.readline(4096)
-    except OSError:  # a program may be run without permission to read it
+    except OSError:  # a program may be executable without being readable
         return None
     words = first[2:].split(maxsplit=1) if first.startswith(b"#!") else []
     return os.fsdecode(words[0]) if words and os.path.exists(words[0]) else None
 
 
 def _attributes(path: str) -> list[str]:
-    """The extended attributes of a file; none on file systems that have none."""
+    """Return the names of a file's extended attributes; empty if its file system has none."""
     try:
         return os.listxattr(path)
     except OSError:
@@ -169,7 +169,10 @@ def _attributes(path: str) -> list[str]:
 
 
 def _library() -> Path:
-    """The compiled library in the user's cache. It runs inside of programs, so nobody else may have put it there."""
+    """Return the compiled library in the user's cache, compiling it if needed.
+
+    The library runs inside other programs, so no other user may have put it there.
+    """
     folder = _cache_folder()
     try:
         compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
@@ -197,7 +200,11 @@ def _library() -> Path:
 
 
 def _is_ours(library: Path) -> bool:
-    """Whether it is there and from nobody else: the folder may have been open to others once, and the name is known."""
+    """Whether the library exists and is safe to load.
+
+    Another user may have put it there: its name is predictable, and the folder may have been writable for others
+    earlier.
+    """
     try:
         status = library.lstat()
     except FileNotFoundError:
@@ -206,7 +213,7 @@ def _is_ours(library: Path) -> bool:
 
 
 def _cache_folder() -> Path:
-    """The folder `zmtpscope` of the user's cache, where no other user can put a file or a folder in its place."""
+    """Return the folder `zmtpscope` of the user's cache, after checking that no other user can replace files in it."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     try:
         cache = Path(home) if os.path.isabs(home) else Path.home() / ".cache"
@@ -226,7 +233,7 @@ def _cache_folder() -> Path:
 
 
 def _refuse_what_others_may_change(folder: Path) -> None:
-    """`folder` is for the library."""
+    """Raise `KeyRecordingError` if other users can write to `folder` or its parents."""
     found = exposed_in(folder)
     if found is None:
         return
@@ -241,7 +248,7 @@ def _refuse_what_others_may_change(folder: Path) -> None:
 
 
 def _compile(command: list[str], source: bytes) -> None:
-    """Run the compiler, the source on its standard input: what was hashed is what is compiled."""
+    """Run the compiler with the source on standard input, so that it compiles exactly the hashed source."""
     try:
         done = subprocess.run(command, input=source, capture_output=True, timeout=COMPILER_SECONDS)
     except FileNotFoundError:

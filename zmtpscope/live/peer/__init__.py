@@ -1,1 +1,1 @@
-"""Sockets that speak ZMTP over asyncio."""
+"""ZMTP sockets over asyncio."""

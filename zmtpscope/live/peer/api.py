@@ -1,4 +1,4 @@
-"""Sockets are made here: what applications say of one, checked before anything is opened."""
+"""Create sockets. All arguments are checked before anything is opened."""
 
 from __future__ import annotations
 
@@ -60,11 +60,10 @@ def connect(
     recording: Recording | None = None,
     comes_back: bool = True,
 ) -> Socket:
-    """A socket that connects to `endpoint`: `tcp://host:port` or `ipc://path`.
+    """Create a socket that connects to `endpoint`: `tcp://host:port` or `ipc://path`.
 
-    `subscribe` are topics (SUB, XSUB), `join` groups (DISH), announced as soon as the other side is there; the options
-    from `identity` to `limits` are those of `Settings`. Raises `TypeError` and `ValueError`, whose text says what does
-    not fit.
+    `subscribe` are topics (SUB, XSUB) and `join` groups (DISH), sent on each new connection. The options from
+    `identity` to `limits` are described at `Settings`. Raises `TypeError` and `ValueError`, with the reason.
     """
     settings = _settings(socket_type, identity, security, properties, version, oldest, heartbeat, limits)
     where = endpoint_of(endpoint, bind=False)
@@ -88,10 +87,9 @@ def bind(
     report: Report | None = None,
     recording: Recording | None = None,
 ) -> Socket:
-    """A socket that listens on `endpoint`: on loopback where it names no host, on all interfaces where that is `*`.
+    """Create a socket that listens on `endpoint`: on loopback if it has no host, on all interfaces if the host is `*`.
 
-    With port 0 the system chooses one: `Socket.endpoint` has it inside of `async with`. The options are as for
-    `connect`.
+    With port 0 the system chooses a port; inside `async with`, `Socket.endpoint` contains it. Options as in `connect`.
     """
     settings = _settings(socket_type, identity, security, properties, version, oldest, heartbeat, limits)
     where = endpoint_of(endpoint, bind=True)

@@ -1,4 +1,4 @@
-"""What applications hand to sockets, checked at the call: a mistake is named where it was made."""
+"""Check the arguments of socket calls, so that errors are raised at the call with the mistake."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from zmtpscope.records import from_text, to_text
 
 Octets = bytes | bytearray | memoryview
 Text = str | bytes
-"""Octets, or the text that stands for them: UTF-8, any other octet as `\\xNN`, and a backslash twice."""
+"""Octets, or their text: UTF-8, any other octet as `\\xNN`, and each backslash doubled."""
 
 
 def checked_parts(parts: object) -> list[bytes]:
-    """The parts of a message. Raises `TypeError` for anything but a list (or tuple) of octets, `ValueError` where there
-    are none."""
+    """Return the parts of a message as a list of bytes.
+
+    Raises `TypeError` unless `parts` is a list (or tuple) of octets, and `ValueError` if it is empty.
+    """
     if not isinstance(parts, list | tuple):
         raise TypeError(f"a message is a list of parts, as [b'hello'], not {_kind(parts)}")
     if not parts:
@@ -34,7 +36,7 @@ def _part(part: object) -> bytes:
 
 
 def octets_of(text: object, what: str) -> bytes:
-    """The octets of a topic, group or identity. Raises `TypeError` for what is neither octets nor text."""
+    """Return the octets of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
     if isinstance(text, str):
         return from_text(text)
     if not isinstance(text, bytes):
@@ -43,19 +45,19 @@ def octets_of(text: object, what: str) -> bytes:
 
 
 def text_of(text: object, what: str) -> str:
-    """The same as text, which stands for the octets."""
+    """Return a topic, group or identity as text. Raises `TypeError` if it is neither octets nor text."""
     return text if isinstance(text, str) else to_text(octets_of(text, what))
 
 
 def several(texts: Iterable[Text], option: str) -> list[Text]:
-    """A list of topics or groups. Raises `TypeError` for one that stands alone."""
+    """Return a list of topics or groups. Raises `TypeError` for a single text instead of a list."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"{option} takes a list, as {option}=[{texts!r}]")
     return [*texts]
 
 
 def endpoint_of(endpoint: object, *, bind: bool) -> Endpoint:
-    """An endpoint. Raises `TypeError` for what is none and no text, and `ValueError` as `parse_endpoint` does."""
+    """Return an endpoint. Raises `TypeError` for any other type than text, and `ValueError` like `parse_endpoint`."""
     if isinstance(endpoint, Endpoint):
         return endpoint
     if not isinstance(endpoint, str):
@@ -64,7 +66,7 @@ def endpoint_of(endpoint: object, *, bind: bool) -> Endpoint:
 
 
 def check_kind(value: object, kinds: tuple[type, ...], option: str) -> None:
-    """Raise `TypeError` where the value of an option is none of these."""
+    """Raise `TypeError` if the value of an option has none of the types `kinds`."""
     if not isinstance(value, kinds):
         expected = " or ".join("None" if kind is type(None) else f"{kind.__name__}(...)" for kind in kinds)
         raise TypeError(f"{option} is {expected}, not {_kind(value)}")

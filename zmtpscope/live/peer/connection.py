@@ -1,4 +1,4 @@
-"""One connection: a `Peer` with its octets on a stream of asyncio."""
+"""One connection: a `Peer` that sends and receives over an asyncio stream."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from zmtpscope.live.recording.recording import RecordedConnection, Recording
 
 PIECE, LEAST_PIECE = 1 << 15, 1 << 8
-"""Octets that are read at once: at most, as nobody knows how much work they make, and in the handshake or where they
-have made much."""
+"""Maximum and minimum octets of a read. The work for a read is unknown in advance, so reads are small in the handshake
+and after a read that took long to process."""
 BODY_PIECE = 1 << 18
-"""The same inside of a body, at most: as long as it is not all there, it makes no work."""
+"""Maximum octets of a read inside a message body, which makes no work until it is complete."""
 MANY, MANY_IN_A_CROWD = 1000, 64
-"""Events of one piece, and where others wait for room: what they make the application do is work, too."""
+"""Maximum events of a read, normally and while senders wait for room: the application's work for events counts, too."""
 FULL = 1 << 16
-"""Octets that are waiting to be sent, and make a sender wait until the system has taken them."""
+"""Octets waiting to be sent, above which a sender waits until the system has taken them."""
 LINGER = 2.0
-"""Seconds for the other side to take what was sent, before a connection that is closed is cut."""
+"""Seconds for the other endpoint to take the remaining octets before a closed connection is aborted."""
 LARGEST_UNREAD = 1 << 20
-"""Octets of answers to PINGs that wait because the other side does not read them."""
+"""Maximum octets of PONGs that the other endpoint has not read."""
 
 
 class Unreachable(PeerError):
-    """Nobody could be reached, or the connection was refused."""
+    """The endpoint could not be reached, or refused the connection."""
 
 
 async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """A connection to the endpoint, within `limit` seconds. Raises `Unreachable`."""
+    """Connect to the endpoint within `limit` seconds. Raises `Unreachable`."""
     try:
         async with asyncio.timeout(limit):
             if endpoint.path is not None:
@@ -68,10 +68,10 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio
 
 
 async def _addresses(host: str) -> list[str]:
-    """The addresses of a name. Raises `OSError`, and `UnicodeError` for what is no name.
+    """Resolve a host name. Raises `OSError`, and `UnicodeError` for an invalid name.
 
-    A thread of our own asks for them: a program does not end before those of asyncio do, and nothing stops one that
-    waits for a name server.
+    The lookup runs in a daemon thread: asyncio's own threads would keep the program from ending while a name server
+    does not answer.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
@@ -82,7 +82,7 @@ async def _addresses(host: str) -> list[str]:
             found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
         except (OSError, UnicodeError) as error:
             found = error
-        with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
+        with contextlib.suppress(RuntimeError):  # the caller is gone, and the loop is closed
             loop.call_soon_threadsafe(settle, found)
 
     def settle(found: list[str] | OSError | UnicodeError) -> None:
@@ -98,21 +98,21 @@ async def _addresses(host: str) -> list[str]:
 
 
 def reason(error: OSError | UnicodeError) -> str:
-    """What went wrong, in words."""
+    """Describe an error in words."""
     if isinstance(error, UnicodeError):
         return "no host can have this name"
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused: nobody listens there"
     if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno).lower()  # asyncio has words of its own
+        return os.strerror(error.errno).lower()  # asyncio uses other texts
     return (error.strerror or str(error)).lower()
 
 
 class Connection:
-    """Runs until either side closes, or `fail` is called; what the peer hears goes to `hear`, with the octets that it
-    came in.
+    """A connection that runs until either side closes it or `fail` is called.
 
-    `inbox` says when what comes is looked at; the other side has to wait until then.
+    Events of the peer are passed to `hear`, with the number of octets that they arrived in. `inbox` decides when
+    received octets are processed; until then nothing more is read.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Connection:
         inbox: Inbox[Connection],
     ) -> None:
         self.since = self.active_at = asyncio.get_running_loop().time()
-        """When it was made, and when the other side last sent or took something."""
+        """When the connection was made, and when the other endpoint last sent or took octets."""
         self.peer = Peer(settings, self.since)
         self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
@@ -137,22 +137,22 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._failure: PeerError | None = None
         self._answered = self._answers_taken = 0
-        """Octets of answers to PINGs: those that were handed to the system or wait for it, and those it took."""
+        """Octets of PONGs: passed to the system or waiting for it, and taken by it."""
         self._keys_told = False
         self._closing = False
         self._closed_by_us = True
         self.lost = False
-        """Something of what was said has probably not arrived."""
+        """Whether some sent octets have probably not arrived."""
         self.is_stuck = False
-        """It was waited for in vain."""
+        """Whether a sender waited for this connection in vain."""
         self.stuck_at = 0
         self.name = b""
-        """What a socket calls the other side that names those it is connected to."""
+        """The routing id by which ROUTER, SERVER and PEER sockets address the other endpoint."""
         self._inbox = inbox
-        writer.transport.set_write_buffer_limits(0)  # so that waiting is over when the system has taken everything
+        writer.transport.set_write_buffer_limits(0)  # `drain` returns only when the system has taken everything
 
     def record(self, recording: Recording, connected_by_us: bool, path: str | None) -> None:
-        """Have everything recorded that is said from now on; `path` is that of ipc."""
+        """Record all traffic from now on; `path` is the path of an ipc endpoint."""
         self._recording = recording
         if path is not None:
             self._recorded = recording.opened_ipc(path, connected_by_us, time.time_ns())
@@ -161,18 +161,18 @@ class Connection:
             self._recorded = recording.opened(local, remote, connected_by_us, time.time_ns())
 
     async def run(self) -> None:
-        """Until the other side closes, or `close` was called. Raises `PeerError`."""
+        """Run until the other endpoint closes or `close` is called. Raises `PeerError`."""
         reset = False
         self._task = asyncio.current_task()
         try:
             if self._failure is None:
                 self.flush()
                 await self._read_all()
-        except OSError:  # reset, or a network that is no longer there
+        except OSError:  # reset, or the network is gone
             reset = self.lost = True
             self._end()
         except PeerError:
-            if self.peer.ready and self.unsent:  # nothing of that is a last word to it
+            if self.peer.ready and self.unsent:  # the queued messages are of no use after an error
                 self._writer.transport.abort()
             raise
         except asyncio.CancelledError:
@@ -188,10 +188,10 @@ class Connection:
             finally:
                 del (
                     failure
-                )  # its traceback has this frame: together they would be kept until the garbage collector runs
+                )  # the traceback refers to this frame: the cycle would keep both until the garbage collector runs
 
     async def _read_all(self) -> None:
-        """Everything that comes, in turn with other connections."""
+        """Read until the end, taking turns with other connections."""
         while octets := await self._read():
             if self._recorded is not None:
                 self._recorded.received(octets, time.time_ns())
@@ -201,10 +201,10 @@ class Connection:
         self._end()
 
     def _look(self, octets: bytes) -> None:
-        """Take a piece; the next one is smaller where this one made much work. Raises `PeerError`."""
+        """Process received octets, and read less the next time if that took long. Raises `PeerError`."""
         if self._closing:
             return
-        inbox, time_of = self._inbox, time.thread_time  # what other programs take of the processor does not count
+        inbox, time_of = self._inbox, time.thread_time  # excludes time that other programs use
         many = MANY_IN_A_CROWD if inbox.awaits_room else MANY
         begin = time_of()
         try:
@@ -218,14 +218,14 @@ class Connection:
             self._piece = min(self._piece * 2, PIECE)
 
     def fail(self, error: PeerError) -> None:
-        """End it at once: `run` raises the error."""
+        """Abort the connection: `run` raises `error`."""
         self._failure = error
         self._writer.transport.abort()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
 
     def _end(self) -> None:
-        """The other side has closed. Raises `PeerError` where it should not have."""
+        """Handle the end of the received stream. Raises `PeerError` if the other endpoint was not allowed to close."""
         if not self._closing:
             self._closed_by_us = False
             self.flush()
@@ -233,19 +233,19 @@ class Connection:
             self.peer.end()
 
     async def _read(self) -> bytes:
-        """What comes next; empty where the other side closes. Timers run meanwhile."""
+        """Return the next octets, or empty octets at the end. Runs the peer's timers meanwhile."""
         while True:
             try:
                 async with asyncio.timeout_at(self.peer.deadline) as timer:
                     return await self._reader.read(max(self._piece, min(self.peer.lacks, BODY_PIECE)))
             except TimeoutError:
-                if not timer.expired():  # it is the system that has given up
+                if not timer.expired():  # the timeout is the system's
                     raise
                 self.peer.tick(asyncio.get_running_loop().time())
                 self.flush()
 
     def _feed(self, octets: bytes) -> int:
-        """How many events they have brought."""
+        """Pass octets to the peer and return the number of events."""
         peer, events = self.peer, []
         before = peer.held
         self.active_at = asyncio.get_running_loop().time()
@@ -264,7 +264,7 @@ class Connection:
         return len(events)
 
     def flush(self) -> None:
-        """Hand what the peer has to say to the system."""
+        """Pass the peer's outgoing octets to the system."""
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
@@ -287,7 +287,7 @@ class Connection:
             self.active_at = asyncio.get_running_loop().time()
 
     def _record_key(self) -> None:
-        """Say what opens the connection, once, and in front of what it opens."""
+        """Record the keys of the connection once, before the first octets that they decrypt."""
         line = self.peer.key_line
         if line and not self._keys_told and self._recording is not None:
             from zmtpscope.curve_keys import KeyLine  # loads libsodium, which only CURVE needs
@@ -298,8 +298,10 @@ class Connection:
             self._recording.key(KeyLine(f"CURVE_{label}", public, secret, server or None))
 
     def flush_soon(self, size: int) -> bool:
-        """Something of `size` octets was said: it is sent with what follows at once. True: it was much, and so sent
-        now; let everybody else have a turn."""
+        """Send a message of `size` octets together with the messages that follow at once.
+
+        Returns True if much was waiting and has been sent: the caller should let other tasks run.
+        """
         self._waiting += size
         if self._waiting > FULL:
             self.flush()
@@ -310,33 +312,33 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Octets that the system has not taken: the other side reads nothing, or not as fast."""
+        """Octets that the system has not taken, because the other endpoint reads nothing or slowly."""
         return self._writer.transport.get_write_buffer_size()
 
     @property
     def taken(self) -> int:
-        """Octets that the system of the other side has acknowledged."""
+        """Octets that the other endpoint's system has acknowledged."""
         return self._written - _unsent(self._writer)
 
     @property
     def held(self) -> int:
-        """Octets that the other side makes us keep."""
+        """Octets that this connection holds in memory."""
         return self.peer.held + (self.unsent if self.is_stuck else 0)
 
     @property
     def is_over(self) -> bool:
-        """It is closed, or is about to be."""
+        """Whether the connection is closed or closing."""
         return self._writer.is_closing()
 
     async def drain(self) -> None:
-        """Wait until the system has taken everything, and let everybody else have a turn."""
+        """Wait until the system has taken everything, and let other tasks run."""
         self.flush()
         with contextlib.suppress(OSError):
             await self._writer.drain()
         await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Say what is left to say, and close; the other side has `LINGER` seconds to take it."""
+        """Send the remaining octets and close. The other endpoint has `LINGER` seconds to take them."""
         self.flush()
         self._closing = True
         with contextlib.suppress(OSError, TimeoutError):
@@ -352,21 +354,21 @@ class Connection:
             self._recorded.closed(self._closed_by_us, reset, time.time_ns())
         self.peer.let_go()
         self._writer.close()
-        # what is not taken by then never will be; nobody but us would end that
+        # octets not taken by then are lost; without this the transport would wait forever
         asyncio.get_running_loop().call_later(LINGER, self._writer.transport.abort)
 
 
 def _unsent(writer: asyncio.StreamWriter) -> int:
-    """Octets that were said, and that the system of the other side has not acknowledged."""
+    """Octets sent that the other endpoint's system has not acknowledged."""
     octets = writer.transport.get_write_buffer_size()
     descriptor = writer.get_extra_info("socket").fileno()
-    if descriptor < 0:  # closed already
+    if descriptor < 0:  # already closed
         return octets
     return octets + int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 def remote_name(writer: asyncio.StreamWriter) -> str:
-    """The other side as people write it."""
+    """Format the address of the other endpoint."""
     address = writer.get_extra_info("peername")
     if not isinstance(address, tuple):
         return "ipc"

@@ -1,5 +1,4 @@
-"""The connections that a socket has at the same time: how many there may be, what they may make us keep together, and
-which of them has to go for that."""
+"""The open connections of a socket: their maximum number, their common memory limit, and which to evict."""
 
 from __future__ import annotations
 
@@ -11,50 +10,55 @@ from zmtpscope.live.peer.memory_limit import MemoryLimit
 from zmtpscope.zmtp.peer import PeerError, TooSlow, Violation
 
 MOST_CONNECTIONS = 1024
-"""Of a socket that listens; for another one somebody has to go (`ConnectionPool.evict`). At most half of the files that
-the process may open: some hundred are accepted before any of them can be closed, and without a file none can be."""
+"""Maximum number of connections of a listening socket. When it is full, `ConnectionPool.evict` closes one.
+
+The limit is at most half of the files that the process may open: some hundred connections are accepted before one can
+be closed, and without a free file none can be accepted.
+"""
 LARGEST_HELD = 256 << 20
-"""Octets that all connections of a socket make us keep together: messages that are not all there yet, subscriptions,
-and what waits for those that take nothing. Twice the largest message where that is more."""
+"""Octets that all connections of a socket may hold together: incomplete messages, subscriptions, and octets queued for
+stuck receivers. At least twice the largest message."""
 LEAST_IDLE = 10.0
-"""Seconds in which a connection has neither sent nor taken anything, after which another one may have its place."""
+"""Seconds without octets sent or taken, after which a connection may be evicted."""
 
 
 class Eviction(NamedTuple):
-    """A connection that has to go, and what is said of it."""
+    """A connection to close, and the error to report."""
 
     connection: Connection
     error: PeerError
 
 
 class ConnectionPool:
-    """Those of one socket, whose messages have at most `largest_message` octets."""
+    """The connections of one socket, whose messages have at most `largest_message` octets."""
 
     def __init__(self, largest_message: int) -> None:
         self.connections: dict[Connection, None] = {}
-        """All that there are, the oldest first."""
+        """All open connections, oldest first."""
         self._memory: MemoryLimit[Connection] = MemoryLimit(max(LARGEST_HELD, 2 * largest_message))
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = files == resource.RLIM_INFINITY
         self._most = MOST_CONNECTIONS if unlimited else min(MOST_CONNECTIONS, files // 2)
 
     def add(self, connection: Connection) -> None:
-        """It has a place, whether one is free or not."""
+        """Add a connection, even if the pool is full."""
         self.connections[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """It has none any more."""
+        """Remove a connection."""
         self._memory.charge(connection, 0)
         self.connections.pop(connection, None)
 
     @property
     def is_full(self) -> bool:
-        """There is no place for another one."""
+        """Whether the maximum number of connections is reached."""
         return len(self.connections) >= self._most
 
     def evict(self, now: float) -> Eviction | None:
-        """Who has to go for another one, at a time of the loop: the oldest without a handshake, or the one that was
-        silent longest. None where all of them are in use."""
+        """Return the connection to close for a new one at loop time `now`, or None if all are in use.
+
+        The oldest connection without a handshake is chosen, or else the connection that was silent longest.
+        """
         connection = next((each for each in self.connections if not each.peer.ready), None)
         if connection is not None:
             why = f"this one had not completed its handshake after {now - connection.since:.1f} s"
@@ -67,12 +71,12 @@ class ConnectionPool:
         return Eviction(connection, TooSlow(f"closed for another one: {count} were open, and {why}"))
 
     def rejection(self) -> PeerError:
-        """What is said to another one where nobody has to go."""
+        """Return the error of a new connection that is rejected because none can be evicted."""
         why = f"{len(self.connections)} connections are open, and none of them has been silent for {LEAST_IDLE:g} s"
         return Violation(f"turned away: {why}")
 
     def charge(self, connection: Connection) -> list[Eviction]:
-        """It may hold more now: who has to go, since all together hold more than they may."""
+        """Update the memory that a connection holds, and return the connections to close to get below the limit."""
         memory = self._memory
         memory.charge(connection, connection.held)
         evictions = []

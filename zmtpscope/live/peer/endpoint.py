@@ -1,4 +1,4 @@
-"""Endpoints as ZeroMQ writes them: `tcp://host:port` and `ipc://path`."""
+"""Parse endpoints in ZeroMQ's notation: `tcp://host:port` and `ipc://path`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ANYWHERE = "*"
 
 
 class Endpoint(NamedTuple):
-    """Where to connect or listen; `path` of ipc, else `host` and `port`. `host` None: all interfaces.
+    """An address to connect to or listen on: `path` for ipc, otherwise `host` (None: all interfaces) and `port`.
 
-    A path that begins with a NUL is a name of Linux and no file; it is written with an @.
+    A path that begins with NUL is in Linux's abstract namespace, not a file; its text begins with @ instead.
     """
 
     host: str | None
@@ -27,9 +27,9 @@ class Endpoint(NamedTuple):
 
 
 def parse_endpoint(text: str, *, bind: bool = False) -> Endpoint:
-    """An endpoint from its text. Raises `ValueError`, whose text says what is missing.
+    """Parse an endpoint. Raises `ValueError`, with the part that is missing.
 
-    `bind`: port 0 is one that the system chooses, `*` for a host are all interfaces, and no host is loopback.
+    With `bind`, port 0 lets the system choose, the host `*` means all interfaces, and an empty host means loopback.
     """
     transport, separator, rest = text.partition("://")
     if not separator:

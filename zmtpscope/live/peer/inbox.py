@@ -1,8 +1,8 @@
-"""Messages that have come and that nobody has taken yet, and who may bring more: everybody in turn.
+"""Received messages that wait for the application, and the order in which connections may add more.
 
-One message of each connection is taken after the other (fair queueing, as RFC 28 has it for ROUTER, DEALER and REP and
-RFC 30 for PULL), so whoever sends a thousand holds up nobody who sends one. What comes is looked at in turn, too, so
-that the application and everything else of the loop run in between.
+Messages are taken from one connection after the other (fair queueing, RFC 28 for ROUTER, DEALER and REP, RFC 30 for
+PULL), so a sender of a thousand messages does not delay a sender of one. Connections also take turns in processing
+received octets, and the application and all other tasks of the loop run in between.
 """
 
 from __future__ import annotations
@@ -18,36 +18,42 @@ from typing import Generic, TypeVar
 from zmtpscope.zmtp.peer import Message
 
 MOST_WAITING = 1000
-"""Messages that nobody has taken; beyond that a connection brings more when all of its own were taken."""
+"""Maximum number of waiting messages. When it is reached, a connection continues once its own messages were taken."""
 LARGEST_WAITING = 16 << 20
-"""Octets that came for them, and `PART_COST` for each: beyond that nobody brings more, but with a handshake, which may
-have messages behind it; and nobody at all beyond twice that."""
+"""Octets received for waiting messages, plus `PART_COST` for each message.
+
+Above this limit only connections in their handshake, which messages might follow, continue; above twice this limit,
+none.
+"""
 TURN = 0.002
-"""Seconds of the processor for what comes, after which everything else of the loop has its turn; as many as that took
-the last time where it took more."""
+"""Seconds of processor time for received octets before the other tasks of the loop run. If these took longer the last
+time, as long as they took."""
 
 Sender = TypeVar("Sender", bound=Hashable)
 
 
 class Turns:
-    """Who looks at what came: first come, first served, but one without a handshake for each one with, so that
-    thousands that flood do not keep others from theirs."""
+    """Decides which connection processes its octets next.
+
+    First come, first served, but connections in and after their handshake alternate, so that thousands of new
+    connections do not delay established ones.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
-        """Those that wait, by when they came (heaps), without a handshake and with one."""
+        """Waiting connections in the order of their arrival (heaps): in their handshake, and after it."""
         self._first = False
-        """Which of the two are woken first, in turn."""
+        """Which of the two heaps is woken first; alternates."""
         self._came = itertools.count()
         self._spent, self._limit = 0.0, TURN
         self._looked = 0
-        """How many had a turn since everything else had."""
+        """Number of connections that had a turn since the other tasks ran."""
         self._waking: asyncio.Handle | None = None
         self._woken: float | None = None
-        """Seconds of the processor when the last ones were woken, where somebody has waited since."""
+        """Processor time at the last wake-up, or None if no connection has waited since."""
 
     async def wait(self, *, is_ready: bool) -> None:
-        """Until it is one's turn, which ends where one waits for anything. `is_ready`: behind its handshake."""
+        """Wait for a turn, which lasts until the caller awaits something. `is_ready`: the handshake is complete."""
         if self._spent <= self._limit and not any(self._waiting.values()):
             return
         loop, came = asyncio.get_running_loop(), next(self._came)
@@ -61,10 +67,11 @@ class Turns:
                 return
 
     def _wake(self) -> None:
-        """Everything else has had its turn: wake those that may have theirs now. Who comes too late waits on."""
+        """Wake connections after all other tasks ran. If the time is used up before a connection runs, it waits
+        again."""
         now = time.thread_time()
         everything_else = 0.0 if self._woken is None else now - self._woken - self._spent
-        many = 2 * self._looked + 1  # nobody knows how much they have to look at
+        many = 2 * self._looked + 1  # their amount of work is unknown
         self._spent, self._looked, self._limit = 0.0, 0, max(TURN, everything_else)
         self._woken = self._waking = None
         self._first = not self._first
@@ -79,31 +86,30 @@ class Turns:
             self._waking = asyncio.get_running_loop().call_soon(self._wake)
 
     def spend(self, seconds: float) -> None:
-        """So much of the processor was used."""
+        """Count the processor time of a turn."""
         self._spent += seconds
         self._looked += 1
 
 
 class Inbox(Generic[Sender]):
-    """What each sender brought and nobody has taken. Senders that have gone keep their turn until that was taken."""
+    """Messages of each sender that wait for the application. Messages of closed connections keep their turn."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.awaits_room = 0
-        """How many senders wait until all of their own messages are taken."""
+        """Number of senders that wait until all their own messages are taken."""
         self._queues: dict[Sender, deque[Message]] = {}
         self._next: deque[Sender] = deque()
-        """Those that have any, in turn."""
+        """Senders with waiting messages, in turn."""
         self._octets: dict[Sender, int] = {}
         self._count = 0
         self.octets = 0
-        """Of the messages, as they were charged."""
-        """Those of each."""
+        """Charged octets of all messages."""
         self._taken: dict[Sender, asyncio.Event] = {}
-        """For those that wait until their own messages are taken."""
+        """Events of senders that wait until their own messages are taken."""
         self._room_lock = asyncio.Lock()
         self._room = asyncio.Event()
-        """Set while there are fewer octets than there may be."""
+        """Set while `octets` is below `LARGEST_WAITING`."""
         self._room.set()
         self._is_closed = False
 
@@ -111,7 +117,7 @@ class Inbox(Generic[Sender]):
         return self._count
 
     def add(self, sender: Sender, message: Message) -> None:
-        """It came from `sender`."""
+        """Add a message from `sender`."""
         queue = self._queues.get(sender)
         if queue is None:
             queue = self._queues[sender] = deque()
@@ -120,7 +126,7 @@ class Inbox(Generic[Sender]):
         self._count += 1
 
     def charge(self, sender: Sender, octets: int) -> None:
-        """So many came with messages of `sender`, which keep them here."""
+        """Charge `octets` to the waiting messages of `sender`."""
         if sender in self._queues:
             self._octets[sender] = self._octets.get(sender, 0) + octets
             self.octets += octets
@@ -128,7 +134,7 @@ class Inbox(Generic[Sender]):
                 self._room.clear()
 
     def drain(self, most: int) -> list[tuple[Sender, Message]]:
-        """The next messages, one of each sender in turn."""
+        """Remove and return up to `most` messages, one of each sender in turn."""
         turns, queues = self._next, self._queues
         taken: list[tuple[Sender, Message]] = []
         while turns and len(taken) < most:
@@ -146,7 +152,7 @@ class Inbox(Generic[Sender]):
         return taken
 
     def _free(self, sender: Sender, octets: int) -> None:
-        """So many that came with messages of `sender` are no longer kept here."""
+        """Release octets charged to messages of `sender`."""
         if octets:
             self._octets[sender] -= octets
             self.octets -= octets
@@ -160,15 +166,17 @@ class Inbox(Generic[Sender]):
             self._taken[sender].set()
 
     async def bring(self, sender: Sender, look: Callable[[], None], *, is_ready: bool) -> None:
-        """Wait until `sender` may bring more, and for its turn; then have it `look` at what came. `is_ready`: behind
-        its handshake."""
+        """Wait until `sender` may add messages and has its turn, then call `look` to process its octets.
+
+        `is_ready`: its handshake is complete.
+        """
         while self._count >= MOST_WAITING and sender in self._queues and not self._is_closed:
             await self._wait_until_taken(sender)
         await self.turns.wait(is_ready=is_ready)
         if not is_ready and self.octets < 2 * LARGEST_WAITING:
             look()
             return
-        async with self._room_lock:  # in the order in which they came
+        async with self._room_lock:  # first come, first served
             await self._room.wait()
             look()
 
@@ -182,7 +190,7 @@ class Inbox(Generic[Sender]):
             del self._taken[sender]
 
     def close(self) -> None:
-        """Nothing more will be taken: nobody has to wait."""
+        """Release all waiting senders, because no more messages will be taken."""
         self._is_closed = True
         self._room.set()
         for taken in self._taken.values():

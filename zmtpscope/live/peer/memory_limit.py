@@ -1,4 +1,4 @@
-"""What the connections of a socket hold in memory: each is counted, and there is one limit for all."""
+"""One memory limit for all connections of a socket."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ Holder = TypeVar("Holder", bound=Hashable)
 
 
 class MemoryLimit(Generic[Holder]):
-    """At most `limit` octets for all holders. Beyond that the one that holds most has to go: nobody has to who holds no
-    more than an equal share."""
+    """A limit of `limit` octets for all holders together.
+
+    When it is exceeded, the caller evicts the largest holder. A holder of no more than an equal share is never the
+    largest.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.total = 0
         self._held: dict[Holder, int] = {}
-        """Of those that hold anything."""
+        """Octets of each holder, without zeros."""
 
     def charge(self, holder: Holder, octets: int) -> None:
-        """It holds so many octets now."""
+        """Set the number of octets that `holder` holds."""
         self.total += octets - self._held.get(holder, 0)
         if octets:
             self._held[holder] = octets
@@ -27,5 +30,5 @@ class MemoryLimit(Generic[Holder]):
             self._held.pop(holder, None)
 
     def largest(self) -> tuple[Holder, int]:
-        """Who holds most, and how many octets. Somebody has to hold something."""
+        """Return the largest holder and its octets. At least one holder must have octets."""
         return max(self._held.items(), key=lambda each: each[1])

@@ -1,4 +1,4 @@
-"""Which connections of a socket a message goes to, and how long it waits for those that take nothing."""
+"""Select the connections that a message goes to, and limit how long it waits for slow receivers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zmtpscope.live.peer.send_timeout import SendTimeout
 from zmtpscope.zmtp.peer import Dropped
 
 LEAST_FRAME = 2
-"""Octets of a frame beyond its body."""
+"""Minimum octets of a frame's header."""
 
 
 class Outbox:
-    """The connections of a socket that have completed their handshake, as messages go to them by `route`.
+    """The connections of a socket that have completed their handshake. `route` selects which of them get a message.
 
-    `dropped` is called for a message that one of them does not get, `stuck` for one that was waited for in vain;
-    `changed` is set when one has its turn again.
+    `dropped` is called for a message that a connection does not get, `stuck` for a connection that was waited for in
+    vain. `changed` is set when a connection can be used again.
     """
 
     def __init__(
@@ -35,14 +35,14 @@ class Outbox:
         self._route = route
         self._dropped, self._stuck, self._changed = dropped, stuck, changed
         self._turns: deque[Connection] = deque()
-        """Those of them that take what is sent, as far as is known, in turn."""
+        """Connections not known to be blocked, in turn."""
         self._names: dict[bytes, Connection] = {}
         self._awaited: set[asyncio.Task[None]] = set()
-        """For connections that have their turn again when they have taken what was sent."""
+        """Tasks that wait until a connection has taken its octets, and then return it to its turn."""
         self._send_timeout = SendTimeout()
 
     def add(self, connection: Connection, identity: bytes) -> None:
-        """It has completed its handshake, and is called `identity`, if nobody else is."""
+        """Add a connection after its handshake, under the name `identity` unless that is empty or in use."""
         if self._route is Route.NAMED:
             name = identity if identity and identity not in self._names else b"\0" + os.urandom(4)
             connection.name = name
@@ -52,7 +52,7 @@ class Outbox:
             self._turns.append(connection)
 
     def remove(self, connection: Connection) -> None:
-        """It is over."""
+        """Remove a closed connection."""
         self.connections.pop(connection, None)
         if connection in self._turns:
             self._turns.remove(connection)
@@ -60,18 +60,18 @@ class Outbox:
             del self._names[connection.name]
 
     async def close(self) -> None:
-        """Nothing more will be sent."""
+        """Close all connections."""
         for task in self._awaited:
             task.cancel()
         await asyncio.gather(*self._awaited, return_exceptions=True)
         await asyncio.gather(*(connection.close() for connection in list(self.connections)))
 
     def named(self, name: bytes) -> list[Connection]:
-        """The connection of that name, if there is one."""
+        """Return the connection with this name, as a list of at most one."""
         return [self._names[name]] if name in self._names else []
 
     def next_in_turn(self) -> Connection | None:
-        """The next connection whose other side takes what is sent; None where `changed` is to be waited for."""
+        """Return the next connection that takes octets, or None if the caller must wait for `changed`."""
         while self._turns:
             connection = self._turns.popleft()
             if not connection.unsent:
@@ -87,15 +87,17 @@ class Outbox:
             self._changed.set()
 
     def send_in_turn(self, connection: Connection, parts: Sequence[bytes]) -> bool:
-        """Send to one that was `next_in_turn`; whether it was so much that everybody else should have a turn."""
+        """Send to the connection that `next_in_turn` returned. Return whether other tasks should run now."""
         connection.peer.send(parts)
         return connection.flush_soon(_size(parts))
 
     async def send_to(
         self, connections: Sequence[Connection], parts: Sequence[bytes], envelope: Sequence[bytes] = ()
     ) -> int:
-        """Send to those that want it, and wait until they take more, all at the same time: how many these were. One
-        that was waited for in vain gets nothing until it takes something: others are waiting."""
+        """Send to all `connections` that want the message, and wait until they can take more. Return their number.
+
+        A stuck connection gets no messages until it takes octets again, so that it does not delay the others.
+        """
         sent, much = 0, False
         dropped = Dropped([*parts], "the other side takes nothing of what is sent")
         full: list[Connection] = []
@@ -118,8 +120,10 @@ class Outbox:
         return sent
 
     async def flush(self) -> None:
-        """Until the system has taken what was sent so far, but for those that were waited for in vain. What was sent to
-        one of several is waited for as long as it takes: nobody else gets it."""
+        """Wait until the system has taken everything sent so far, except on stuck connections.
+
+        With round robin it waits without limit, because no other connection gets the same message.
+        """
         for connection in self.connections:
             connection.flush()
         full = [connection for connection in self.connections if connection.unsent and not connection.is_stuck]
@@ -136,12 +140,12 @@ class Outbox:
 
 
 def start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
-    """Start a task that is among `tasks` until it is done."""
+    """Start a task and keep it in `tasks` until it is done."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
 
 
 def _size(parts: Sequence[bytes]) -> int:
-    """Octets of a message, about."""
+    """Return the approximate size of a message in octets."""
     return sum(map(len, parts), len(parts) * LEAST_FRAME)

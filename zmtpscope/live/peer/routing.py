@@ -1,4 +1,4 @@
-"""Where the messages of a socket go, by its type."""
+"""Routing of outgoing messages, by socket type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zmtpscope.zmtp.peer.patterns import PATTERNS
 
 
 class Route(Enum):
-    """Where messages go."""
+    """Selection of the connections that get a message."""
 
     ROUND_ROBIN = "to one after the other"
     ALL = "to everybody who wants them"

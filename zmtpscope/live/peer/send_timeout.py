@@ -1,8 +1,8 @@
-"""How long everybody else waits where one connection takes nothing of what is sent to it.
+"""Limit how long senders wait for receivers that take no octets.
 
-Who reads slowly is waited for, so that it loses nothing. Who reads nothing looks the same for some seconds; these are
-shared by all that have not shown yet that they read, so that neither many of them nor one that comes back again and
-again holds the others up for longer.
+Senders wait for slow receivers, so that these lose nothing. For some seconds a receiver that never reads looks the
+same. All receivers not yet known to read share these seconds, so that many of them, or one that reconnects again and
+again, delay the others no longer than one.
 """
 
 from __future__ import annotations
@@ -13,38 +13,37 @@ from collections.abc import Sequence
 from typing import Protocol
 
 SEND_TIMEOUT = 5.0
-"""Seconds in which nothing is taken. Those that are known to read have them each, all others share them."""
+"""Seconds to wait while nothing is taken: each for receivers known to read, shared by all others."""
 RENEWAL = 0.01
-"""Seconds that are added to the shared ones with each second that goes by."""
+"""Seconds added to the shared ones per second."""
 LEAST_TAKEN = 1 << 16
-"""Octets in `SEND_TIMEOUT`: who takes less is no slow reader."""
+"""Minimum octets taken in `SEND_TIMEOUT` by a slow receiver; with less it counts as stuck."""
 KNOWN = 1 << 19
-"""Octets that a connection has to take to be known as one that reads: the system of the other side takes some by
-itself, Linux at most about 400 kB where nobody has set it up otherwise."""
+"""Octets after which a receiver is known to read. Its system takes some by itself: Linux about 400 kB by default."""
 
 
 class Receiver(Protocol):
-    """A connection, as far as it is waited for."""
+    """A connection that senders wait for."""
 
     is_stuck: bool
-    """It was waited for in vain."""
+    """Whether a sender waited for it in vain."""
     stuck_at: int
-    """What it had taken when it was waited for in vain."""
+    """The value of `taken` when a sender last waited in vain."""
 
     @property
     def taken(self) -> int:
-        """Octets that the system of the other side has acknowledged."""
+        """Octets that the other endpoint's system has acknowledged."""
 
     @property
     def is_over(self) -> bool:
-        """It is closed, or is about to be."""
+        """Whether it is closed or closing."""
 
     async def drain(self) -> None:
-        """Wait until it has taken everything, or is over."""
+        """Wait until it has taken everything or is closed."""
 
 
 class SendTimeout:
-    """That of one socket with all its connections."""
+    """The send timeout of one socket, with the seconds that its connections share."""
 
     def __init__(self) -> None:
         self._left = SEND_TIMEOUT
@@ -52,18 +51,18 @@ class SendTimeout:
 
     @property
     def left(self) -> float:
-        """The shared seconds."""
+        """The remaining shared seconds."""
         return min(SEND_TIMEOUT, self._left + RENEWAL * (time.monotonic() - self._counted))
 
     async def wait_for(self, receivers: Sequence[Receiver]) -> None:
-        """Until each of them has taken everything, is over, or was waited for in vain (`is_stuck`)."""
+        """Wait until each receiver has taken everything, has closed or is stuck (`is_stuck`)."""
         spent = max(await asyncio.gather(*map(self._wait, receivers)), default=0.0)
         if spent:
             self._left = max(0.0, self.left - spent)
             self._counted = time.monotonic()
 
     async def _wait(self, receiver: Receiver) -> float:
-        """The shared seconds that were spent on this one in vain."""
+        """Wait for one receiver. Return the shared seconds that were spent in vain."""
         while True:
             before, since = receiver.taken, time.monotonic()
             is_known = before - receiver.stuck_at >= KNOWN

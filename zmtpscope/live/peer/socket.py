@@ -1,11 +1,11 @@
-"""A ZeroMQ socket over asyncio: one or several connections, and which of them messages come from and go to.
+"""A ZeroMQ socket over asyncio, with one or several connections.
 
     async with connect("tcp://127.0.0.1:5555", "REQ") as socket:
         await socket.send([b"hello"])
         print(await socket.receive())
 
-Messages are lists of octets, one for each part. On ROUTER, SERVER and PEER sockets the first part says which peer: the
-identity of the other side, or one that is made for it.
+Messages are lists of octets, one for each part. On ROUTER, SERVER and PEER sockets the first part is the routing id of
+the peer: its identity, or a generated one.
 """
 
 from __future__ import annotations
@@ -51,33 +51,33 @@ if TYPE_CHECKING:
     from zmtpscope.live.recording.recording import Recording
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
-"""Seconds between attempts to connect, which double from the first to the longest; each is drawn from half as many to
-half as many more, so that many clients of one server do not come back together."""
+"""Minimum and maximum seconds between attempts to connect. The delay doubles after each attempt. Each is randomised by
+50 %, so that the clients of one server do not all reconnect at the same time."""
 CONNECT_LIMIT = 5.0
-"""Seconds for one attempt to reach the other side, where a handshake has no less."""
+"""Maximum seconds for one attempt to connect, unless the limit of the handshake is lower."""
 
 MOST_IN_VAIN = 32
-"""Messages that go to nobody, after which everybody else has a turn."""
+"""Number of messages without a receiver after which other tasks run."""
 MOST_AT_ONCE = 256
-"""Messages that are received one after the other while more are there, after which everybody else has a turn."""
+"""Number of messages received without waiting after which other tasks run."""
 
 
 class ConnectionClosed(NamedTuple):
-    """The other side closed the connection between two messages, as it may; `lost`: before it had all of ours."""
+    """The other endpoint closed the connection between two messages. `lost`: it had not received all of ours."""
 
     lost: bool
 
 
 Report = Callable[[str, PeerEvent | PeerError | ConnectionClosed], None]
-"""Told whatever else happens: the other side, and what it did or why its connection ended."""
+"""Called for every other event: the other endpoint, and its event or the reason why its connection ended."""
 
 
 class Socket:
-    """Make one with `connect` or `bind`, and use it with `async with`.
+    """A ZeroMQ socket. Create it with `connect` or `bind`, and use it with `async with`.
 
-    A socket that connects comes back when the connection is lost, and gives up (`receive` and `send` raise `PeerError`)
-    where that would not help: refused keys, unfit socket types, something else than ZMTP. One that listens goes on
-    whatever single connections do. `report` hears of both.
+    A connecting socket reconnects when a connection is lost. If that cannot help (refused keys, incompatible socket
+    types, not ZMTP), `receive` and `send` raise `PeerError`. A listening socket continues after errors of single
+    connections. Both pass these events to `report`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Socket:
         self.endpoint = endpoint
         self.settings = settings
         self.failure: PeerError | None = None
-        """Why nothing more will come."""
+        """Why no more messages will arrive."""
         self._listens = listens
         self._report = report or (lambda remote, what: None)
         self._recording = recording
@@ -104,22 +104,22 @@ class Socket:
         self._pool = ConnectionPool(settings.limits.message)
         self._inbox: Inbox[Connection] = Inbox()
         self._changed = asyncio.Event()
-        """Set whenever somebody who waits should look again."""
+        """Set when waiting tasks should check again."""
         self._in_vain = 0
-        """Messages that were sent to nobody."""
+        """Number of messages sent without a receiver."""
         self._received = 0
-        """Messages since everybody else had a turn."""
+        """Number of messages received since other tasks ran."""
         self._asker: tuple[Connection, Message] | None = None
         self._asked: Connection | None = None
         self._lost: PeerError | None = None
-        """The one that was asked has gone."""
+        """The error of the peer that closed before it replied."""
         self._topics: list[bytes] = []
         self._groups: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._closed = False
         self._delay = FIRST_DELAY
-        """Seconds before the next attempt to connect, on the average."""
+        """Seconds before the next attempt to connect, on average."""
         self._outbox = Outbox(self._route, self._dropped, self._charge, self._changed)
 
     async def __aenter__(self) -> Self:
@@ -133,7 +133,7 @@ class Socket:
         await self.close()
 
     async def close(self) -> None:
-        """Send what is left to send, and close all connections."""
+        """Send the remaining octets, and close all connections."""
         self._closed = True
         self._inbox.close()
         if self._server is not None:
@@ -151,14 +151,19 @@ class Socket:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def receive(self) -> list[bytes]:
-        """The next message. Raises `PeerError` where none will come any more, and `ValueError` on a socket that none
-        can come to: one that only sends, or a REQ that has not asked."""
+        """Return the next message.
+
+        Raises `PeerError` if no more can arrive, and `ValueError` on a socket that only sends or a REQ without a
+        request.
+        """
         (message,) = await self.receive_all(1)
         return message
 
     async def receive_all(self, most: int | None = None) -> list[list[bytes]]:
-        """The messages that are there, at most `most`, and one where an answer is due to each; waits for the first.
-        Raises as `receive` does."""
+        """Return the waiting messages, at most `most`. Waits for the first one; REP and REQ return only one.
+
+        Raises like `receive`.
+        """
         if self._received >= MOST_AT_ONCE:
             self._received = 0
             await asyncio.sleep(0)
@@ -188,17 +193,17 @@ class Socket:
             yield await self.receive()
 
     async def send(self, parts: Sequence[Octets]) -> int:
-        """Send one message; waits for a connection where it goes to one of several. To how many it was sent: 0 where
-        nobody wants it, or the one that it is for has gone.
+        """Send one message, and return the number of connections that it was sent to.
 
-        Raises `TypeError` for what is no list of octets, `ValueError` for what the socket type cannot send, and
-        `PeerError` where there will be no connection any more.
+        Returns 0 if no peer wants it, or if the addressed peer is not connected. With round robin it waits for a
+        connection. Raises `TypeError` unless `parts` is a list of octets, `ValueError` if the socket type cannot send
+        it, and `PeerError` if there will be no connection any more.
         """
         checked = checked_parts(parts)
         if not self._pattern.sends:
             raise ValueError(f"a {self.settings.socket_type} socket sends no messages")
         sent = await self._hand_over(checked)
-        if not sent:  # nothing has made it wait, and those it is for may be about to come
+        if not sent:  # nothing made it wait, and its receivers may be about to connect
             self._in_vain += 1
             if self._in_vain % MOST_IN_VAIN == 0:
                 await asyncio.sleep(0)
@@ -232,8 +237,8 @@ class Socket:
         return 1
 
     async def _next_in_turn(self) -> Connection:
-        """The next connection in turn whose other side takes what is sent; waits for one. Raises `PeerError` where
-        there will be none."""
+        """Return the next connection in turn that takes octets, waiting for one. Raises `PeerError` if there will be
+        none."""
         while True:
             await self.wait_ready()
             connection = self._outbox.next_in_turn()
@@ -242,7 +247,7 @@ class Socket:
             await self._wait()
 
     async def subscribe(self, topic: Text) -> None:
-        """Ask all that are connected, now or later, for messages that begin with `topic` (SUB, XSUB).
+        """Subscribe on all current and later connections to messages that begin with `topic` (SUB, XSUB).
 
         Raises `ValueError` on sockets of other types.
         """
@@ -250,24 +255,25 @@ class Socket:
         self._for_all(lambda connection: connection.peer.subscribe(octets))
 
     async def cancel(self, topic: Text) -> None:
-        """Take back one `subscribe`. Raises `ValueError` where there was none."""
+        """Cancel one `subscribe`. Raises `ValueError` if there was none."""
         octets = octets_of(topic, "a topic")
         _take_out(self._topics, octets, f"nothing was subscribed to as {topic!r}")
         self._for_all(lambda connection: connection.peer.cancel(octets))
 
     async def join(self, group: Text) -> None:
-        """Ask for the messages of `group` (DISH). Raises `ValueError` for what is no group, and on other sockets."""
+        """Join `group` on all connections (DISH). Raises `ValueError` for an invalid group, and on other socket
+        types."""
         text = self._add_group(group)
         self._for_all(lambda connection: connection.peer.join(text))
 
     async def leave(self, group: Text) -> None:
-        """Take back one `join`. Raises `ValueError` where there was none."""
+        """Cancel one `join`. Raises `ValueError` if there was none."""
         text = text_of(group, "a group")
         _take_out(self._groups, text, f"no group was joined as {group!r}")
         self._for_all(lambda connection: connection.peer.leave(text))
 
     def ask_for(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
-        """Subscribe to topics and join groups of all that will be connected. Raises as `subscribe` and `join` do."""
+        """Set the topics and groups of future connections. Raises like `subscribe` and `join`."""
         for topic in topics:
             self._add_topic(topic)
         for group in groups:
@@ -291,23 +297,25 @@ class Socket:
 
     @property
     def waiting(self) -> int:
-        """How many messages `receive` gives at once."""
+        """Number of messages that `receive` returns without waiting."""
         return len(self._inbox)
 
     @property
     def connected(self) -> int:
-        """How many connections have completed their handshake."""
+        """Number of connections that have completed their handshake."""
         return len(self._outbox.connections)
 
     async def wait_ready(self, count: int = 1) -> None:
-        """Until so many connections have completed their handshake. Raises `PeerError` where that will not happen."""
+        """Wait until `count` connections have completed their handshake. Raises `PeerError` if that cannot happen."""
         while self.connected < count:
             self._give_up_if_failed()
             await self._wait()
 
     async def flush(self) -> None:
-        """Until the system has taken what was sent so far, but for those that were waited for in vain. What was sent to
-        one of several is waited for as long as it takes: nobody else gets it."""
+        """Wait until the system has taken everything sent so far, except on stuck connections.
+
+        With round robin it waits without limit, because no other connection gets the same message.
+        """
         await self._outbox.flush()
 
     def _give_up_if_failed(self) -> None:
@@ -322,7 +330,7 @@ class Socket:
 
     @property
     def _endpoint_is_ours(self) -> bool:
-        """A file of ipc that was made here."""
+        """Whether this socket created the file of its ipc endpoint."""
         path = self.endpoint.path
         return self._server is not None and path is not None and not path.startswith("\0")
 
@@ -338,7 +346,7 @@ class Socket:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     def _accept(self, reader: StreamReader, writer: asyncio.StreamWriter) -> None:
-        """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
+        """Accept a connection. Not a coroutine: asyncio of Python 3.11 logs errors for cancelled ones."""
         if self._closed:
             writer.close()
         elif not self._pool.is_full or self._make_room():
@@ -348,7 +356,7 @@ class Socket:
             writer.transport.abort()
 
     def _make_room(self) -> bool:
-        """Close a connection that nobody needs; False where there is none."""
+        """Close a connection that can be evicted. Return False if there is none."""
         eviction = self._pool.evict(asyncio.get_running_loop().time())
         if eviction is None:
             return False
@@ -386,7 +394,7 @@ class Socket:
         return connection
 
     async def _run(self, connection: Connection) -> None:
-        """One connection to its end. Raises `PeerError`."""
+        """Run one connection to its end. Raises `PeerError`."""
         if self._recording is not None:
             connection.record(self._recording, not self._listens, self.endpoint.path)
         failure = None
@@ -398,12 +406,12 @@ class Socket:
             raise
         finally:
             self._forget(connection, failure)
-            del failure  # else it is kept with its traceback, which has this frame
+            del failure  # else its traceback, which refers to this frame, would keep it
         if not self._closed:
             self._report(connection.remote, ConnectionClosed(connection.lost))
 
     def _hear(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
-        """What `size` octets have brought."""
+        """Handle the events of `size` received octets."""
         self._charge(connection)
         inbox = self._inbox
         waiting = len(inbox)
@@ -421,12 +429,12 @@ class Socket:
         self._report(connection.remote, dropped)
 
     def _charge(self, connection: Connection) -> None:
-        """See that all connections together hold no more than they may."""
+        """Enforce the memory limit of all connections."""
         for eviction in self._pool.charge(connection):
             self._end(*eviction)
 
     def _end(self, connection: Connection, error: PeerError) -> None:
-        """Close a connection at once, and have its place."""
+        """Close a connection at once and free its place."""
         self._forget(connection, error)
         connection.fail(error)
 
@@ -437,7 +445,7 @@ class Socket:
         return connection.peer.version != "1.0" or self._is_asked_for(message.parts[0])
 
     def _note(self, connection: Connection, event: PeerEvent) -> None:
-        """Anything but a message."""
+        """Handle an event other than a message."""
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":
@@ -445,7 +453,7 @@ class Socket:
         self._report(connection.remote, event)
 
     def _is_asked_for(self, topic: bytes) -> bool:
-        """Whether we have subscribed to it: 1.0 has no way to ask a publisher, so that each subscriber looks."""
+        """Whether we have subscribed to the topic. ZMTP 1.0 has no subscriptions, so each subscriber filters."""
         return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
 
     def _welcome(self, connection: Connection, event: Ready) -> None:

@@ -1,6 +1,6 @@
-"""Streams of asyncio that give all that came before a connection failed; those of asyncio forget what was not read.
+"""asyncio streams that return all octets received before a connection failed; asyncio's own drop unread octets.
 
-They read ahead less, too: all connections of a socket share what is taken of the system at once.
+They also read less ahead: all connections of a socket share one receive buffer.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 LARGEST_TAKEN, LEAST_TAKEN = 1 << 18, 1 << 14
-"""Octets that are taken of the system at once."""
+"""Maximum and minimum octets of one read from the system."""
 TAKEN_BY_ALL = 1 << 24
-"""Octets that all connections of a socket may take so."""
+"""Maximum octets of such reads by all connections of a socket together."""
 READ_AHEAD = 1 << 14
-"""Twice as many octets that were taken and not read: beyond that no more are taken."""
+"""Half the number of unread octets above which reading pauses."""
 
 
 class StreamReader(asyncio.StreamReader):
-    """Ends where the connection failed, and has the `failure` then."""
+    """A stream that ends when its connection fails; `failure` then contains the error."""
 
     failure: Exception | None = None
 
@@ -32,12 +32,12 @@ Opened = Callable[[StreamReader, asyncio.StreamWriter], None]
 
 
 async def connect_tcp(host: str, port: int) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """As `asyncio.open_connection`. Raises `OSError`."""
+    """Connect like `asyncio.open_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_connection(protocol, host, port))
 
 
 async def connect_ipc(path: str) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """As `asyncio.open_unix_connection`. Raises `OSError`."""
+    """Connect like `asyncio.open_unix_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_unix_connection(protocol, path))
 
 
@@ -49,12 +49,12 @@ async def _connected(connect: Callable[[Any], Any]) -> tuple[StreamReader, async
 
 
 async def listen_tcp(opened: Opened, host: str | None, port: int) -> asyncio.Server:
-    """As `asyncio.start_server`. Raises `OSError`."""
+    """Listen like `asyncio.start_server`. Raises `OSError`."""
     return await asyncio.get_running_loop().create_server(_accepting(opened), host, port)
 
 
 async def listen_ipc(opened: Opened, path: str) -> asyncio.Server:
-    """As `asyncio.start_unix_server`. Raises `OSError`."""
+    """Listen like `asyncio.start_unix_server`. Raises `OSError`."""
     return await asyncio.get_running_loop().create_unix_server(_accepting(opened), path)
 
 
@@ -69,19 +69,19 @@ def _accepting(opened: Opened) -> Callable[[], _Protocol]:
 
 
 class _Taking:
-    """What the connections of one socket take of the system, one after the other: `octets` hold it for a moment."""
+    """The receive buffer that the connections of one socket use one after the other."""
 
     def __init__(self) -> None:
         self.octets = memoryview(bytearray(LARGEST_TAKEN))
         self.connections = 0
 
     def share(self) -> memoryview:
-        """Where the next octets go to."""
+        """Return the buffer for the next read."""
         return self.octets[: max(LEAST_TAKEN, min(LARGEST_TAKEN, TAKEN_BY_ALL // max(1, self.connections)))]
 
 
 class _Protocol(asyncio.StreamReaderProtocol, asyncio.BufferedProtocol):
-    """That of asyncio, which takes octets as `taking` has it."""
+    """The asyncio protocol, reading into the shared buffer `taking`."""
 
     def __init__(
         self, reader: StreamReader, opened: Callable[[Any, asyncio.StreamWriter], None] | None, taking: _Taking

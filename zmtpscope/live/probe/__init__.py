@@ -1,1 +1,1 @@
-"""Who is at an endpoint, found out without harm to it."""
+"""Identify the peer at an endpoint, without side effects on it."""

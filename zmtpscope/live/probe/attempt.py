@@ -1,4 +1,4 @@
-"""One connection of a probe: a `Peer` whose greeting goes out in pieces, and notes of how the other side greets."""
+"""One connection of a probe: a `Peer` that sends its greeting in pieces and records how the other endpoint greets."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
 MOST_CONNECTIONS = 20
 MOST_OCTETS = 4 << 20
-"""That are taken of the other side, on all connections of a probe together."""
+"""Maximum octets to receive on all connections of a probe together."""
 SHORTEST_PAUSE = 0.1
-"""Seconds for the other side to go on by itself, before we do; on a slow way two round trips more."""
+"""Seconds to wait for the other endpoint before we send the next piece, plus two round trips."""
 LAST_WORDS = 0.1
-"""Seconds for the other side to take what was sent, before a connection that is closed is cut."""
+"""Seconds for the other endpoint to take the remaining octets before a closed connection is aborted."""
 VERSION_STOP = SIGNATURE_SIZE + 1
-"""Octets of our greeting up to the major version."""
+"""Octets of our greeting before the major version."""
 FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, Class.REVISION_3: Form.GREETING_3}
-"""What a greeting is that has announced its version."""
+"""Format of a greeting that has announced its version."""
 
 
 class Budget:
-    """What all connections of a probe together may use: `wait` seconds from now on, octets, and connections."""
+    """Limits of all connections of a probe together: `wait` seconds from now on, octets and connections."""
 
     def __init__(self, wait: float) -> None:
         self.wait = wait
@@ -44,57 +44,58 @@ class Budget:
 
     @property
     def deadline(self) -> float:
-        """By the clock of the event loop."""
+        """The end of the wait, by the clock of the event loop."""
         return self.started + self.wait
 
     def spend_connection(self) -> None:
-        """One more. Raises `Violation` where there were too many."""
+        """Count a connection. Raises `Violation` above the maximum."""
         if self.connections == MOST_CONNECTIONS:
             raise Violation(f"{MOST_CONNECTIONS} connections were not enough to find out")
         self.connections += 1
 
     def spend_octets(self, count: int) -> None:
-        """So many came. Raises `Violation` where it is too much."""
+        """Count received octets. Raises `Violation` above the maximum."""
         self.octets += count
         if self.octets > MOST_OCTETS:
             raise Violation(f"more than {MOST_OCTETS >> 20} MiB came, more than a probe accepts")
 
 
 class Arrival(NamedTuple):
-    """Octets of the other side's greeting that came at once, `sent` octets of ours having been sent by then."""
+    """Octets of the other endpoint's greeting from one read, and the number of octets that we had sent by then."""
 
     octets: int
     sent: int
 
 
 class Attempt:
-    """Use with `async with`, which connects and closes; whatever fails raises `PeerError`, in time.
+    """One connection of a probe. `async with` connects and closes it; all failures raise `PeerError` within the time
+    limit.
 
-    Times are seconds. `settings` should have the limits of the budget.
+    Times are in seconds. `settings` should have the limits of the budget.
     """
 
     peer: Peer
     remote: str | None = None
-    """The address that was reached; ipc has none."""
+    """The address that was reached; None for ipc."""
 
     def __init__(self, endpoint: Endpoint, settings: Settings, budget: Budget, *, waits: bool = False) -> None:
         self.peer = Peer(settings, budget.started, waits=waits)
         self.events: list[PeerEvent] = []
         self.arrivals: list[Arrival] = []
         self.begin = b""
-        """The first octets of the other side, up to the size of a greeting."""
+        """The first octets received, up to the size of a greeting."""
         self.closed = False
         self.connecting = 0.0
         self.greeting: float | None = None
-        """From the connection to the end of the other side's greeting, without our own pauses."""
+        """Seconds from the connection to the end of the other endpoint's greeting, without our own pauses."""
         self.answering: float | None = None
-        """From there until it has said what it is."""
+        """Seconds from its greeting to its socket type."""
         self._endpoint = endpoint
         self._budget = budget
         self._unsent = b""
         self._sent = 0
         self._may_send: int | None = 0
-        """Octets of our stream; None is all."""
+        """Number of octets of our stream that may be sent; None means all."""
         self._paused = 0.0
 
     async def __aenter__(self) -> Self:
@@ -117,18 +118,19 @@ class Attempt:
 
     @property
     def is_old(self) -> bool:
-        """The other side speaks 1.0: with the signature our greeting would be complete, and messages might come."""
+        """Whether the other endpoint uses ZMTP 1.0. Our signature would then complete our greeting, and messages might
+        follow."""
         return self.peer.version == "1.0"
 
     @property
     def socket_type(self) -> str | None:
-        """That of the other side, as soon as it has announced it."""
+        """The socket type of the other endpoint, once it is announced."""
         socket_type: str | None = self.announced.get("socket_type") or self.peer.facts.get("socket_type")
         return socket_type
 
     @property
     def announced(self) -> Fields:
-        """What its greeting has announced so far, though it may not be whole."""
+        """The fields of its greeting so far, even if it is incomplete."""
         fields: Fields = {}
         form = FORMS.get(classify(self.begin))
         if form is not None:
@@ -137,10 +139,11 @@ class Attempt:
         return fields
 
     async def greet(self) -> None:
-        """Exchange greetings: ours in pieces of 10, 1 and 53 octets, and nothing at all with 1.0.
+        """Exchange greetings. Ours is sent in pieces of 10, 1 and 53 octets, and not at all with ZMTP 1.0.
 
-        In front of each piece the other side has a pause to go on by itself. So it shows what it says unasked and what
-        it waits for, and announces its mechanism before it hears ours: many close without a word where ours is another.
+        Before each piece we pause, so that the other endpoint shows which octets it sends unasked and which it waits to
+        send. It also announces its mechanism before it receives ours: many peers close silently if the mechanisms
+        differ.
         """
         start = self._now()
         try:
@@ -157,7 +160,7 @@ class Attempt:
 
     @property
     def has_our_mechanism(self) -> bool:
-        """The other side was sent more than our version."""
+        """Whether we have sent more than our version."""
         return self._sent > VERSION_STOP
 
     def _has_come(self, octets: int) -> bool:
@@ -165,11 +168,11 @@ class Attempt:
 
     @property
     def has_greeted(self) -> bool:
-        """The greeting of the other side is there, that of 2.0 up to its socket type."""
+        """Whether the greeting of the other endpoint is complete; for 2.0, up to its socket type."""
         return self.peer.greeting is not None or self.socket_type is not None
 
     async def hear_ready(self, seconds: float) -> bool:
-        """Whether the other side says what it is within this time, without having heard what we are."""
+        """Whether the other endpoint announces its socket type within `seconds`, before we announce ours."""
         start = self._now()
         heard = await self.hear(lambda: self.socket_type is not None or self.peer.facts, seconds)
         if heard:
@@ -177,27 +180,28 @@ class Attempt:
         return heard
 
     async def complete(self) -> None:
-        """The rest of the handshake."""
+        """Complete the handshake."""
         start = self._now()
         await self.hear(lambda: self.peer.ready)
         if self.answering is None:
             self.answering = self._now() - start
 
     async def introduce(self, socket_type: str) -> None:
-        """Complete the handshake as a socket of this type, where the peer was made to wait."""
+        """Complete the handshake as a socket of this type, after the peer was created with `waits`."""
         self.peer.introduce(socket_type)
         self._flush()
         await self.complete()
 
     async def ping(self, context: bytes, answered: Callable[[], object], seconds: float) -> float | None:
-        """Send a PING: the seconds until it was answered, None where it was not in this time."""
+        """Send a PING. Return the seconds until it was answered, or None if there was no answer within `seconds`."""
         start = self._now()
         self.peer.ping(start, context)
         self._flush()
         return self._now() - start if await self.hear(answered, seconds) else None
 
     async def hear(self, enough: Callable[[], object], seconds: float | None = None) -> bool:
-        """Take what comes until it is enough, for so many seconds or up to the deadline; whether it was enough."""
+        """Receive until `enough()` is true, for at most `seconds` or up to the deadline. Return whether it became
+        true."""
         start, deadline = self._now(), self._budget.deadline
         limit = deadline if seconds is None else min(start + seconds, deadline)
         while not enough():
@@ -212,7 +216,7 @@ class Attempt:
                     if limit == deadline:
                         self.peer.tick(deadline)
                     return False
-                octets = b""  # reset, or a network that is no longer there
+                octets = b""  # reset, or the network is gone
             if octets:
                 self._feed(octets)
             else:
@@ -235,7 +239,7 @@ class Attempt:
             self._flush()
 
     def _flush(self) -> None:
-        """Send what may be sent by now."""
+        """Send the octets allowed so far."""
         self._unsent += self.peer.outgoing()
         count = len(self._unsent) if self._may_send is None else max(self._may_send - self._sent, 0)
         octets, self._unsent = self._unsent[:count], self._unsent[count:]

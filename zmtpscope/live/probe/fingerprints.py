@@ -1,9 +1,9 @@
-"""Who is likely to be at the other side: what implementations are known to do on the wire, and what one of them did.
+"""Identify the implementation of a peer by comparing its observed behaviour with known implementations.
 
-Nothing in ZMTP names the implementation or its release. But most greet, announce and answer in ways of their own, which
-a peer that talks to them sees without doing any harm. `TABLE` has what was measured or read in the sources of each;
-`likely` says in words which of its rows fit what was observed. An implementation that is not in the table may do as one
-that is, so the answer is never more than likely.
+ZMTP does not name the implementation or its release. But most implementations greet, announce and answer in their own
+ways, which a connected peer can observe without side effects. `TABLE` contains behaviour measured, or read in the
+sources. `likely` formats the rows that fit the observations. An implementation not in the table may behave like one in
+the table, so the answer is never more than likely.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ class Pong(Enum):
 
 
 class Observed(NamedTuple):
-    """What was observed of the other side by a peer that announces 3.1 and sends its greeting step by step.
+    """Behaviour of the other endpoint, observed by a peer that announces 3.1 and sends its greeting step by step.
 
-    None is unknown, and speaks neither for nor against anybody.
+    None is unknown, and excludes no implementation.
     """
 
     version: str | None = None
-    """As the record `greeting` has it: "1.0" where it has no signature, "2.0", "3.0", "3.1", and "3" where octet 10 of
-    a greeting of form 2.0 is 03 (a newer peer that knows it met 2.0)."""
+    """Version, like the record `greeting`: "1.0" without a signature, "2.0", "3.0", "3.1", or "3" if octet 10 of a
+    greeting of format 2.0 is 03 (a newer peer that has detected 2.0)."""
     flags: int | None = None
     """Flags octet of the identity frame of 1.0."""
     padding: int | None = None
     """Octets 1 to 8 of the signature as a number."""
     pieces: tuple[int, ...] = ()
-    """Octets in each piece in which the greeting came, up to its end; the last may have more behind it."""
+    """Sizes of the pieces in which the greeting arrived, up to its end. The last piece may contain later octets."""
     ahead: int | None = None
-    """Octets of the greeting that were there before it was sent more than the ten octets of a signature."""
+    """Octets of the greeting received before we sent more than the ten octets of a signature."""
     mechanism: str | None = None
     as_server: int | None = None
     socket_type: str | None = None
-    """From READY, INITIATE or a greeting of 2.0."""
+    """Socket type from READY, INITIATE or a greeting of 2.0."""
     properties: tuple[str, ...] | None = None
-    """The names in READY or INITIATE, in their order and spelling."""
+    """Names of the properties in READY or INITIATE, in their order and spelling."""
     identity_size: int | None = None
-    """Octets of the Identity in READY, INITIATE or a greeting of 2.0; None also where there is none."""
+    """Octets of the Identity in READY, INITIATE or a greeting of 2.0; None also without an Identity."""
     pong: Pong | None = None
-    """Not for free: libzmq before 4.2 hands a PING to its application as a message."""
+    """Answer to a PING. Not without side effects: libzmq before 4.2 passes a PING to its application as a message."""
     subscription_commands: bool | None = None
-    """Whether it subscribes by SUBSCRIBE. False is a SUB that does it by a message; one that an XSUB sends may come
-    from its application and says nothing."""
+    """Whether it subscribes by SUBSCRIBE. False is set only for a SUB that subscribes by a message: on an XSUB the
+    message may be sent by the application."""
     misspelt_hello: bool | None = None
     """Whether its PLAIN HELLO is called WELCOME (PLAIN-07)."""
     misspelt_error: bool | None = None
     """Whether its PLAIN ERROR begins with 5E (wire.md 8.2)."""
     little_endian_nonces: bool | None = None
-    """Whether the short nonce of its CURVE READY or INITIATE counts from its first octet on."""
+    """Whether the short nonce of its CURVE READY or INITIATE is little-endian."""
 
 
 Properties = Callable[[tuple[str, ...], str | None], bool]
-"""Whether an implementation sends properties of these names, in this order, from a socket of that type."""
+"""Whether an implementation sends properties with these names, in this order, from a socket of this type."""
 
 
 def _of_libzmq(names: tuple[str, ...], socket_type: str | None) -> bool:
@@ -98,24 +98,24 @@ def _none(names: tuple[str, ...], socket_type: str | None) -> bool:
 
 
 class Fingerprint(NamedTuple):
-    """What the releases `first` to `last` of an implementation do; the later fields mean what they mean in `Observed`.
+    """Behaviour of the releases `first` to `last` of an implementation; the later fields correspond to `Observed`.
 
-    `first` and `last` are empty where all releases that are known do the same, `last` also where the newest do.
+    `first` and `last` are empty if all known releases behave the same; `last` is also empty if the newest releases do.
     """
 
     implementation: str
     first: str
     last: str
     evidence: str
-    """Where it was measured: against which release; or which releases were read."""
+    """The releases that were measured, and the releases whose sources were read."""
     versions: tuple[str, ...]
     flags: tuple[int, ...] = ()
     counts_identity: bool = False
-    """The padding is the size of the identity + 1, and the signature so the header of an identity frame of 1.0; else 0.
-    """
+    """Whether the padding is the identity's size + 1, so that the signature is the header of a 1.0 identity frame; else
+    0."""
     writes: tuple[int, ...] = ()
-    """Octets in each piece in which it writes its greeting. The network may join them, so only pieces that end where
-    these do say something, and only for the row."""
+    """Sizes of the pieces in which it writes its greeting. The network may join them, so only observed pieces that end
+    at these boundaries are evidence, and only for the row."""
     most_ahead: int = 64
     """Octets that it sends before it has read more than a signature."""
     mechanisms: tuple[str, ...] = ("NULL",)
@@ -123,7 +123,7 @@ class Fingerprint(NamedTuple):
     socket_types: frozenset[str] = frozenset(PEERS) - DRAFT
     properties: Properties = _none
     empty_identity: bool = True
-    """An Identity that it sends may be empty."""
+    """Whether it may send an empty Identity."""
     pongs: tuple[Pong, ...] = (Pong.MISSING,)
     subscription_commands: bool = False
     misspelt_hello: bool = False
@@ -302,22 +302,22 @@ TABLE = (
         properties=_none,
     ),
 )
-"""Rows of one implementation stand together, older releases first."""
+"""Known implementations. The rows of an implementation are adjacent, older releases first."""
 
 
 def fitting(observed: Observed) -> list[Fingerprint]:
-    """The rows of `TABLE` that nothing in `observed` speaks against: those first that the pieces speak for.
+    """Return the rows of `TABLE` consistent with `observed`; rows confirmed by the pieces of the greeting first.
 
-    Empty where the version is unknown: then nothing has been seen that could say.
+    Empty if the version is unknown, because then there are no observations.
     """
     rows = [row for row in TABLE if _fits(observed, row)]
     return sorted(rows, key=lambda row: not _pieces_speak_for(observed, row))
 
 
 def likely(observed: Observed) -> str | None:
-    """The rows that fit, in words: "libzmq 4.2.0 to 4.3.2, JeroMQ or NetMQ"; None: nothing fits.
+    """Format the consistent rows: "libzmq 4.2.0 to 4.3.2, JeroMQ or NetMQ"; None if there are none.
 
-    Neighbours in the table become one range of releases.
+    Adjacent rows are joined to a range of releases.
     """
     ranges: list[tuple[Fingerprint, Fingerprint]] = []
     for row in fitting(observed):
@@ -361,7 +361,7 @@ def _padding_fits(observed: Observed, row: Fingerprint) -> bool:
 
 
 def _pieces_speak_for(observed: Observed, row: Fingerprint) -> bool:
-    """Every piece but the last ended where the row ends a write, and there was more than one."""
+    """Whether there were several pieces, and all but the last one end where the row ends a write."""
     ends = _ends(observed.pieces[:-1])
     return bool(ends) and ends <= _ends(row.writes)
 

@@ -1,8 +1,8 @@
-"""Who is there: what a peer announces of itself, asked so that it does no harm to what the peer is there for.
+"""Identify the peer at an endpoint, without disturbing its work.
 
-A probe must not become the partner to whom a socket hands its messages. So it hears the socket type first where it can
-(NULL, 2.0), and goes on only as a type to which the other side hands none; where the other side wants to know ours
-first (PLAIN, CURVE) it tries those types alone. Messages are neither sent nor asked for.
+A probe must not become a partner that a socket sends its messages to. Where it can (NULL, 2.0) it therefore waits for
+the peer's socket type first. It continues only as a type that gets no messages from the peer. If the peer needs our
+type first (PLAIN, CURVE), the probe tries only harmless types. It sends no messages and no subscriptions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HARMLESS = {
     "SERVER": "CLIENT",
     "GATHER": "SCATTER",
 }
-"""By the socket type of the other side what we are for it, so that it hands us no messages that we did not ask for."""
+"""Our socket type by the peer's, such that the peer sends us no messages unasked."""
 
 JOINING = {
     "PUSH": "PULL",
@@ -60,76 +60,77 @@ JOINING = {
     "PEER": "PEER",
     "CHANNEL": "CHANNEL",
 }
-"""Those that hand messages to whoever is connected, or take one partner alone: only where the user says so."""
+"""Our type for peers that send messages to any partner, or accept only one partner. Used only if the user permits
+it."""
 
 COMPLETE, WITHHELD, NEEDS_CREDENTIALS, FAILED = "complete", "withheld", "needs credentials", "failed"
-"""How the handshake came out; withheld is that we did not complete it, since it could do harm."""
+"""Results of the handshake. WITHHELD: we did not complete it because of possible side effects."""
 
 NOBODY = "REQ"
-"""What a peer is that does not say what it is."""
+"""The socket type of a peer that does not announce its own."""
 
 PAUSES = 5
-"""Pauses (`Attempt.pause`) for what may never come: a READY before ours, a PONG."""
+"""Number of pauses (`Attempt.pause`) to wait for optional answers: a READY before ours, a PONG."""
 CONTEXT_SIZE = 8
 LONG_1 = 0xFF
-"""How a long frame of 1.0 begins (wire.md 3.1)."""
+"""First octet of a long frame of 1.0 (wire.md 3.1)."""
 LARGEST_MESSAGE = 1 << 20
 
 
 @dataclass(slots=True)
 class Ping:
-    """What became of a PING with a random context."""
+    """Result of a PING with a random context."""
 
     seconds: float | None
-    """Until the PONG; None: no PONG came."""
+    """Seconds until the PONG; None if there was no PONG."""
     context_returned: bool
 
 
 @dataclass(slots=True)
 class Found:
-    """What is known of the other side; None is not known. Texts of the network are as they came: escape them."""
+    """Facts known about the peer; None is unknown. Texts are as received from the network: escape them."""
 
     remote: str | None = None
-    """The address that was reached; ipc has none."""
+    """The address that was reached; None for ipc."""
     version: str | None = None
-    """Announced by the other side."""
+    """Version that the peer announced."""
     version_in_force: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
     socket_type: str | None = None
     possible_socket_types: list[str] = field(default_factory=list)
-    """What is left, where it was not announced and some were ruled out."""
+    """Socket types that remain possible, if the peer announced none and the probe excluded some."""
     identity: str | None = None
     metadata: list[dict[str, str]] | None = None
     handshake: str | None = None
     joined_as: str | None = None
-    """The socket type with which we completed the handshake."""
+    """Our socket type in the completed handshake."""
     ping: Ping | None = None
     arrivals: list[Arrival] = field(default_factory=list)
-    """How the greeting came."""
+    """How the greeting arrived."""
     implementation: str | None = None
     connecting: float | None = None
     greeting: float | None = None
     answering: float | None = None
-    """Seconds, as in `Attempt`."""
+    """Seconds, see `Attempt`."""
     connections: int = 0
     octets: int = 0
-    """Of the other side."""
+    """Octets received from the peer."""
     error: PeerError | None = None
 
     @property
     def unasked(self) -> int:
-        """Octets of its greeting that came before it was sent more than a signature."""
+        """Octets of its greeting received before we sent more than a signature."""
         return sum(arrival.octets for arrival in self.arrivals if arrival.sent <= SIGNATURE_SIZE)
 
 
 async def probe(
     endpoint: Endpoint, security: Security, wait: float, *, join: bool = False, ping: bool = False
 ) -> Found:
-    """Find out who is at an endpoint, within `wait` seconds. Does not raise: `Found.error` says what went wrong.
+    """Identify the peer at an endpoint within `wait` seconds. Never raises: `Found.error` contains the failure.
 
-    `join`: complete the handshake also with a socket that will hand us messages. `ping`: send a PING also where 3.0 is
-    announced; libzmq before 4.2 hands it to its application as a message.
+    `join`: also complete the handshake with a socket that will send us messages. `ping`: also send a PING if the peer
+    announces 3.0; libzmq before 4.2 passes it to its application as a message.
     """
     return await _Probe(endpoint, security, wait, join=join, ping=ping).run()
 
@@ -181,7 +182,7 @@ class _Probe:
 
     @asynccontextmanager
     async def _attempt(self, socket_type: str, security: Security, *, waits: bool = False) -> AsyncIterator[Attempt]:
-        """A connection on which both have greeted."""
+        """Open a connection and exchange greetings."""
         settings = Settings(socket_type, security, limits=self._limits)
         attempt = self._last = Attempt(self._endpoint, settings, self._budget, waits=waits)
         try:
@@ -192,7 +193,7 @@ class _Probe:
             self._learn(attempt)
 
     async def _listen(self) -> None:
-        """Without security: hear what the other side is, and only then choose what to be."""
+        """Without security: receive the peer's socket type, then choose ours."""
         async with self._attempt(NOBODY, Null(), waits=True) as attempt:
             if attempt.is_old:
                 self.found.handshake = WITHHELD
@@ -208,7 +209,7 @@ class _Probe:
         await self._try(self._partners.values())
 
     async def _try(self, candidates: Iterable[str]) -> None:
-        """Complete a handshake as one socket type after the other, where the other side wants to hear it first."""
+        """Try to complete a handshake as each candidate, for peers that need our socket type first."""
         tried: list[str] = []
         waiting = list(dict.fromkeys(candidates))
         while waiting:
@@ -230,8 +231,8 @@ class _Probe:
         self.found.handshake = WITHHELD
 
     async def _search(self, last: Attempt) -> None:
-        """The other side closed inside its greeting: see which mechanism keeps it from that. No login is sent."""
-        from zmtpscope import curve_crypto  # loads libsodium, which is hardly ever needed here
+        """Find the mechanism of a peer that closed inside its greeting. No credentials are sent."""
+        from zmtpscope import curve_crypto  # loads libsodium, which is rarely needed here
 
         where = f"the other side closed inside its greeting, after {len(last.begin)} octets"
         if not last.has_our_mechanism:
@@ -246,7 +247,7 @@ class _Probe:
             raise Mismatch(f"{where}, with each of the mechanisms NULL, PLAIN and CURVE")
 
     async def _completed(self, attempt: Attempt) -> None:
-        """The handshake is complete: say nothing but a PING."""
+        """Record the completed handshake, and send at most a PING."""
         found, peer = self.found, attempt.peer
         found.handshake, found.joined_as = COMPLETE, peer.settings.socket_type
         self._learn(attempt)
@@ -258,7 +259,7 @@ class _Probe:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _learn(self, attempt: Attempt) -> None:
-        """Keep what a connection has shown so far, beside what others did."""
+        """Add the facts of a connection to the facts of earlier ones."""
         found, peer, begin = self.found, attempt.peer, attempt.begin
         greeting, facts = peer.greeting or {}, peer.facts
         self._begin = self._begin or begin

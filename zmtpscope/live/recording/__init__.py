@@ -1,1 +1,1 @@
-"""What our own sockets say, as packets: in a capture file, or dissected at once."""
+"""Convert the traffic of our own sockets into packets, for a capture file or for the dissector."""

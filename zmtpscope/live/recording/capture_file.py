@@ -1,4 +1,4 @@
-"""A capture that is recorded: it grows at its place, and can be read meanwhile."""
+"""Write a capture file that can be read while it grows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from zmtpscope.export.pcapng import PcapngWriter
 
 
 class CaptureFile:
-    """A new pcapng file at `path`, which its owner alone can read: it may hold passwords of PLAIN. `comment` is for
-    those who look at its properties.
+    """A new pcapng file at `path`, readable only by its owner because it may contain PLAIN passwords.
 
-    Raises `FileExistsError` where something is there already; with `force` a plain file gives way. Every method raises
-    an `OSError` that names the path.
+    `comment` appears in the file's properties. Raises `FileExistsError` if `path` exists; with `force` a plain file is
+    replaced. Every method raises `OSError` with the path.
     """
 
     def __init__(self, path: Path, comment: str, *, force: bool = False) -> None:
@@ -24,18 +23,18 @@ class CaptureFile:
         with self._naming_path():
             if force:
                 _remove_plain_file(path)
-            # made anew, never written over: so nobody else can read it, and it is nothing that a link leads to
+            # created anew, never overwritten: an existing file might be readable by others, or be a link
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb")
             self._writer = PcapngWriter(self._file, comment)
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
-        """Add IP packets, all of one time (nanoseconds since the epoch)."""
+        """Write IP packets that share one time (nanoseconds since the epoch)."""
         with self._naming_path():
             self._writer.write(time, packets)
 
     def close(self) -> None:
-        """Nothing more will be written."""
+        """Close the file."""
         with self._naming_path():
             self._file.close()
 

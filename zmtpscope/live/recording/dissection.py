@@ -1,4 +1,4 @@
-"""Packets as they come are dissected as `read` does it, with no file in between."""
+"""Dissect packets as they arrive, like `read`, without a file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from zmtpscope.capture.packets import NOWHERE, PacketBlock
 from zmtpscope.dissect import Analyser, Batch, Options
 
 MOST_WAITING = 1 << 20
-"""Octets of packets that wait for `advance`."""
+"""Maximum octets of packets that wait for `advance`."""
 
 
 class LiveDissection:
-    """The records of packets that are handed over, handed to `write` batch by batch, as `Analyser.run` gives them.
+    """Dissects packets and passes the records to `write` batch by batch, as `Analyser.run` yields them.
 
-    `file` is what records name as their capture, None where the packets are in none. How the packets are grouped by
-    calls changes nothing but when records are written. A block has a cost of its own, some hundred times that of a
-    packet: where many events come together, `advance` is to be called once for all of them.
+    Records name `file` as their capture, or None if the packets are in no file. The grouping of packets into calls
+    affects only when records are written. A block costs some hundred times as much as a packet, so call `advance` once
+    for many events that arrive together.
     """
 
     def __init__(self, options: Options, write: Callable[[Batch], None], file: str | None = None) -> None:
@@ -35,7 +35,7 @@ class LiveDissection:
         self._count = 0
 
     def feed(self, time: int, packets: Sequence[bytes]) -> None:
-        """The next IP packets, all of one time (nanoseconds since the epoch); they wait for `advance`, up to 1 MiB."""
+        """Add IP packets that share one time (nanoseconds since the epoch). They wait for `advance`, up to 1 MiB."""
         self._packets += packets
         self._times += [time] * len(packets)
         self._waiting += sum(map(len, packets))
@@ -43,13 +43,13 @@ class LiveDissection:
             self.advance()
 
     def advance(self) -> None:
-        """Write the records that the packets until now have decided."""
+        """Write the records that the packets so far have decided."""
         if self._packets:
             block = self._segmenter.feed(self._block())
             self._write_all(self.analyser.feed(block))
 
     def finish(self) -> None:
-        """No more packets will come: write what is left."""
+        """Write the remaining records, after the last packet."""
         self.advance()
         self._segmenter.finish()
         self._write_all(self.analyser.finish())
@@ -59,7 +59,7 @@ class LiveDissection:
             self._write(batch)
 
     def _block(self) -> PacketBlock:
-        """The packets that wait; none do from now on."""
+        """Return the waiting packets as a block, and clear the queue."""
         packets, times = self._packets, self._times
         self._packets, self._times, self._waiting = [], [], 0
         first, self._count = self._count + 1, self._count + len(packets)

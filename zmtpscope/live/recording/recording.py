@@ -1,7 +1,7 @@
-"""What applications said on their connections becomes packets, as if somebody had captured them.
+"""Convert the traffic of an application's connections into packets, as a capture would contain them.
 
-The octets, their order and their times are what the application knows; everything else is made up to be like a capture
-that lost nothing. So acknowledgments stand behind all that is sent or received, and say nothing about the network.
+Only the octets, their order and their times are real. Headers are generated like a capture without losses: every octet
+is acknowledged at once, so acknowledgments contain no information about the network.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
 
 PacketSink = Callable[[int, Sequence[bytes]], None]
-"""Takes IP packets of one time, nanoseconds since the epoch."""
+"""Takes IP packets that share one time, in nanoseconds since the epoch."""
 KeySink = Callable[["KeyLine"], None]
 
 COMMENT = (
     "Recorded by one of the two applications: octets, order and times are its own, IP and TCP headers are made up. "
     "Connections to a port above 57343 of 127.0.0.1 stand for ipc endpoints, one port for each path."
 )
-"""For whoever opens a recording with another tool."""
+"""Comment in the file, for users who open a recording with another tool."""
 
 SEQUENCE_CLOCK = 4_000
-"""Nanoseconds in which the first sequence numbers of new connections go up by one (RFC 9293, 3.4.1)."""
+"""Nanoseconds after which the initial sequence number of new connections increases by one (RFC 9293, 3.4.1)."""
 
 IPC_HOST = "127.0.0.1"
 FIRST_PORT, IPC_PORTS = 49_152, 8_192
-"""Ports that nobody registers: as many for those who connect to ipc endpoints as, behind them, for the endpoints."""
+"""Dynamic ports, registered for no service. The first `IPC_PORTS` are for clients of ipc endpoints, the next for ipc
+endpoints."""
 
 
 class Recording:
-    """All connections of one application. What is said of them goes to each of `sinks`, keys to each of `key_sinks`."""
+    """All connections of one application. Packets go to each of `sinks`, keys to each of `key_sinks`."""
 
     def __init__(self, sinks: Sequence[PacketSink], key_sinks: Sequence[KeySink] = ()) -> None:
         self._sinks = sinks
@@ -43,14 +44,14 @@ class Recording:
         self._ipc_connections = 0
 
     def opened(self, local: Address, remote: Address, connected_by_us: bool, time: int) -> RecordedConnection:
-        """A TCP connection was made between these sockets. Raises `ValueError` where they have no IP addresses."""
+        """Record a new TCP connection between two sockets. Raises `ValueError` if they have no IP addresses."""
         sequence = time // SEQUENCE_CLOCK % MODULUS
         connection = RecordedConnection(self._emit, Direction.pair(local, remote, sequence))
         connection.open(connected_by_us, time)
         return connection
 
     def opened_ipc(self, path: str, connected_by_us: bool, time: int) -> RecordedConnection:
-        """A connection was made on an ipc endpoint; its addresses are made up."""
+        """Record a new connection of an ipc endpoint, with generated addresses."""
         number = self._ipc_paths.setdefault(path, len(self._ipc_paths))
         connecting = IPC_HOST, FIRST_PORT + self._ipc_connections % IPC_PORTS
         listening = IPC_HOST, FIRST_PORT + IPC_PORTS + number % IPC_PORTS
@@ -59,7 +60,8 @@ class Recording:
         return self.opened(*ends, connected_by_us, time)
 
     def key(self, line: KeyLine) -> None:
-        """A secret of a connection. To be given before the octets that it opens: who looks on sees them only once."""
+        """Record a secret of a connection, before the octets that it decrypts: a live reader sees the octets only
+        once."""
         for sink in self._key_sinks:
             sink(line)
 
@@ -69,28 +71,28 @@ class Recording:
 
 
 class RecordedConnection:
-    """One connection of a recording, as its own end reports it; times are nanoseconds since the epoch."""
+    """One connection of a recording, reported by our own end. Times are in nanoseconds since the epoch."""
 
     def __init__(self, emit: PacketSink, directions: tuple[Direction, Direction]) -> None:
         self._emit = emit
         self._ours, self._theirs = directions
 
     def open(self, by_us: bool, time: int) -> None:
-        """The three packets of the opening."""
+        """Write the three packets of the TCP handshake."""
         opener, other = self._sender(by_us)
         packets = [opener.segment(SYN, other), other.segment(SYN | ACK, opener), opener.segment(ACK, other)]
         self._emit(time, packets)
 
     def sent(self, octets: bytes, time: int) -> None:
-        """We sent octets."""
+        """Record octets that we sent."""
         self._said(self._ours, self._theirs, octets, time)
 
     def received(self, octets: bytes, time: int) -> None:
-        """The other side sent octets."""
+        """Record octets that the other endpoint sent."""
         self._said(self._theirs, self._ours, octets, time)
 
     def closed(self, by_us: bool, reset: bool, time: int) -> None:
-        """The connection is over in both directions; nothing may follow."""
+        """Record the end of both directions. No further call may follow."""
         closer, other = self._sender(by_us)
         if reset:
             packets = [closer.segment(RST | ACK, other)]

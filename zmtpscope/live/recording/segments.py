@@ -1,6 +1,6 @@
-"""What applications said becomes packets, the headers made by dpkt (RFC 791, 8200, 9293).
+"""Build IP packets from the octets of a connection, with headers by dpkt (RFC 791, 8200, 9293).
 
-dpkt is loaded here and nowhere else: it takes as long as reading a small capture, and only who records needs it.
+Only this module imports dpkt: loading it takes as long as reading a small capture, and only recordings need it.
 """
 
 from __future__ import annotations
@@ -17,33 +17,34 @@ from dpkt.tcp import TCP
 from zmtpscope.capture.segments import ACK, FIN, PSH, SYN
 
 Address = tuple[str, int]
-"""An IP address (a scope behind % is left out) and a port; a longer tuple, as sockets have it, will do."""
+"""An IP address (a scope after % is ignored) and a port. A longer tuple, as sockets return it, is also accepted."""
 
 LARGEST_PACKET = 65_535
-"""Octets, with all headers: what the length of IPv4 can say, and what tools expect of a packet at most."""
+"""Maximum octets of a packet with all headers: the limit of IPv4's length field, and of other tools."""
 LARGEST_PAYLOAD = LARGEST_PACKET - 60
-"""For IPv6 and IPv4 alike."""
+"""Maximum payload of a segment, for both IPv6 and IPv4."""
 
 MODULUS = 1 << 32
 CHECKSUM_MODULUS = 0xFFFF
-"""The ones' complement sum of 16-bit words is their sum modulo this (RFC 1071), and so is that of words of 32 bits."""
+"""Modulus of a ones' complement sum of 16-bit words, also when summed as 32-bit words (RFC 1071)."""
 
 FEW = 1000
-"""Octets that dpkt sums up itself. It takes 11 ns for each, which is 750 us for the largest packet; columns take 20."""
+"""Payloads below this many octets are summed by dpkt at 11 ns per octet (750 us for the largest packet, numpy: 20
+us)."""
 
 TIME_TO_LIVE = 64
 WINDOW = 0xFFFF
 SYN_OPTIONS = Struct(">BBHBB3B3x").pack(2, 4, LARGEST_PAYLOAD, 4, 2, 3, 3, 14)
-"""The largest segment, what Wireshark misses else (selective acknowledgments), and a window of 1 GiB (RFC 7323), which
-nothing that is sent fills."""
+"""Maximum segment size, selective acknowledgments (Wireshark reports them missing otherwise) and a window of 1 GiB (RFC
+7323), which no recording fills."""
 WORDS_OF_HEADER = 5
-"""Of 32 bits, in a TCP header without options."""
+"""Length of a TCP header without options, in 32-bit words."""
 
 
 class Direction:
     """The packets from one socket to another. `next` is the sequence number of the next octet.
 
-    `sequence` is that of the SYN. Raises `ValueError` where an address is none, or not of the family of the other.
+    `sequence` is the number of the SYN. Raises `ValueError` if an address is invalid or the two families differ.
     """
 
     def __init__(self, source: Address, target: Address, sequence: int) -> None:
@@ -53,7 +54,7 @@ class Direction:
         self.next = sequence
         self._is_ipv4 = hosts[0].version == 4
         self._tcp = TCP(sport=source[1], dport=target[1], win=WINDOW)
-        """Of one packet after the other: making it anew would take as long as all the rest."""
+        """Reused for each packet: creating the header takes as long as all other work on a packet."""
         ends = {"src": hosts[0].packed, "dst": hosts[1].packed}
         if self._is_ipv4:
             self._ip = IP(**ends, df=1, ttl=TIME_TO_LIVE, p=IP_PROTO_TCP, data=self._tcp)
@@ -62,11 +63,11 @@ class Direction:
 
     @classmethod
     def pair(cls, one: Address, other: Address, sequence: int) -> tuple[Self, Self]:
-        """Both directions between two sockets."""
+        """Return both directions between two sockets."""
         return cls(one, other, sequence), cls(other, one, sequence)
 
     def segment(self, flags: int, reverse: Direction, payload: bytes | memoryview = b"") -> bytes:
-        """The next packet, which acknowledges all of `reverse` where it has ACK."""
+        """Return the next packet. With the ACK flag it acknowledges everything sent in `reverse`."""
         ip, tcp = self._ip, self._tcp
         tcp.seq = self.next
         tcp.ack = reverse.next if flags & ACK else 0
@@ -74,7 +75,7 @@ class Direction:
         tcp.opts = SYN_OPTIONS if flags & SYN else b""
         tcp.off = WORDS_OF_HEADER + len(tcp.opts) // 4
         tcp.data = payload
-        tcp.sum = 0  # dpkt makes what is 0
+        tcp.sum = 0  # dpkt computes a checksum that is 0
         if len(payload) >= FEW:
             tcp.sum = self._checksum()
         if self._is_ipv4:
@@ -82,12 +83,12 @@ class Direction:
         else:
             ip.plen = len(tcp)
         packet = bytes(ip)
-        tcp.data = b""  # the octets of others are not held on to
+        tcp.data = b""  # do not keep a reference to the caller's octets
         self.next = (self.next + len(payload) + bool(flags & (SYN | FIN))) % MODULUS
         return packet
 
     def data(self, octets: bytes, reverse: Direction) -> list[bytes]:
-        """The packets that carry so many octets, the last of them pushed."""
+        """Return the packets that carry `octets`; the last one has PSH set."""
         view = memoryview(octets)
         starts = range(0, len(octets), LARGEST_PAYLOAD)
         return [
@@ -96,7 +97,8 @@ class Direction:
         ]
 
     def _checksum(self) -> int:
-        """That of a TCP segment and its pseudo header, as long as it has none (RFC 9293, 3.1)."""
+        """Return the checksum of the TCP segment and its pseudo header (RFC 9293, 3.1). The checksum field must be
+        0."""
         ip, tcp = self._ip, self._tcp
         header = tcp.pack_hdr() + tcp.opts
         total: int = word_sum(ip.src + ip.dst) + IP_PROTO_TCP + len(tcp) + word_sum(header) + word_sum(tcp.data)
@@ -104,7 +106,7 @@ class Direction:
 
 
 def word_sum(octets: bytes | memoryview) -> int:
-    """A number with the same remainder as the sum of the 16-bit words, a zero octet behind an odd one."""
+    """Return a number congruent to the sum of the 16-bit words modulo `CHECKSUM_MODULUS`, padded with a zero octet."""
     whole = len(octets) & ~3
     rest = bytes(octets[whole:]).ljust(4, b"\0")
     return int(np.frombuffer(octets[:whole], ">u4").sum(dtype=np.uint64)) + int.from_bytes(rest)
