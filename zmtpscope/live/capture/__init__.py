@@ -1,4 +1,4 @@
-"""Capture on this machine: interfaces, filters, rights, and the process that takes packets and writes them as pcapng.
+"""Capture on this machine: interfaces, filters, privileges, and the process that writes packets as pcapng.
 
-Nothing here knows a dissector: what is captured is read like any other capture.
+Nothing here depends on a dissector: the written files are read like any other capture.
 """

@@ -1,4 +1,4 @@
-"""The capture process's end of the two pipes to its parent: lines of JSON out, lines of words in."""
+"""The capture process's end of the two pipes to its parent: lines of words in, lines of JSON out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK = 1 << 16
 
 
 class Controls:
-    """Commands of the parent, and what it is answered. Only `settings` and `send_last` wait for it."""
+    """Reads commands of the parent and sends reports. Only `settings` and `send_last` block."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming
@@ -25,11 +25,11 @@ class Controls:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Somebody else than the parent wants the process to end."""
+        """Stop the process, on a signal from any other process than the parent."""
         self.is_stopped = True
 
     def settings(self) -> CaptureSettings:
-        """The first line; raises `EOFError` where none comes."""
+        """Read the settings from the first line. Raises `EOFError` if the input ends before."""
         while b"\n" not in self._input:
             more = os.read(self.incoming, CHUNK)
             if not more:
@@ -41,7 +41,7 @@ class Controls:
         return CaptureSettings.from_json(line)
 
     def commands(self) -> list[list[str]]:
-        """The words of the commands that came."""
+        """Return the words of each command received since the last call."""
         with contextlib.suppress(BlockingIOError):
             more = os.read(self.incoming, CHUNK)
             self.is_gone = self.is_gone or not more
@@ -50,7 +50,7 @@ class Controls:
         return [line.decode().split() for line in lines]
 
     def send(self, values: dict[str, Any]) -> bool:
-        """Send one line. False: not now, the parent has not read those before."""
+        """Send one line. Returns False without sending it if the parent has not read the previous one."""
         if not self._flush():
             return False
         self._output = json.dumps(values).encode() + b"\n"
@@ -58,12 +58,12 @@ class Controls:
         return True
 
     def send_last(self, values: dict[str, Any]) -> None:
-        """Send one line, however long that takes."""
+        """Send one line, and block until it is written."""
         os.set_blocking(self._outgoing, True)
         self.send(values)
 
     def _flush(self) -> bool:
-        """Whether nothing is left to be written."""
+        """Write queued output. Return whether everything was written."""
         try:
             while self._output:
                 self._output = self._output[os.write(self._outgoing, self._output) :]

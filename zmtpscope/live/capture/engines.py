@@ -1,4 +1,4 @@
-"""Ways to take packets, in the order in which they are tried, and which one a capture gets."""
+"""The capture engines in the order in which they are tried, and the selection of one for a capture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 
 def _message_socket(settings: CaptureSettings) -> PacketSource:
-    from zmtpscope.live.capture.socket import MessageSocket  # numpy: the ring opens without it
+    from zmtpscope.live.capture.socket import MessageSocket  # loads numpy, which the ring does not need to open
 
     return MessageSocket(settings)
 
@@ -24,16 +24,16 @@ def _message_socket(settings: CaptureSettings) -> PacketSource:
 SOCKETS: dict[str, Callable[[CaptureSettings], PacketSource]] = {"ring": RingSocket, "socket": _message_socket}
 TOOLS = ("dumpcap", "tcpdump")
 ON_REQUEST = ("scapy",)
-"""What is too slow to be taken where nobody asked for it."""
+"""Engines that are too slow to be used unless the user selects them."""
 ENGINES = (*SOCKETS, *TOOLS, *ON_REQUEST)
 
 
 class Refused(Exception):
-    """An engine that does not work here: why."""
+    """An engine does not work here. The text is the reason."""
 
 
 class OpenSource(NamedTuple):
-    """A source that captures, the name of its engine, and why those before it were not taken."""
+    """A source that captures, the name of its engine, and the reasons why earlier engines failed."""
 
     engine: str
     source: PacketSource
@@ -41,7 +41,7 @@ class OpenSource(NamedTuple):
 
 
 def enter_namespace(settings: CaptureSettings) -> None:
-    """Move to the network namespace that is asked for, if one is. Raises `CannotCapture`."""
+    """Move to the requested network namespace, if any. Raises `CannotCapture`."""
     if settings.netns is None:
         return
     try:
@@ -51,15 +51,16 @@ def enter_namespace(settings: CaptureSettings) -> None:
 
 
 def with_interface_names(settings: CaptureSettings) -> CaptureSettings:
-    """Return the settings with the names of interfaces in place of their numbers in our list. Raises
-    `UnknownInterface`."""
+    """Return the settings with numbers of interfaces replaced by their names. Raises `UnknownInterface`."""
     known = interfaces()
     return replace(settings, interfaces=tuple(find_interface(name, known).name for name in settings.interfaces))
 
 
 def open_source(settings: CaptureSettings) -> OpenSource:
-    """Start the engine that is asked for, or the first that works. Raises `CannotCapture`, or `UnknownInterface`
-    if an interface has just been removed."""
+    """Start the requested engine, or the first one that works.
+
+    Raises `CannotCapture`, or `UnknownInterface` if an interface has just been removed.
+    """
     engines = (*SOCKETS, *TOOLS) if settings.engine is None else (settings.engine,)
     passed_over: list[str] = []
     for name in engines:
@@ -75,7 +76,7 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
     if name not in ENGINES:
         raise CannotCapture(f"there is no engine {name}", f"there are {', '.join(ENGINES)}")
     if name not in SOCKETS:
-        from zmtpscope.live.capture import tools  # sockets need nothing of it
+        from zmtpscope.live.capture import tools  # sockets do not need this module
 
         try:
             return tools.TOOLS[name](settings)
@@ -87,13 +88,15 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
         return SOCKETS[name](settings)
     except PermissionError:
         raise Refused("this user may not open packet sockets") from None
-    except OSError as error:  # a kernel that has no ring, or no memory for one
+    except OSError as error:  # the kernel has no ring, or no memory for one
         raise Refused(error.strerror or str(error)) from None
 
 
 def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None:
-    """What is said where rights are missing, with a command to type on each line of the hint. `why` is what came of it;
-    who asked for one engine wants to know that, too."""
+    """Return the error to report if privileges are missing, with one command per line of the hint, or None.
+
+    `why` is the engine's own error, added if the user selected the engine.
+    """
     missing = missing_rights(
         settings.command,
         settings.interfaces[0],

@@ -1,7 +1,7 @@
-"""Capture filters: the text of pcap-filter(7) made into instructions that the kernel runs on every packet.
+"""Compile capture filters (pcap-filter(7)) to instructions that the kernel runs on every packet.
 
-libpcap compiles them, loaded through scapy, and where that is not there tcpdump does. Neither is touched without a
-filter. What an instruction means: <linux/filter.h> and Documentation/networking/filter.rst of the kernel.
+libpcap compiles them, loaded through scapy, or tcpdump if libpcap is missing. Without a filter neither is loaded.
+Instructions are described in <linux/filter.h> and the kernel's Documentation/networking/filter.rst.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from zmtpscope.live.capture.interfaces import CISCO_HDLC, ETHERNET, RAW_IP, inte
 
 
 class Instruction(NamedTuple):
-    """One of classic BPF (struct sock_filter): what to do, how many to skip if true and if false, and a number."""
+    """An instruction of classic BPF (struct sock_filter): code, instructions to skip if true and if false, and a
+    number."""
 
     code: int
     jt: int
@@ -30,16 +31,17 @@ Program = tuple[Instruction, ...]
 
 RETURN = 0x06
 MOST_INSTRUCTIONS = 4096 - 256
-"""BPF_MAXINSNS of <linux/bpf_common.h>, without what chooses among interfaces and link types in front of a filter."""
+"""BPF_MAXINSNS of <linux/bpf_common.h>, less the instructions that select interfaces and link types before a filter."""
 
 DLT_NAMES = {ETHERNET: "EN10MB", RAW_IP: "RAW", CISCO_HDLC: "C_HDLC"}
-"""What tcpdump calls link types."""
+"""tcpdump's names of link types."""
 DLT_RAW = 12
-"""What libpcap on Linux calls link type 101; the other link types have the same number as DLT."""
+"""libpcap's DLT number of link type 101 on Linux. The DLT numbers of the other link types equal their LINKTYPE
+numbers."""
 NETMASK_UNKNOWN = -1
 OPTIMIZE = 1
 COMPILER_SECONDS = 60
-"""A filter with names waits for name servers."""
+"""Time limit of a compiler. Filters with host names wait for name servers."""
 
 HOW_TO_GET_LIBPCAP = (
     "install libpcap (Debian: apt install libpcap0.8; Fedora: dnf install libpcap; "
@@ -48,8 +50,10 @@ HOW_TO_GET_LIBPCAP = (
 
 
 class CaptureFilterError(ValueError):
-    """A filter that cannot be used. `words` say why, mostly libpcap's own; `column` is where in `text`, from 0 on, if
-    that could be found out."""
+    """A filter that cannot be used. `words` is the reason, mostly libpcap's message.
+
+    `column` is the position of the error in `text`, from 0, or None if unknown.
+    """
 
     def __init__(self, text: str, words: str, column: int | None = None) -> None:
         super().__init__(words)
@@ -61,7 +65,7 @@ class CaptureFilterError(ValueError):
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """For people: the words, and the filter with a caret under what is wrong."""
+        """Return the message as lines, with the filter and a caret below the error."""
         if self.column is None:
             return [self.words]
         shown = "".join(each if each.isprintable() else " " for each in self.text)
@@ -69,11 +73,11 @@ class CaptureFilterError(ValueError):
 
 
 def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
-    """The program that returns `snap_length` for packets of `link_type` that match, else 0. No text: for every packet.
+    """Compile a filter to a program that returns `snap_length` for matching packets of `link_type`, otherwise 0.
 
-    The kernel takes VLAN tags out of packets before filters see them. A filter that says `vlan` is therefore compiled
-    for live capture, by opening an interface of Ethernet: that needs the rights to do so, and one that is up.
-    Raises `CaptureFilterError`.
+    Every packet matches an empty filter. The kernel removes VLAN tags before filters see packets. A filter with `vlan`
+    is therefore compiled for live capture, by opening an Ethernet interface that is up, which needs the privileges for
+    that. Raises `CaptureFilterError`.
     """
     if not text.strip():
         return (Instruction(RETURN, 0, 0, snap_length),)
@@ -92,16 +96,18 @@ def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
                 program = compile_text(text)
             except _Refused as refused:
                 raise CaptureFilterError(text, refused.words, _column(text, refused.words, compile_text)) from None
-    except _Refused as refused:  # there is no compiler for this interface
+    except _Refused as refused:  # no compiler for this interface
         raise CaptureFilterError(text, refused.words) from None
     _check_length(text, len(program))
     return program
 
 
 def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> dict[int, Program]:
-    """The programs of a filter for each link type, without those for which it makes no sense, such as an Ethernet
-    address on a tunnel. Raises `CaptureFilterError` where it makes sense for none, or where the kernel would not take
-    all."""
+    """Compile a filter for each link type. Leaves out link types that it cannot match, like an Ethernet address on a
+    tunnel.
+
+    Raises `CaptureFilterError` if it matches no link type, or if the programs are too long for the kernel.
+    """
     programs: dict[int, Program] = {}
     errors: list[CaptureFilterError] = []
     for link_type in link_types:
@@ -111,13 +117,13 @@ def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> d
             errors.append(error)
     if errors and not programs:
         raise errors[0]
-    # that of raw IP stands there twice, the second time for packets whose link type is not known
+    # raw IP appears twice in the program, the second time for packets of unknown link types
     _check_length(text, sum(map(len, programs.values())) + len(programs.get(RAW_IP, ())))
     return programs
 
 
 def programs(text: str, snap_length: int) -> dict[int, Program]:
-    """What a filter is compiled to for the link types of interfaces; nothing for one that is empty. Raises
+    """Compile a filter for the link types of interfaces; an empty filter has no programs. Raises
     `CaptureFilterError`."""
     return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length)) if text.strip() else {}
 
@@ -131,11 +137,11 @@ def _check_length(text: str, length: int) -> None:
         )
 
 
-# Compilers: of one link type and snap length, for any number of texts.
+# Compilers. Each compiles any number of texts for one link type and snapshot length.
 
 
 class _Refused(Exception):
-    """The words of a compiler about a text."""
+    """A compiler has rejected a text, with the message `words`."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words)
@@ -147,9 +153,9 @@ _Compile = Callable[[str], Program]
 
 @contextmanager
 def _compiler(link_type: int, snap_length: int, interface: str | None) -> Iterator[_Compile]:
-    """libpcap if it is here, else tcpdump. With an interface it is asked to compile for live capture there."""
+    """Yield libpcap's compiler if it is installed, otherwise tcpdump's; with `interface`, for live capture on it."""
     try:
-        from scapy.libs import winpcapy as libpcap  # scapy calls libpcap so on every system
+        from scapy.libs import winpcapy as libpcap  # scapy's name for libpcap on every system
     except (ImportError, OSError):
         yield lambda text: _compile_by_tcpdump(link_type, snap_length, interface, text)
         return
@@ -202,26 +208,28 @@ def _compile_by_tcpdump(link_type: int, snap_length: int, interface: str | None,
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"tcpdump ended with exit code {done.returncode}"]
         raise _Refused(said[-1].removeprefix("tcpdump: "))
-    _, *lines = done.stdout.splitlines()  # how many there are stands in front
+    _, *lines = done.stdout.splitlines()  # the first line is the number of instructions
     return tuple(Instruction(*map(int, line.split())) for line in lines)
 
 
-# Where a filter is wrong. Compilers do not say, so they are asked about the beginnings of it.
+# Locate errors. Compilers do not report the position, so they compile prefixes of the filter.
 
 SYNTAX_ERROR = "syntax error"
 TOKEN = re.compile(r"[\w.:/\\-]+|&&|\|\||[<>=!]=|<<|>>|[^\s\w]")
 HOST_NAME = re.compile(r"\b(host|net|src|dst)\s+(?!(?:host|net|port|portrange|and|or|not|src|dst)\b)[A-Za-z_][\w.-]*")
-"""Names that would be looked up, once for each time that is asked."""
+"""Host names. They are replaced, because every compilation would look them up."""
 CONTINUATIONS = (
     *("", " tcp", " 80", " = 1", " 1 = 1", "1] = 1", "] = 1", "0:1] = 1"),
     *(" 192.0.2.1", " 192.0.2.0/24", " 00:00:5e:00:53:01", " 1-2", " mgt"),
 )
-"""One of them makes a filter of the beginning of any filter: an operand, a comparison, an end of brackets."""
+"""One of these completes any valid prefix to a valid filter: an operand, a comparison or closing brackets."""
 
 
 def _column(text: str, words: str, compile_text: _Compile) -> int | None:
-    """Where the first token stands with which the filter is wrong in these words, whatever follows; its end, where
-    something is missing there."""
+    """Return the start of the first token after which no continuation avoids the error `words`.
+
+    Returns the end of the last token if something is missing there, and None if the position is unknown.
+    """
     quoted = re.search("'([^']+)'", words)
     if quoted is not None and quoted[1] in text:
         return text.index(quoted[1])
@@ -230,7 +238,7 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
         return None
 
     def is_wrong(number: int) -> bool:
-        """Whether the filter is wrong up to this token."""
+        """Whether the filter up to this token is wrong."""
         beginning = HOST_NAME.sub(r"\1 192.0.2.1", text[: tokens[number].end()])
         close = ")" * (beginning.count("(") - beginning.count(")"))
         errors = (_words(compile_text, beginning + each + close) for each in CONTINUATIONS)
@@ -245,7 +253,7 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
 
 
 def _words(compile_text: _Compile, text: str) -> str | None:
-    """What the compiler says of it; None: nothing is wrong."""
+    """Return the compiler's message, or None if the text is valid."""
     try:
         compile_text(text)
     except _Refused as refused:

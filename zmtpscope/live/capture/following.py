@@ -1,4 +1,4 @@
-"""A capture session as readers of captures follow it: its files one after the other, until it has ended."""
+"""Follow the files of a capture session, one after the other, until it ends."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 
 class SessionFollow:
-    """The files of `session`. Records name them as the user did in `settings`; those of a private capture have no name,
-    and their packets are counted through all of them. `copy`, if given, gets all that is written, and stops the session
-    when nobody reads it any more."""
+    """The files of `session`, under the names that the user gave in `settings`.
+
+    Files of a private capture have no name, and their packets are numbered consecutively. `copy`, if given, gets all
+    written octets, and stops the session when its reader closes the pipe.
+    """
 
     def __init__(self, session: CaptureSession, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
         self._session = session
         self._settings = settings
         self._copy = copy
         self._consumed = 0
-        """Octets of all files."""
+        """Octets read from all files."""
         self._consumed_of: dict[int, int] = {}
         self.files: list[FollowedFile] = []
         self._update()
@@ -44,7 +46,7 @@ class SessionFollow:
             self._session.stop()
 
     def _release(self, file: int) -> None:
-        """Tell the session what nobody needs any more: it was read, and copied if it is copied."""
+        """Report to the session the octets that are no longer needed: read, and copied if there is a copy."""
         octets = self._consumed_of.get(file, 0)
         if self._copy is not None and not self._copy.is_closed:
             octets = min(octets, self._copy.copied(file))
@@ -52,7 +54,7 @@ class SessionFollow:
 
     @property
     def unread(self) -> int:
-        """Octets that were written and not read yet."""
+        """Octets written but not read yet."""
         return sum(file.octets for file in self._session.status.files) - self._consumed
 
     def _update(self) -> None:

@@ -1,7 +1,7 @@
-"""The network interfaces of the machine, or of the network namespace that the process is in.
+"""List the network interfaces of the machine, or of the current network namespace.
 
-On Linux they come from the kernel by netlink (rtnetlink(7), RTM_GETLINK and RTM_GETADDR), which needs no rights and
-answers for the namespace of the process; /sys/class/net goes on showing the one that it was mounted in.
+On Linux the kernel lists them by netlink (rtnetlink(7), RTM_GETLINK and RTM_GETADDR), which needs no privileges and
+follows the process's namespace. /sys/class/net keeps showing the namespace that it was mounted in.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ LINK_TYPES = {
     1: ETHERNET,
     23: ETHERNET,  # Metricom
     772: ETHERNET,  # loopback: an Ethernet header of zeros
-    # Their packets begin with the IP header.
+    # Packets of the following types begin with the IP header.
     256: RAW_IP,  # SLIP, also compressed and for IPv6
     257: RAW_IP,
     258: RAW_IP,
     259: RAW_IP,
-    512: RAW_IP,  # PPP: the kernel takes its header off
+    512: RAW_IP,  # PPP: the kernel removes its header
     518: RAW_IP,  # raw HDLC
     519: RAW_IP,
     768: RAW_IP,  # IP in IP
     769: RAW_IP,  # IP in IPv6
     776: RAW_IP,  # IPv6 in IP
-    778: RAW_IP,  # GRE; the outer IP header stands in front where the tunnel has many ends
+    778: RAW_IP,  # GRE; after the outer IP header if the tunnel has many endpoints
     823: RAW_IP,  # GRE over IPv6
     65534: RAW_IP,  # none: tun, WireGuard
     513: CISCO_HDLC,
@@ -40,10 +40,10 @@ LINK_TYPES = {
     802: IEEE802_11_PRISM,
     803: IEEE802_11_RADIOTAP,
 }
-"""By hardware type (ARPHRD of <linux/if_arp.h>): how packets begin that a packet socket of type SOCK_RAW gets."""
+"""LINKTYPE of the packets that a SOCK_RAW packet socket receives, by hardware type (ARPHRD of <linux/if_arp.h>)."""
 
 ANY = "any"
-"""The name of all interfaces together, also of those that come later."""
+"""The name of all interfaces together, including future ones."""
 
 IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 
@@ -52,9 +52,9 @@ IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 class Interface:
     """A network interface, or `any`: index 0 and hardware type 0.
 
-    `link_type` is the LINKTYPE of its packets. None: it is not known here; a packet socket of type SOCK_DGRAM gets its
-    packets without a link header, so from the IP header on. `is_running`: it is up and can carry packets (a cable is
-    in). `description` is what kind of interface it is, and what the administrator wrote on it; often empty.
+    `link_type` is the LINKTYPE of its packets, or None if unknown; a SOCK_DGRAM packet socket then receives its packets
+    from the IP header on. `is_running`: it is up and can carry packets (a cable is plugged in). `description` contains
+    its kind and the administrator's alias; often empty.
     """
 
     name: str
@@ -69,14 +69,14 @@ class Interface:
 
 
 class UnknownInterface(Exception):
-    """There is no interface of that name; which there are stands in the sentence."""
+    """There is no interface with this name. The text lists the existing ones."""
 
 
 def interfaces() -> list[Interface]:
-    """All interfaces and `any`, the most useful first, as `tcpdump -D` has them; the kernel's order among equal ones.
+    """Return all interfaces and `any`, most useful first like `tcpdump -D`, otherwise in the kernel's order.
 
-    Raises `OSError` where the kernel does not answer. Where it has no netlink only names and numbers are known, and
-    `any` is no interface.
+    Raises `OSError` if the kernel does not answer. On systems without netlink only names and numbers are known, and
+    `any` does not exist.
     """
     if sys.platform != "linux":
         return [Interface(name, index, 0, None, True, True, False) for index, name in socket.if_nameindex()]
@@ -85,7 +85,7 @@ def interfaces() -> list[Interface]:
 
 
 def find_interface(name: str, known: Sequence[Interface]) -> Interface:
-    """The one of that name, or, as tcpdump has it, of that number in the list from 1 on. Raises `UnknownInterface`."""
+    """Return the interface with this name, or with this number in the list (from 1). Raises `UnknownInterface`."""
     for each in known:
         if each.name == name:
             return each
@@ -99,7 +99,7 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
-    """In the order of libpcap: running, up, no loopback, and `any` behind those that carry packets of others."""
+    """Sort key in libpcap's order: running, up, no loopback, and `any` last among interfaces with external packets."""
     return (
         not interface.is_running,
         not interface.is_up,
@@ -121,7 +121,7 @@ REQUEST_DUMP = 0x1 | 0x300
 IFLA_IFNAME, IFLA_LINKINFO, IFLA_IFALIAS, INFO_KIND = 3, 18, 20, 1
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 LARGEST_ANSWER = 1 << 16
-"""Octets of one datagram of a dump; the kernel makes none of more than 32 KiB."""
+"""Octets of one datagram of a dump; the kernel sends at most 32 KiB."""
 
 
 def _linux_interfaces() -> Iterator[Interface]:
@@ -129,7 +129,7 @@ def _linux_interfaces() -> Iterator[Interface]:
     for body in _dump(RTM_GETADDR, RTM_NEWADDR):
         family, _, _, _, index = ADDRESS.unpack_from(body)
         attributes = _attributes(body[ADDRESS.size :])
-        # of a point-to-point link IFA_ADDRESS is the other end, and IFA_LOCAL ours; IPv6 has IFA_ADDRESS alone
+        # on a point-to-point link IFA_ADDRESS is the remote end, and IFA_LOCAL ours; IPv6 has only IFA_ADDRESS
         packed = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
         if packed is not None and family in (socket.AF_INET, socket.AF_INET6):
             addresses.setdefault(index, []).append(socket.inet_ntop(family, packed))
@@ -152,7 +152,7 @@ def _linux_interfaces() -> Iterator[Interface]:
 
 
 def _dump(request: int, answer: int) -> Iterator[bytes]:
-    """The bodies of all messages of type `answer` that the kernel has to a `request`."""
+    """Yield the bodies of all messages of type `answer` in the kernel's answer to `request`."""
     body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         netlink.sendto(HEADER.pack(HEADER.size + len(body), request, REQUEST_DUMP, 1, 0) + body, (0, 0))
@@ -173,18 +173,18 @@ def _dump(request: int, answer: int) -> Iterator[bytes]:
 
 
 def _attributes(octets: bytes) -> dict[int, bytes]:
-    """By type."""
+    """Parse attributes by type."""
     found = {}
     at = 0
     while at + ATTRIBUTE.size <= len(octets):
         length, kind = ATTRIBUTE.unpack_from(octets, at)
         if length < ATTRIBUTE.size:
             break
-        found[kind & 0x3FFF] = octets[at + ATTRIBUTE.size : at + length]  # the two bits above are flags
+        found[kind & 0x3FFF] = octets[at + ATTRIBUTE.size : at + length]  # the two highest bits are flags
         at += length + (-length & 3)
     return found
 
 
 def _text(octets: bytes) -> str:
-    """A string of the kernel, which ends with a zero; a name may have any octet but that and `/`."""
+    """Decode a zero-terminated string; a name may contain any octets except zero and `/`."""
     return octets.rstrip(b"\0").decode(errors="surrogateescape")

@@ -1,5 +1,4 @@
-"""Loads what a process will import, before it goes on as a user who cannot read this Python: one in the home of another
-user, say."""
+"""Import all needed modules before the process switches to a user without access to this Python installation."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ PACKAGE = "zmtpscope"
 
 
 def load_for(user: User | None) -> None:
-    """Import all that the loaded modules of ours name anywhere, in functions too, if `user` cannot read the files."""
+    """Import all modules named anywhere in our loaded modules, unless `user` can read the files."""
     if user is None or all(may_read(user, path) for path in (__file__, os.__file__)):
         return
     seen: set[str] = set()
@@ -25,12 +24,12 @@ def load_for(user: User | None) -> None:
         for module in new:
             seen.add(module.__name__)
             for name in _imports(module):
-                with suppress(ImportError):  # what is not installed, or is an attribute
+                with suppress(ImportError):  # not installed, or an attribute
                     importlib.import_module(name)
 
 
 def may_read(user: User, path: str) -> bool:
-    """Return whether the mode bits of `path` and of the folders above it let `user` read it."""
+    """Return whether the mode bits of `path` and of its parent folders let `user` read it."""
     path = os.path.realpath(path)
     needed = os.R_OK
     while True:
@@ -59,8 +58,8 @@ def _is_ours(name: str) -> bool:
 
 
 def _imports(module: ModuleType) -> Iterator[str]:
-    """The names of the modules that the source of a module imports, and of what it takes from them."""
-    import ast  # few need these two, and a capture begins at once
+    """Yield the names of modules that a module's source imports, and of the names imported from our own."""
+    import ast  # rarely needed, and a capture must start at once
     import inspect
 
     try:

@@ -1,4 +1,4 @@
-"""The loop of the capture process: takes packets from a source and writes them to files, until it is stopped."""
+"""The loop of the capture process: read packets from a source and write them to files until it is stopped."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSou
 from zmtpscope.live.capture.settings import CaptureSettings
 
 REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
-"""Seconds between reports, between statistics in the file, and between looks whether interface and file are there."""
+"""Seconds between reports, between statistics in the file, and between checks of the interfaces and the file."""
 IDLE_INTERVAL = 0.25
-"""Seconds from one look to the next where nothing comes, so that those who wait for what does not come know in time."""
+"""Seconds between looks without packets, so that readers learn in time that nothing arrived."""
 QUIET = 0.06
 """Seconds without a packet after which the kernel has no more."""
 LONGEST_DRAIN = 2.0
 MOST_BATCHES = 64
-"""Batches that are written before others have their turn."""
+"""Maximum number of batches to write before other events are handled."""
 
 _interface_at_8 = Struct("<8xI").unpack_from
 
 
 class Capture:
-    """One capture from its first packet to its last. `files` has its first file open."""
+    """One capture from its first packet to its last. The first file of `files` is open."""
 
     def __init__(self, settings: CaptureSettings, source: PacketSource, files: OutputFiles, controls: Controls) -> None:
         self.settings = settings
@@ -37,30 +37,31 @@ class Capture:
         self.files = files
         self.controls = controls
         self.packets = self.octets = 0
-        """What was written."""
+        """Packets and octets written."""
         self.received = self.kernel_drops = self.freezes = 0
-        """What the kernel counted: packets that it had for us, of these those that it dropped, and full rings."""
+        """Counters of the kernel: packets received for this socket, packets dropped of these, and times that the ring
+        was full."""
         self.refused: Counter[int] = Counter()
-        """Packets that were read and not written, by interface."""
+        """Packets read but not written, by interface."""
         self.never_read = 0
         self.notices: list[str] = [] if files.private is None else files.private.notices
-        """Sentences for people that the parent has not got yet."""
+        """Messages for people that were not sent to the parent yet."""
         self.failure: str | None = None
         self.is_complete = False
-        """Whether all that was asked for is written: what comes after is not lost."""
+        """Whether a limit of the settings was reached. Later packets do not count as lost."""
         self.started, self.started_clock = self.look = time.time_ns(), time.monotonic()
-        """When it began; and when there was a look of which it is not sure yet that it found all packets until then."""
+        """Start of the capture; and the last look, which is not yet known to have found all packets up to its time."""
         self.known_until = self.started
         """All packets up to this time, in nanoseconds since the epoch, are written or counted as lost."""
         self.described = 0
-        """Interfaces that the open file describes."""
+        """Number of interfaces that the open file describes."""
         self.last_statistics: tuple[int, ...] = ()
         self.reported: dict[str, Any] = {}
         self.reported_files = 0
-        """Files that the parent knows to be complete."""
+        """Number of files that the parent knows to be complete."""
 
     def run(self) -> None:
-        """Capture until it is over, and say how it ended."""
+        """Capture until the end, and report how it ended."""
         steps = (
             self.capture_until_stopped,
             self.source.stop,
@@ -76,7 +77,7 @@ class Capture:
         self.controls.send_last({**self.changes(), "ended": True})
 
     def capture_until_stopped(self) -> None:
-        """Raises `CannotCapture`."""
+        """Write packets until a stop or a limit. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         poll.register(self.controls.incoming, select.POLLIN)
@@ -112,7 +113,7 @@ class Capture:
             is_stopped = is_stopped or now >= deadline
 
     def obey(self) -> bool:
-        """Do what the parent asks for; whether that is to stop."""
+        """Handle the parent's commands. Return whether to stop."""
         is_stopped = False
         for command, *words in self.controls.commands():
             if command == "consumed":
@@ -122,7 +123,7 @@ class Capture:
         return is_stopped or self.controls.is_gone
 
     def drain(self) -> None:
-        """Write what came before the stop. Raises `CannotCapture`."""
+        """Write the packets that arrived before the stop. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         now = time.monotonic()
@@ -137,7 +138,8 @@ class Capture:
                 self.report()
 
     def write_batches(self) -> int:
-        """Write the packets that are there, in at most `MOST_BATCHES`; in how many. Raises `CannotCapture`."""
+        """Write available packets in at most `MOST_BATCHES` batches, and return the number of batches. Raises
+        `CannotCapture`."""
         for count in range(MOST_BATCHES):
             batch = self.source.read()
             if batch is None:
@@ -146,15 +148,15 @@ class Capture:
         return MOST_BATCHES
 
     def looked(self, time: int, clock: float) -> None:
-        """A look that began then, at least `source.delay` after the last one, has left nothing.
+        """Record that a look, at least `source.delay` after the previous one, has left no packets.
 
-        A packet may come after others had theirs: it takes up to `source.delay` from its time stamp until it can be
-        read. So each look vouches for the time of the one before.
+        A packet can be read up to `source.delay` after its time stamp, so each look confirms only the time of the
+        previous one.
         """
         self.known_until, self.look = self.look[0], (time, clock)
 
     def write(self, batch: Batch) -> None:
-        """Write packets, as far as they are asked for. Raises `CannotCapture`."""
+        """Write packets up to the limits of the settings. Raises `CannotCapture`."""
         blocks, limits = batch.blocks, self.settings.stop_after
         if limits.packets is not None or limits.filesize is not None:
             count = fitting(blocks, limits.packets, self.packets, limits.filesize, self.files.octets)
@@ -173,7 +175,7 @@ class Capture:
             self.octets += int(batch.captured[:written].sum())
 
     def has_file(self, blocks: list[bytes]) -> bool:
-        """Whether there is a file for these packets, the next one if need be. Raises `CannotCapture`."""
+        """Whether a file has room for these packets, opening the next one if needed. Raises `CannotCapture`."""
         if not self.files.is_full:
             return True
         if not self.files.make_room():
@@ -184,7 +186,7 @@ class Capture:
         return True
 
     def describe(self) -> None:
-        """Write the header of the open file, and the interfaces that it does not know yet. Raises `CannotCapture`."""
+        """Write the header of the open file, and the descriptions of new interfaces. Raises `CannotCapture`."""
         settings = self.settings
         if not self.files.files[-1].octets:
             self.files.write(section_header())
@@ -195,7 +197,8 @@ class Capture:
             self.described += 1
 
     def end_file(self, unwritten: Iterable[bytes] = ()) -> None:
-        """The open file gets its last statistics, in which packets are not `unwritten`. Raises `CannotCapture`."""
+        """Write the last statistics of the open file, without the `unwritten` packets, and close it. Raises
+        `CannotCapture`."""
         if self.files.is_open:
             self.last_statistics = ()
             try:
@@ -204,20 +207,20 @@ class Capture:
                 self.files.complete()
 
     def count(self) -> None:
-        """Add what the kernel counted since the last time."""
+        """Add the kernel's counters since the last call."""
         received, dropped, freezes = self.source.statistics()
         self.received += received
         self.kernel_drops += dropped
         self.freezes += freezes
 
     def count_never_read(self) -> None:
-        """At the end: what the kernel has and nobody will read."""
+        """Count the packets left in the kernel at the end."""
         self.count()
         if not self.is_complete:
             self.never_read = max(0, self.received - self.kernel_drops - sum(self.source.counts))
 
     def write_statistics(self, unwritten: Iterable[bytes] = ()) -> None:
-        """Interface statistics blocks, if anything has changed; what the kernel dropped is the first one's.
+        """Write interface statistics blocks if they changed. The kernel's drops are counted for the first interface.
 
         Raises `CannotCapture`.
         """
@@ -239,7 +242,7 @@ class Capture:
             lost, comment = 0, ""
 
     def report(self) -> bool:
-        """Tell the parent what has changed; False if it is busy."""
+        """Send changes to the parent. Returns False if the parent is busy."""
         self.count()
         changes = self.changes()
         if not changes:
@@ -254,7 +257,8 @@ class Capture:
         return True
 
     def changes(self) -> dict[str, Any]:
-        """What the parent does not know yet; of its files path, octets, and whether it is complete, by number."""
+        """Return all values that the parent does not know yet; files by number, as path, octets and whether
+        complete."""
         files = enumerate(self.files.files[self.reported_files :], self.reported_files)
         values = {
             "packets": self.packets,
@@ -273,5 +277,5 @@ class Capture:
 
 
 def _interfaces_of(blocks: Iterable[bytes]) -> list[int]:
-    """The numbers of the interfaces that packets came from."""
+    """Return the interface number of each packet block."""
     return [_interface_at_8(block)[0] for block in blocks]

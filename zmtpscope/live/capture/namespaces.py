@@ -1,4 +1,4 @@
-"""Network namespaces, which containers have: enter one, to capture on its interfaces (setns(2), ip-netns(8))."""
+"""Enter a network namespace, such as a container's, to capture on its interfaces (setns(2), ip-netns(8))."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import os
 import sys
 
 NAMED = "/run/netns"
-"""Where `ip netns add NAME` keeps them."""
+"""Directory of the namespaces created by `ip netns add NAME`."""
 CLONE_NEWNET = 0x40000000  # <linux/sched.h>
 
 
 class NamespaceError(Exception):
-    """A network namespace that cannot be entered: a sentence."""
+    """A network namespace cannot be entered. The text is the reason."""
 
 
 def enter(namespace: str) -> None:
-    """Move this thread into the network namespace of that name, of the process of that id, or of the file of that
-    absolute path (/run/netns/NAME, /proc/PID/ns/net).
+    """Move this thread into a network namespace: a name, a process id, or an absolute path (/proc/PID/ns/net).
 
-    A name goes before an id. Needs CAP_SYS_ADMIN, and for processes of others the rights to look at them. Raises
+    A name takes precedence over an id. Needs CAP_SYS_ADMIN, and access to other users' processes for their ids. Raises
     `NamespaceError`.
     """
     if sys.platform != "linux":
@@ -42,7 +41,7 @@ def _path(namespace: str) -> str:
         return namespace
     try:
         names = sorted(os.listdir(NAMED))
-    except OSError:  # nobody has made one yet
+    except OSError:  # none has been created yet
         names = []
     if namespace in names:
         return os.path.join(NAMED, namespace)

@@ -1,7 +1,7 @@
-"""What a capture is written to: one file, or a ring of files, of which nothing goes that was not read.
+"""Write a capture to one file, or to a ring of files in which unread files are never removed.
 
-A private capture, where nobody asked for a file, is a ring of two in a directory of its own. If the folder of that is
-full the capture goes on elsewhere (`private_folders.py`).
+A private capture (the user named no file) is a ring of two files in a directory of its own. If its folder is full the
+capture continues in another folder (`private_folders.py`).
 """
 
 from __future__ import annotations
@@ -25,49 +25,50 @@ STAYS = "what was captured until then can be read"
 
 @dataclass
 class WrittenFile:
-    """A file of the capture. `octets` were written, `packets` are in it; a complete one gets no more."""
+    """A file of the capture, with its octets and packets written so far. Nothing is added to a complete file."""
 
     path: str
     octets: int = 0
     packets: int = 0
     is_complete: bool = False
     consumed: int = 0
-    """Octets that were read."""
+    """Octets read by the parent."""
 
 
 class OutputFiles:
-    """Where the capture goes, file by file; `files` are all that there ever were. Methods raise `CannotCapture`."""
+    """The files of a capture. `files` includes removed ones. Methods raise `CannotCapture`."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.files: list[WrittenFile] = []
         self._there: deque[WrittenFile] = deque()
-        """Those that were not removed."""
+        """Files not removed yet."""
         self.octets = 0
-        """Of all files."""
+        """Octets written to all files."""
         self._limits = settings.ring or RingLimits()
         if self._limits.files is not None and self._limits.files < 2:
             raise CannotCapture("a ring has two files at least", "without a ring there is one")
         self.private = PrivateFolders() if settings.write_to is None else None
-        """Where the files of a private capture are."""
+        """The folders of a private capture."""
         if self.private is None:
             self._target = Path(settings.write_to or "")
         else:
             self._target, self._limits = self.private.enter()
         self._failure: OSError | None = None
-        """Why the open file takes no more, though it has reached no limit: a private capture goes on elsewhere."""
+        """Why the open file takes no more octets below its limits: a private capture continues in another folder."""
         self._left: list[WrittenFile] = []
-        """Files in a folder that is full; each is removed once it was read."""
+        """Files in a full folder; each is removed once it was read."""
         self._numbered = self._limits != RingLimits()
         self._descriptor = -1
         self._deadline = float("inf")
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a file to write to."""
+        """Whether a file is open for writing."""
         return self._descriptor >= 0
 
     def make_room(self) -> bool:
-        """Remove the oldest files where the next one would be one too many; False: they were not read to their end."""
+        """Remove the oldest files if the ring is full. Returns False if the oldest file has not been read
+        completely."""
         while self._failure is None and self._limits.files is not None and len(self._there) >= self._limits.files:
             oldest = self._there[0]
             if oldest.consumed < oldest.octets:
@@ -77,14 +78,14 @@ class OutputFiles:
         return True
 
     def open_next(self) -> None:
-        """Begin the next file."""
+        """Open the next file."""
         if self._failure is not None:
             self._leave_folder(self._failure)
         while self._descriptor < 0:
             path = self._next_path()
             try:
                 _remove_plain_file(path)
-                # made anew, never written over: so nobody else can read it, and it is nothing that a link leads to
+                # created anew, never overwritten: an existing file might be readable by others, or be a link
                 self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
             except OSError as error:
                 if self.private is None:
@@ -96,7 +97,7 @@ class OutputFiles:
             self._deadline = time.monotonic() + self._limits.duration
 
     def _leave_folder(self, why: OSError) -> None:
-        """Go on in another folder. The files of this one can be read on, but for one that nothing was written to."""
+        """Continue in another folder. Files of this one remain readable, except an empty one."""
         assert self.private is not None
         self._failure = None
         if not self.files[-1].octets:
@@ -107,7 +108,7 @@ class OutputFiles:
         self._target, self._limits = self.private.enter(why)
 
     def write_packets(self, blocks: list[bytes]) -> int:
-        """Add the pcapng blocks of packets until the file is full; how many. There is a file open."""
+        """Append packet blocks to the open file until it is full, and return their number."""
         file, limits = self.files[-1], self._limits
         if not self._takes(len(blocks), sum(map(len, blocks))):
             blocks = blocks[: fitting(blocks, limits.packets, file.packets, limits.filesize, file.octets)]
@@ -116,11 +117,11 @@ class OutputFiles:
         return count
 
     def write(self, octets: bytes) -> None:
-        """Add whole blocks that are no packets."""
+        """Append whole blocks other than packets."""
         self._append([octets])
 
     def _append(self, blocks: list[bytes]) -> int:
-        """Add blocks; how many the disk had room for, if only for the first. The file ends with a whole block."""
+        """Append blocks, and return the number that the disk had room for. The file always ends after a whole block."""
         file, octets, written = self.files[-1], b"".join(blocks), 0
         count = len(blocks)
         if self._failure is not None:
@@ -144,7 +145,7 @@ class OutputFiles:
 
     @property
     def is_full(self) -> bool:
-        """Whether the open file takes no more."""
+        """Whether the open file takes no more octets."""
         return self._failure is not None or not self._takes(0, 0) or time.monotonic() >= self._deadline
 
     def _takes(self, packets: int, octets: int) -> bool:
@@ -154,19 +155,19 @@ class OutputFiles:
         )
 
     def complete(self) -> None:
-        """The open file gets no more."""
+        """Close the open file."""
         descriptor, self._descriptor = self._descriptor, -1
         self._deadline = float("inf")
         self.files[-1].is_complete = True
         try:
             os.close(descriptor)
-        except OSError as error:  # what a network file system could not write before
+        except OSError as error:  # errors that a network file system reports late
             if self.private is not None:
                 return
             raise CannotCapture(f"{self.files[-1].path}: {error.strerror}; {STAYS}") from None
 
     def consumed(self, file: int, octets: int) -> None:
-        """File number `file` was read up to `octets`."""
+        """Record that file number `file` was read up to `octets`."""
         if 0 <= file < len(self.files):
             self.files[file].consumed = octets
         for each in [*self._left]:
@@ -175,7 +176,7 @@ class OutputFiles:
                 self._left.remove(each)
 
     def check(self) -> None:
-        """Raises `CannotCapture` if the open file was removed."""
+        """Raise `CannotCapture` if the open file was removed."""
         if self.is_open and os.fstat(self._descriptor).st_nlink == 0:
             raise CannotCapture(f"{self.files[-1].path} was removed")
 
@@ -183,13 +184,15 @@ class OutputFiles:
         number, target = len(self.files) + 1, self._target
         if not self._numbered:
             return target
-        # as dumpcap names them
+        # dumpcap's naming scheme
         return target.with_name(f"{target.stem}_{number:05}_{time.strftime('%Y%m%d%H%M%S')}{target.suffix}")
 
 
 def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_octets: int | None, octets: int) -> int:
-    """How many of `blocks` come until a limit is reached, where `packets` and `octets` are there already; the one that
-    reaches it is the last."""
+    """Return how many of `blocks` to write until a limit is reached, after `packets` and `octets` written so far.
+
+    The block that reaches the limit is included.
+    """
     count = len(blocks) if most_packets is None else max(0, min(len(blocks), most_packets - packets))
     if most_octets is None:
         return count

@@ -1,4 +1,4 @@
-"""Copies what a capture writes to standard output, a FIFO or a device, so that another program reads it meanwhile."""
+"""Copy a capture to standard output, a FIFO or a device while it is written, for another program to read."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from collections.abc import Sequence
 from zmtpscope.live.capture.session import CaptureFile
 
 CHUNK = select.PIPE_BUF
-"""Octets of one write: if poll(2) reports room, a pipe takes so many without blocking."""
+"""Octets of one write. If poll(2) reports room, a pipe takes this many without blocking."""
 READ_AHEAD = 1 << 18
 PATIENCE = 0.05
-"""Seconds for which a pipe may be full before `copy` returns: whoever reads slowly must not hold up the analysis."""
+"""Seconds to wait for a full pipe before `copy` returns: a slow reader must not delay the analysis."""
 
 
 def is_pipe(path: str) -> bool:
-    """Return whether `path` is a FIFO or a character device, which nothing can be read back from."""
+    """Return whether `path` is a FIFO or a character device, from which written octets cannot be read back."""
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # it is created, or the capture process says what is wrong
+    except (OSError, ValueError):  # the path is new, or the capture process reports the error
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
 class PacketCopy:
-    """The files of a capture as one stream of pcapng sections on `target`: an open descriptor, or the path of a FIFO or
-    device, which is opened once a program reads it. `copy` raises `OSError` if it cannot be written to.
+    """Writes the files of a capture as one stream of pcapng sections to `target`.
+
+    `target` is an open descriptor, or the path of a FIFO or device, which is opened once a program reads it. `copy`
+    raises `OSError` if it cannot be written to.
     """
 
     def __init__(self, target: int | str) -> None:
@@ -37,26 +39,28 @@ class PacketCopy:
         self._poll = select.poll()
         self._input = -1
         self.file = 0
-        """The number of the file that is being copied."""
+        """Number of the file being copied."""
         self._copied: list[int] = []
-        """Octets of each file that were copied."""
+        """Octets copied of each file."""
         self.is_closed = False
-        """Whether the program that read the stream has closed it."""
+        """Whether the reader has closed the stream."""
         if self._output >= 0:
             self._poll.register(self._output, select.POLLOUT)
 
     @property
     def awaits_reader(self) -> bool:
-        """Whether it is a FIFO that no program has opened for reading yet."""
+        """Whether the target is a FIFO that no program has opened for reading yet."""
         return not self.is_closed and not self._opens()
 
     def copied(self, file: int) -> int:
-        """Octets of this file that nobody needs any more."""
+        """Return the number of octets of this file that were copied."""
         return self._copied[file] if file < len(self._copied) else 0
 
     def copy(self, files: Sequence[CaptureFile], patience: float | None) -> bool:
-        """Copy what was written to `files`; return whether all of it was copied, or never will be. A pipe may be full
-        for `patience` seconds; None: for as long as its reader wants."""
+        """Copy new octets of `files`. Return whether everything was copied, or never will be.
+
+        `patience` is the time to wait for a full pipe, in seconds; None waits without limit.
+        """
         if self.is_closed or not self._opens():
             return self.is_closed
         try:
@@ -89,10 +93,10 @@ class PacketCopy:
         if len(self._copied) == self.file:
             self._copied.append(0)
         while (at := self._copied[self.file]) < file.octets:
-            if self._input < 0:  # not before: a file without octets may give way to one in another folder
+            if self._input < 0:  # not earlier: an empty file may be replaced by one in another folder
                 self._input = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
             octets = memoryview(os.pread(self._input, min(READ_AHEAD, file.octets - at), at))
-            if not octets:  # the file system lost what was written
+            if not octets:  # the file system lost written octets
                 return True
             for begin in range(0, len(octets), CHUNK):
                 if not self._has_room(patience):
@@ -104,7 +108,7 @@ class PacketCopy:
         return True
 
     def _has_room(self, patience: float | None) -> bool:
-        """Raises `BrokenPipeError` if the reader has closed the pipe."""
+        """Wait for room. Raises `BrokenPipeError` if the reader has closed the pipe."""
         for _, events in self._poll.poll(None if patience is None else patience * 1000):
             if events & select.POLLERR:
                 raise BrokenPipeError
@@ -118,7 +122,7 @@ class PacketCopy:
         self.file += 1
 
     def close(self) -> None:
-        """Copy nothing more: the reader gets the end of the stream."""
+        """Stop copying: the reader receives the end of the stream."""
         for descriptor in (self._output, self._input):
             if descriptor >= 0:
                 os.close(descriptor)

@@ -1,8 +1,7 @@
-"""A packet socket (packet(7)) that lets through what a capture asks for; how its packets are taken is `ring.py`'s and
-`socket.py`'s part.
+"""A packet socket (packet(7)) with the filter of a capture. `ring.py` and `socket.py` read its packets.
 
-It is made without a protocol, so it gets nothing before it is bound, and by then its filter is in force. Several
-interfaces are one socket bound to all, whose filter knows which: so their packets stay in the order of their arrival.
+The socket is created without a protocol, so it receives nothing before it is bound, after its filter is set. For
+several interfaces one socket is bound to all, and its filter selects them, so packets stay in order of arrival.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from zmtpscope.live.capture.interfaces import ANY, ETHERNET, LINK_TYPES, RAW_IP, Interface, find_interface, interfaces
 from zmtpscope.live.capture.settings import CaptureSettings, Instruction, Program
 
-if TYPE_CHECKING:  # a socket is open before numpy is loaded
+if TYPE_CHECKING:  # the socket opens before numpy is loaded
     import numpy as np
     from numpy.typing import NDArray
 
@@ -29,24 +28,25 @@ PACKET_ADD_MEMBERSHIP, PACKET_STATISTICS, PACKET_MR_PROMISC, PACKET_OUTGOING = 1
 ALL_PROTOCOLS = 3  # ETH_P_ALL
 
 VLAN_VALID, VLAN_TYPE_VALID, DEFAULT_VLAN_TYPE = 1 << 4, 1 << 6, 0x8100
-"""TP_STATUS_VLAN_VALID: the kernel took a tag out of the packet; TP_STATUS_VLAN_TPID_VALID: and says of which type."""
+"""TP_STATUS_VLAN_VALID: the kernel removed a tag from the packet; TP_STATUS_VLAN_TPID_VALID: the tag's type is
+valid."""
 VLAN_TAG_AT, VLAN_TAG_OCTETS = 12, 4
-"""Where the tag stood: behind the two addresses of Ethernet."""
+"""Position of a VLAN tag: after the two Ethernet addresses."""
 
 LOAD_WORD, LOAD_BYTE, JUMP_IF_EQUAL, JUMP, RETURN = 0x20, 0x30, 0x15, 0x05, 0x06  # <linux/bpf_common.h>
 PACKET_TYPE, INTERFACE_INDEX, HARDWARE_TYPE = (0xFFFFF000 + offset for offset in (4, 8, 28))
-"""What a filter loads that stands in no octet of the packet (SKF_AD_OFF and others of <linux/filter.h>)."""
+"""Offsets of metadata outside of the packet that filters can load (SKF_AD_OFF and others of <linux/filter.h>)."""
 LOADS, OUT_OF_THE_PACKET = (0x00, 0x01), (0x20, 0x40, 0xA0)
-"""Instructions that load, and how those do that load out of the packet: BPF_ABS, BPF_IND and BPF_MSH."""
+"""Load instructions, and the modes that load from the packet: BPF_ABS, BPF_IND and BPF_MSH."""
 NETWORK_HEADER = 0xFFF00000
-"""SKF_NET_OFF: from here on offsets count from the network header."""
+"""SKF_NET_OFF: offsets from here on are relative to the network header."""
 REJECT = (RETURN, 0, 0, 0)
 MOST_INTERFACES = 64
-"""More names than that are `any`: jumps of a filter pass over at most 255 instructions."""
+"""Maximum number of interfaces to select by name: jumps of a filter skip at most 255 instructions."""
 
 
 class CannotCapture(Exception):
-    """A capture that does not begin, or that cannot go on: a sentence, and what to do about it, if anything."""
+    """A capture cannot start or continue. The text is the reason; `hint` is the remedy, or None."""
 
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
@@ -54,34 +54,34 @@ class CannotCapture(Exception):
 
 
 class CapturedInterface(NamedTuple):
-    """An interface that packets came from, as the file describes it."""
+    """An interface of the capture, as described in the file."""
 
     name: str
     link_type: int
 
 
 class Batch(NamedTuple):
-    """Packets in the order of their arrival: the pcapng block of each, and how many octets of each were captured."""
+    """The pcapng blocks of packets in order of arrival, and the captured octets of each."""
 
     blocks: list[bytes]
     captured: NDArray[np.int64]
 
 
 class PacketSource(Protocol):
-    """Where packets come from: a packet socket, or a program that captures.
+    """A source of packets: a packet socket, or a program that captures.
 
-    `interfaces` are those that packets came from, or that were asked for by name, in the order of their numbers in the
-    file. `counts` says how many packets of each were read.
+    `interfaces` contains interfaces with packets or requested by name, in the order of their numbers in the file.
+    `counts` contains the number of packets read from each.
     """
 
     delay: float
-    """Seconds from the time stamp of a packet until `read` gives it, at most."""
+    """Maximum seconds from the time stamp of a packet until `read` returns it."""
     has_read_all: bool
-    """Whether `read` has given all that had come when it gave nothing last."""
+    """Whether `read` had returned all received packets when it last returned None."""
 
     @property
     def due(self) -> float:
-        """When `read` has something to look at, on the monotonic clock, though poll(2) does not report it."""
+        """When to call `read` next although poll(2) reports nothing, on the monotonic clock."""
 
     @property
     def interfaces(self) -> list[CapturedInterface]: ...
@@ -98,11 +98,10 @@ class PacketSource(Protocol):
 
 
 class PacketSocket(ABC):
-    """An open socket that gets packets of the interfaces of `settings`. Raises `CannotCapture`, or `PermissionError`.
+    """An open socket that receives packets of the interfaces of `settings`.
 
-    `interfaces` are those that packets came from, or that were asked for by name, in the order of their numbers in the
-    file. `counts` says how many packets of each were read. Of several interfaces the first one stands for all of them
-    and has no packets: the kernel counts together what it drops.
+    Attributes as in `PacketSource`. If there are several interfaces, the first entry represents all of them and has no
+    packets, because the kernel counts their drops together. Raises `CannotCapture`, or `PermissionError`.
     """
 
     delay = 0.0
@@ -119,7 +118,7 @@ class PacketSocket(ABC):
             if not each.is_up:
                 raise CannotCapture(f"{each.name} is down", f"ip link set {each.name} up")
         self._down: set[int] = set()
-        """Interfaces that are down."""
+        """Indexes of interfaces that are down."""
         self._is_any = ANY in (each.name for each in self._asked)
         if len(self._asked) > MOST_INTERFACES:
             raise CannotCapture(f"more than {MOST_INTERFACES} interfaces", f"capture from {ANY}")
@@ -134,9 +133,9 @@ class PacketSocket(ABC):
                 self._number(each.index, each.hardware_type, each.name)
 
     def _bind(self) -> None:
-        """From here on packets come."""
+        """Start receiving packets."""
         alone = self._asked[0].index if len(self._asked) == 1 else 0
-        # Python's own bind takes names only, and none for all interfaces; struct sockaddr_ll
+        # Python's bind accepts only names, none of which means all interfaces; struct sockaddr_ll
         address = struct.pack("=HHiHBB8x", socket.AF_PACKET, socket.htons(ALL_PROTOCOLS), alone, 0, 0, 0)
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.bind(self.socket.fileno(), address, len(address)):
@@ -156,8 +155,10 @@ class PacketSocket(ABC):
             raise CannotCapture(sentence, "-p captures without it") from None
 
     def _filter(self, loopback: int) -> list[Instruction]:
-        """Packets of the interfaces asked for, on loopback not those that go out (they come in, too), each through the
-        program of its link type."""
+        """Return the program that selects interfaces and applies the filter of each link type.
+
+        Outgoing packets on loopback are rejected, because they are also received.
+        """
         wanted = [each.index for each in self._asked]
         program: list[Instruction] = []
         if len(wanted) > 1 and not self._is_any:
@@ -183,14 +184,14 @@ class PacketSocket(ABC):
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
 
     def _number(self, index: int, hardware_type: int, name: str | None = None) -> int:
-        """The number in the file of an interface of the system."""
+        """Return the number in the file of a system interface, adding it if it is new."""
         number = self._numbers.get(index)
         if number is None:
             number = self._numbers[index] = len(self.interfaces)
             if name is None:
                 try:
                     name = socket.if_indextoname(index)
-                except OSError:  # it is gone, and its packets are still here
+                except OSError:  # the interface was removed, but its packets are still queued
                     name = f"interface {index}"
             self._add(CapturedInterface(name, LINK_TYPES.get(hardware_type, RAW_IP)))
         return number
@@ -202,23 +203,23 @@ class PacketSocket(ABC):
 
     @abstractmethod
     def read(self) -> Batch | None:
-        """The next packets, some of those that are there; None if there are none."""
+        """Return some of the available packets, or None if there are none."""
 
     def _add(self, interface: CapturedInterface) -> None:
         self.interfaces.append(interface)
         self.counts.append(0)
 
     def fileno(self) -> int:
-        """To wait for packets with poll(2)."""
+        """Return the descriptor for poll(2)."""
         return self.socket.fileno()
 
     def stop(self) -> None:
-        """No packet comes in any more; those that did can be read."""
+        """Stop receiving; packets received earlier can still be read."""
         self._set_filter([REJECT])
 
     def statistics(self) -> tuple[int, int, int]:
-        """Since the last call: packets that the filter let through, how many of these the kernel dropped, and how often
-        the ring was full."""
+        """Return counters since the last call: packets that passed the filter, dropped packets of these, and full
+        rings."""
         counts = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
         return received, dropped, freezes[0] if freezes else 0
@@ -253,13 +254,15 @@ class PacketSocket(ABC):
         return news
 
     def close(self) -> None:
-        """Nothing is read any more."""
+        """Close the socket."""
         self.socket.close()
 
 
 def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
-    """The program of a packet's link type; other packets do not pass. Where the link type is not known the program of
-    raw IP reads the packet from its network header on."""
+    """Return a program that runs the filter of the packet's link type and rejects packets of other link types.
+
+    For unknown link types the program of raw IP reads the packet from its network header on.
+    """
     joined: list[Instruction] = [REJECT]
     begins: dict[int, int] = {}
     for link_type, program in programs.items():
@@ -270,13 +273,13 @@ def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
     types = [(hardware_type, begins.get(link_type, 0)) for hardware_type, link_type in LINK_TYPES.items()]
     choice: list[Instruction] = [(LOAD_WORD, 0, 0, HARDWARE_TYPE)]
     for place, (hardware_type, begin) in enumerate(types):
-        behind = 2 * (len(types) - place - 1) + 1  # what of the choice stands behind this jump
+        behind = 2 * (len(types) - place - 1) + 1  # remaining instructions of the selection
         choice += [(JUMP_IF_EQUAL, 0, 1, hardware_type), (JUMP, 0, 0, behind + begin)]
     return [*choice, (JUMP, 0, 0, otherwise), *joined]
 
 
 def _from_network_header(instruction: Instruction) -> Instruction:
-    """The same, with what it loads out of the packet counted from the network header."""
+    """Return the instruction with packet offsets relative to the network header."""
     code, jt, jf, k = instruction
     is_load = code & 0x07 in LOADS and code & 0xE0 in OUT_OF_THE_PACKET
     return code, jt, jf, k + NETWORK_HEADER if is_load and k < NETWORK_HEADER else k

@@ -1,7 +1,6 @@
-"""Packets out of a pcap or pcapng stream that another program on this machine writes, as they come.
+"""Read packets from a pcap or pcapng stream that another program on this machine writes.
 
-The readers of `capture/` read it. What a capture process needs besides is here: octets are handed over, and of each
-packet its interface is known.
+The readers of `capture/` parse it. This module adds octets as they arrive, and the interface of each packet.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from zmtpscope.export.pcapng import packet_block
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, CapturedInterface
 
 ALL = sys.maxsize
-"""Octets of a block: all that were handed over."""
+"""Block size for the readers: all available octets."""
 
 
 class FedSource(Source):
-    """Octets that are handed over: where there are none now, more may come."""
+    """A source whose octets are added by `feed`. More may always follow."""
 
     def __init__(self) -> None:
         super().__init__("-", None, pipe=False)
@@ -36,7 +35,7 @@ class FedSource(Source):
         return True
 
     def feed(self, octets: bytes) -> None:
-        """The next octets."""
+        """Add octets."""
         self.at_hand += octets
 
     def _read_now(self, size: int) -> bytes:
@@ -45,9 +44,9 @@ class FedSource(Source):
 
 
 class PacketStream:
-    """Feed it octets; it hands out the packets that are whole.
+    """Parses octets passed to `feed`, and returns complete packets.
 
-    `interfaces` and `counts` are as in `PacketSocket`; pcap has one interface, which has `name`.
+    `interfaces` and `counts` are as in `PacketSocket`; a pcap stream has one interface, called `name`.
     """
 
     def __init__(self, name: str) -> None:
@@ -61,16 +60,16 @@ class PacketStream:
 
     @property
     def has_begun(self) -> bool:
-        """Whether its header has come: whoever writes it has opened its interfaces."""
+        """Whether the stream's header has arrived, so that the writer has opened its interfaces."""
         return bool(self.interfaces)
 
     @property
     def dropped(self) -> int:
-        """How many packets were lost, as far as the stream says so."""
+        """Number of lost packets recorded in the stream."""
         return sum(interface.dropped for interface in self._statistics.interfaces.values())
 
     def feed(self, octets: bytes) -> Batch | None:
-        """The packets that are whole with these octets; None if there is none. Raises `CannotCapture`."""
+        """Add octets and return the packets that are now complete, or None. Raises `CannotCapture`."""
         self._source.feed(octets)
         if self._pcap is None and self._pcapng is None and not self._begin():
             return None
@@ -85,7 +84,7 @@ class PacketStream:
         return Batch(_blocks(packets, interfaces), packets.stops - packets.starts)
 
     def _begin(self) -> bool:
-        """Look at the header of the stream, if it is there."""
+        """Detect the format from the stream's header. Returns False if the header is incomplete."""
         head = self._source.at_hand
         if len(head) < pcap.FILE_HEADER:
             return False
@@ -120,7 +119,7 @@ class PacketStream:
 
 
 def _blocks(packets: PacketBlock, interfaces: NDArray[np.int64]) -> list[bytes]:
-    """The block of pcapng of each packet."""
+    """Return the pcapng block of each packet."""
     columns = packets.starts, packets.stops, packets.missing, packets.times, interfaces
     return [
         packet_block(interface, time, packets.data[start:stop], stop - start + missing)

@@ -1,6 +1,6 @@
-"""Folders for private captures: where packets wait until they are read, if nobody asked for a file.
+"""Folders for private captures, where packets wait to be read if the user named no file.
 
-A capture has a directory of its own in the first folder that has room, and goes on in memory if that is full.
+A capture has a directory of its own in the first folder with room. If that is full it continues in memory.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from zmtpscope.live.capture.settings import RingLimits
 
 ON_DISK = RingLimits(filesize=256 << 20, files=2)
 MEMORY, IN_MEMORY = "/dev/shm", RingLimits(filesize=24 << 20, files=2)
-"""A file system in memory, and files that fit into what containers have of it."""
+"""A file system in memory, and limits that fit the part of it that containers have."""
 PREFIX = "zmtpscope-capture-"
 NEW = 60
-"""Seconds in which whoever made a directory holds it, too."""
+"""Seconds after which a directory's creator has certainly locked it."""
 
 
 class PrivateFolders:
-    """The directories of one private capture, each in a folder of its own; nothing else is in them."""
+    """The directories of one private capture, each in a different folder. They contain nothing else."""
 
     def __init__(self) -> None:
         self.directories: list[str] = []
         self.notices: list[str] = []
-        """Sentences for people; whoever takes them over removes them."""
+        """Messages for people; the caller removes them after printing."""
         self._candidates = _candidates()
         for folder, _ in self._candidates:
             remove_abandoned(folder)
 
     def enter(self, why: OSError | None = None) -> tuple[Path, RingLimits]:
-        """Make a directory in the next folder; return what names of files begin with there, and how large they may be.
+        """Create a directory in the next folder. Return the path that its files start with, and their limits.
 
-        `why` is what the last folder failed with. Raises `CannotCapture` if there is no folder left.
+        `why` is the error of the previous folder. Raises `CannotCapture` if there is no folder left.
         """
         before = os.path.dirname(self.directories[-1]) if self.directories else ""
         while self._candidates:
@@ -68,8 +68,7 @@ class PrivateFolders:
 
 
 def _candidates() -> list[tuple[str, RingLimits]]:
-    """Folders, best first: the one that the user named, or one where temporary files may be large, which /tmp is in
-    memory on many systems; then memory."""
+    """Return folders and limits, best first: TMPDIR, or else /var/tmp because /tmp is often in memory; then memory."""
     first = os.environ.get("TMPDIR")
     if not first:
         first = "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
@@ -77,8 +76,8 @@ def _candidates() -> list[tuple[str, RingLimits]]:
 
 
 def hold(directory: str) -> int:
-    """A private capture in use, by a descriptor that its users have open. Raises `OSError`."""
-    import fcntl  # not on every system that imports this
+    """Lock the directory of a private capture while it is in use. Return the open descriptor. Raises `OSError`."""
+    import fcntl  # missing on some systems that import this module
 
     descriptor = os.open(directory, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -86,7 +85,7 @@ def hold(directory: str) -> int:
 
 
 def remove_abandoned(folder: str) -> None:
-    """Remove our private captures that nobody holds: their processes were killed, or the machine went down."""
+    """Remove our unlocked private captures, left behind by killed processes or a crash of the machine."""
     import fcntl
 
     for path in Path(folder).glob(f"{PREFIX}*"):

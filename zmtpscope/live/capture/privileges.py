@@ -1,7 +1,7 @@
-"""The rights that capture needs on Linux, how to get them, and how to be rid of them (capabilities(7)).
+"""The privileges that capture needs on Linux, how to get them, and how to drop them (capabilities(7)).
 
-CAP_NET_RAW opens packet sockets; CAP_SYS_ADMIN is needed besides to enter another network namespace. Once the sockets
-are open nothing is needed any more, so whoever began as root goes on as the user who asked.
+CAP_NET_RAW opens packet sockets; CAP_SYS_ADMIN is also needed to enter another network namespace. After that none is
+needed, so a process started by root continues as the user who ran sudo.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ CAP_NET_RAW, CAP_SYS_ADMIN = 13, 21
 NAMES = {CAP_NET_RAW: "CAP_NET_RAW", CAP_SYS_ADMIN: "CAP_SYS_ADMIN"}
 
 FOLLOWING = {"top": "top --follow", "tui": "tui --follow"}
-"""How commands read a capture that another program writes; the others take its file alone."""
+"""Subcommands that need an option to read a capture from a pipe; the others need only `-`."""
 CAPABILITY_VERSION_3 = 0x20080522  # <linux/capability.h>
 
 
 class MissingRights(NamedTuple):
-    """Why this process may not capture, and what to do: commands to type, each with what it means."""
+    """Why this process cannot capture, and the remedies: commands, each with its effect."""
 
     sentence: str
     ways: tuple[tuple[str, str], ...]
 
 
 class User(NamedTuple):
-    """Who a process goes on as; `groups` are all that the user is in."""
+    """A user to switch to; `groups` are all groups of the user."""
 
     name: str
     uid: int
@@ -40,19 +40,20 @@ class User(NamedTuple):
 
 
 class UnknownUser(Exception):
-    """There is no such user, or only root may become it: a sentence."""
+    """The user does not exist, or only root can switch to it. The text is the reason."""
 
 
 class RightsKept(Exception):
-    """Rights could not be given up, so the process must not go on: a sentence."""
+    """Privileges could not be dropped, so the process must not continue. The text is the reason."""
 
 
 def missing_rights(
     command: Sequence[str], interface: str, *, namespace: str | None = None, filter_text: str = ""
 ) -> MissingRights | None:
-    """What this process lacks to capture; None: nothing, or the system has no packet sockets to ask about.
+    """Return the privileges that this process lacks to capture.
 
-    `command` is what was typed, with the program in front; `interface`, `namespace`, `filter_text`: what it asks for.
+    Returns None if nothing is missing, or if the system has no packet sockets. `command` is the command line including
+    the program; `interface`, `namespace` and `filter_text` are its arguments.
     """
     if not hasattr(socket, "AF_PACKET"):
         return None
@@ -82,7 +83,7 @@ def missing_rights(
             ),
         )
     path, name = os.path.abspath(shutil.which(program) or program), os.path.basename(program)
-    # sudo has a PATH of its own, so it gets the full path of the program
+    # sudo has its own PATH, so the program's full path is needed
     ways = [(shlex.join(["sudo", path, *arguments]), "root opens the sockets, then it goes on as you")]
     if namespace is None:
         setcap = f"sudo setcap cap_net_raw+eip {shlex.quote(os.path.realpath(sys.executable))}"
@@ -98,7 +99,7 @@ def missing_rights(
 
 
 def _in_namespace(namespace: str | None) -> list[str]:
-    """The words that run a command in it."""
+    """Return the command prefix that runs a command in a namespace."""
     if namespace is None:
         return []
     if os.path.isabs(namespace):
@@ -108,14 +109,14 @@ def _in_namespace(namespace: str | None) -> list[str]:
 
 def _may_open_a_packet_socket() -> bool:
     try:
-        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()  # protocol 0: it gets no packets
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()  # protocol 0: receives no packets
     except PermissionError:
         return False
     return True
 
 
 def _capabilities(which: str) -> int:
-    """One of the sets of this process (CapEff, CapPrm, ...), a bit each; all where /proc is missing: then try."""
+    """Return a capability set of this process (CapEff, CapPrm, ...) as bits; all bits if /proc is missing."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next((int(line.split()[1], 16) for line in file if line.startswith(f"{which}:")), -1)
@@ -124,9 +125,9 @@ def _capabilities(which: str) -> int:
 
 
 def invoking_user(name: str | None, environment: Mapping[str, str]) -> User | None:
-    """Who root is to become: the user of that name, else who called sudo. None: nobody, the process stays who it is.
+    """Return the user that root should switch to: the user `name`, or else the user who ran sudo.
 
-    Raises `UnknownUser`.
+    Returns None if the process should keep its user. Raises `UnknownUser`.
     """
     if sys.platform == "win32":
         return None
@@ -158,23 +159,23 @@ def _user_numbered(uid: int, gid: int) -> User:
 
     try:
         name = pwd.getpwuid(uid).pw_name
-    except (KeyError, OverflowError):  # a user of a directory that cannot be asked from here
+    except (KeyError, OverflowError):  # a user of a directory service that is not available here
         return User(str(uid), uid, gid, (gid,))
     return User(name, uid, gid, tuple(os.getgrouplist(name, gid)))
 
 
 def become(user: User | None) -> None:
-    """Give up root and all capabilities for good, and go on as `user`; None: as who the process is already.
+    """Drop root and all capabilities permanently, and continue as `user`, or as the current user if None.
 
-    Without a user root stays root, with its capabilities: nobody asked for less. A process of one thread calls this,
-    after its sockets are open and before it reads from them. Raises `RightsKept`.
+    Without a user root keeps its capabilities. Call this in a process with one thread, after its sockets are open and
+    before it reads from them. Raises `RightsKept`.
     """
     if sys.platform == "win32":
         return
     if user is not None and os.geteuid() == 0:
         try:
             os.setgroups(user.groups)
-            os.setgid(user.gid)  # for root these two set the real, the effective and the saved one
+            os.setgid(user.gid)  # for root these two set the real, effective and saved id
             os.setuid(user.uid)
         except (OSError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else "there is no such number"
@@ -204,10 +205,10 @@ def _may_become_root() -> bool:
 
 
 def _clear_capabilities() -> None:
-    """Empty the sets of this thread, also of what programs that it runs would inherit, and see that they are."""
+    """Clear the capability sets of this thread, including inheritable ones, and verify that they are empty."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-    sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower 32 and then the upper
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower 32 bits and then the upper
     if libc.capset(header, sets):
         raise RightsKept(f"capabilities cannot be given up: {os.strerror(ctypes.get_errno())}")
     if libc.capget(header, sets) or any(sets):

@@ -1,11 +1,11 @@
-"""The capture process: `python -m zmtpscope.live.capture.process`, which `session.py` starts.
+"""The capture process `python -m zmtpscope.live.capture.process`, started by `session.py`.
 
-It takes packets and writes them, and does nothing else, so that it keeps up with them whatever their readers do. Its
-standard input brings the settings, one line of JSON, then commands, a line each: `consumed FILE OCTETS` and `stop`; at
-its end the process ends. On standard output it says what has changed, a line of JSON at most every 10 ms; a reader that
-is busy is not waited for.
+It only reads packets and writes them to files, so that slow readers never delay it. Standard input contains the
+settings as one line of JSON, then one command per line: `consumed FILE OCTETS` and `stop`. The process ends at the end
+of its input. It writes changes to standard output, at most one line of JSON every 10 ms, without waiting for a busy
+reader.
 
-The sockets are open before anything is loaded that they do not need: packets wait in the kernel meanwhile.
+The sockets open before any module is loaded that they do not need: packets wait in the kernel meanwhile.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from zmtpscope.live.capture.packet_socket import CannotCapture
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
 
 LOOP = "zmtpscope.live.capture.loop"
-"""What needs numpy, which takes a tenth of a second to load."""
+"""The module that needs numpy, which takes a tenth of a second to load."""
 
 
 def main() -> None:
-    """Run one capture, as the parent wants it."""
-    gc.disable()  # nothing here makes circles
+    """Run one capture, controlled by the parent."""
+    gc.disable()  # nothing here creates reference cycles
     controls = Controls(sys.stdin.fileno(), sys.stdout.fileno())
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: controls.stop())
@@ -41,7 +41,7 @@ def main() -> None:
         settings = with_interface_names(settings)
         engine, source, passed_over = open_source(settings)
         if user is not None:
-            import_module(LOOP)  # which the user may have no right to read
+            import_module(LOOP)  # the user might not be allowed to read it
             load_for(user)
         become(user)
         files = OutputFiles(settings)
@@ -53,7 +53,7 @@ def main() -> None:
     controls.send({"engine": engine, "passed_over": passed_over, "names": names, "directories": directories})
     import_module(LOOP).Capture(settings, source, files, controls).run()
     source.close()
-    if controls.is_gone and files.private is not None:  # nobody will read it, and nobody else removes it
+    if controls.is_gone and files.private is not None:  # the parent is gone and cannot remove it
         files.private.remove()
 
 

@@ -1,12 +1,12 @@
-"""Packets out of a ring that the kernel fills (TPACKET_V3 of packet(7); the kernel's packet_mmap document).
+"""Read packets from a ring that the kernel fills (TPACKET_V3, packet(7), the kernel's packet_mmap document).
 
-The kernel packs packets into the blocks of the ring one behind the other, and hands a block over when it is full. So
-`-B` is what it says: that many octets of packets and their headers wait in the ring while this process does not run.
+The kernel packs packets into the blocks of the ring, and hands over each full block. The option `-B` is therefore
+exact: that many octets of packets and headers can wait in the ring while this process does not run.
 
-No packet waits for its block to be full. At each look the packets in the block that the kernel is still filling are
-read, too. A packet there is complete once the last field of its header is set: a block is zeroed before the kernel gets
-it back, and the kernel sets that field after it has copied the packet. Processors may make stores visible in another
-order, so a packet that was found complete is taken a little later (`SETTLE`).
+Packets do not wait for a full block. At each look, the packets in the block that the kernel is still filling are read,
+too. A packet is complete once the last field of its header is set: blocks are zeroed before the kernel gets them back,
+and the kernel sets that field after copying the packet. Processors may reorder the visibility of stores, so a packet
+found complete is taken a little later (`SETTLE`).
 """
 
 from __future__ import annotations
@@ -20,38 +20,40 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 PACKET_RX_RING, PACKET_VERSION, TPACKET_V3 = 5, 10, 2
 BLOCK = 1 << 19
-"""Octets of a block. One packet never takes two blocks: this has room for the largest snap length."""
+"""Octets of a block. A packet never spans two blocks, so it must fit the largest snapshot length."""
 ROOM_BEHIND = 8
-"""Octets behind the last packet for the end of its packet block."""
+"""Octets after the last packet, for the end of its packet block."""
 RETIRE = 60_000
-"""Milliseconds after which the kernel hands a block over that is not full. A short time would waste most of the ring
-where few packets come. The kernel keeps it in 16 bits."""
-LOOK, SETTLE = 0.015, 0.001
-"""Seconds between two looks at the block that the kernel is filling, and from a look until its packets are taken."""
-KERNEL, USER = 0, 1
-"""The owner of a block; the other bits of its status do not matter here."""
+"""Milliseconds after which the kernel hands over a block that is not full.
 
-# native formats: the kernel writes meanwhile, and an aligned number is then read as a whole
+A short time would waste most of the ring when few packets arrive. The kernel stores it in 16 bits.
+"""
+LOOK, SETTLE = 0.015, 0.001
+"""Seconds between looks at the block that the kernel is filling, and from a look until its packets are taken."""
+KERNEL, USER = 0, 1
+"""Owner of a block; the other bits of its status are ignored."""
+
+# native formats: the kernel writes concurrently, and an aligned native number is read at once
 _block = struct.Struct("@8xIIII").unpack_from
 """struct tpacket_block_desc: status, packets, offsets of the first packet and of the end."""
 _owner = struct.Struct("@8xII").pack_into
-"""The same: status, packets."""
+"""Status and packets of struct tpacket_block_desc."""
 _header = struct.Struct("@II44xi").unpack_from
-"""struct tpacket3_hdr and the address behind it: offset of the next header, seconds, and the index of the interface,
+"""struct tpacket3_hdr and the address after it: offset of the next header, seconds, and the index of the interface,
 which the kernel sets last."""
 
 
 class RingSocket(PacketSocket):
-    """See `PacketSocket`. Raises `OSError` as well, where the kernel gives no ring: there may be a way without one."""
+    """See `PacketSocket`. Also raises `OSError` if the kernel has no ring; another engine may work then."""
 
     delay = 3 * LOOK
 
     def __init__(self, settings: CaptureSettings) -> None:
         super().__init__(settings)
-        # the block that the kernel is filling may be read almost to its end, so it does not count
+        # one more block, because the block that the kernel is filling may have been read almost to its end
         self._blocks = -(-settings.buffer_octets // BLOCK) + 1
         self.socket.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
-        # struct tpacket_req3; the size of a frame says nothing in version 3, but must divide that of a block
+        # struct tpacket_req3; version 3 ignores the frame size, but it must divide the block size
         request = struct.pack("=7I", BLOCK, self._blocks, BLOCK, self._blocks, RETIRE, 0, 0)
         self.socket.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
         self._ring = mmap.mmap(self.socket.fileno(), BLOCK * self._blocks)
@@ -59,11 +61,11 @@ class RingSocket(PacketSocket):
         self._zeros = memoryview(bytes(BLOCK))
         self._block = 0
         self._at = 0
-        """Where the header of the next packet begins; 0 if no packet of the block was taken."""
+        """Offset of the next packet's header; 0 if no packet of the block was taken."""
         self._taken = 0
-        """How many packets of the block were taken."""
+        """Number of packets taken from the block."""
         self._found = 0
-        """How many more the last look has found complete."""
+        """Number of further packets that the last look found complete."""
         self._looked = 0.0
         self._bind()
 
@@ -72,8 +74,8 @@ class RingSocket(PacketSocket):
         return self._looked + (SETTLE if self._found else LOOK)
 
     def read(self) -> Batch | None:
-        """The rest of a block that the kernel has filled, or packets that were complete at the last look at the block
-        that it is filling."""
+        """Return the rest of a full block, or the packets that the last look found complete in the block being
+        filled."""
         begin = self._block * BLOCK
         status, count, first, end = _block(self._ring, begin)
         at = self._at or begin + first
@@ -92,7 +94,7 @@ class RingSocket(PacketSocket):
         return None
 
     def _complete(self, at: int, count: int) -> int:
-        """How many of the next packets are complete, up to the first that is not."""
+        """Return how many of the next packets are complete."""
         for number in range(count):
             size, seconds, interface = _header(self._ring, at)
             if not (size and seconds and interface):
@@ -101,8 +103,8 @@ class RingSocket(PacketSocket):
         return count
 
     def _take(self, begin: int, count: int, end: int = 0) -> Batch:
-        """The next packets. Those of a block that the kernel has filled end at `end`; its last header has no next."""
-        from zmtpscope.live.capture.ring_packets import packet_batch  # numpy: the socket is open before it is loaded
+        """Return the next packets. In a full block they end at `end`, because its last header has no next offset."""
+        from zmtpscope.live.capture.ring_packets import packet_batch  # loads numpy, so only after the socket is open
 
         headers, at = [], begin
         for _ in range(count):
@@ -116,20 +118,20 @@ class RingSocket(PacketSocket):
         return packet_batch(octets, headers, self.settings.snap_length, self._count)
 
     def _hand_back(self, first: int, end: int) -> None:
-        """Let the kernel have the block again, with zeros in the place of packets."""
+        """Zero the packets of the block and return it to the kernel."""
         self._octets[first:end] = self._zeros[: end - first]
         _owner(self._ring, self._block * BLOCK, KERNEL, 0)
         self._block = (self._block + 1) % self._blocks
         self._at = self._taken = self._found = 0
 
     def _count(self, index: int, hardware_type: int, packets: int) -> int:
-        """The number in the file of an interface that `packets` came from."""
+        """Return the number in the file of an interface, and count its packets."""
         number = self._number(index, hardware_type)
         self.counts[number] += packets
         return number
 
     def close(self) -> None:
-        """Nothing is read any more."""
+        """Release the ring and close the socket."""
         self._octets.release()
         self._ring.close()
         super().close()

@@ -1,8 +1,7 @@
-"""The packets of a ring as blocks of pcapng: headers as the kernel writes them (TPACKET_V3), read for many at once.
+"""Convert the packets of a ring (TPACKET_V3) into pcapng blocks, many at once.
 
-The packets are converted where they lie in a copy of the ring. The kernel leaves more room in front of each packet than
-the header of a packet block takes, so each packet costs two copies, and every column is computed for all packets at
-once.
+The packets are converted in place, in a copy of the ring: the kernel leaves more room before each packet than the
+header of a packet block needs. Each packet is copied twice, and every column is computed for all packets at once.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ HEADER = np.dtype(
         ("hardware_type", "u2"),
     ]
 )
-"""struct tpacket3_hdr in front of each packet, and the address behind it. The offsets count from here."""
+"""struct tpacket3_hdr before each packet, and the address after it. Offsets are relative to its start."""
 PACKET_HEADER = np.dtype([(name, "<u4") for name in PACKET_FIELDS])
 LENGTH = np.dtype("<u4")
 TAG = np.dtype([("type", ">u2"), ("tag", ">u2")])
@@ -57,9 +56,9 @@ Numbering = Callable[[int, int, int], int]
 
 
 def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number: Numbering) -> Batch:
-    """Convert the packets whose headers begin at `headers` in `octets`, which are overwritten.
+    """Convert the packets whose headers start at `headers` in `octets`, which are overwritten.
 
-    The packet block of the last one needs room behind its packet (`ring.ROOM_BEHIND`).
+    The last packet must be followed by room for the end of its block (`ring.ROOM_BEHIND`).
     """
     if not headers:
         return Batch([], np.zeros(0, np.int64))
@@ -68,7 +67,7 @@ def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number
     numbers, unknown = _numbers(fields["interface"], fields["hardware_type"], number)
     starts = places + fields["link_header"]
     captured, original = fields["captured"].astype(np.int64), fields["original"].astype(np.int64)
-    if unknown is not None:  # packets of these link layers begin with their IP header
+    if unknown is not None:  # packets of these link layers start at their IP header
         skipped = (fields["network_header"].astype(np.int64) - fields["link_header"]) * unknown
         starts += skipped
         captured = np.maximum(captured - skipped, 0)
@@ -91,19 +90,19 @@ def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number
         packet_headers[name] = column
     _windows(octets, PACKET_HEADER)[begins] = packet_headers
     windows = _windows(octets, LENGTH)
-    windows[starts + captured] = 0  # the padding, of which the length covers what is too much
+    windows[starts + captured] = 0  # the padding; the length field overwrites any excess
     windows[ends - LENGTH.itemsize] = lengths
     view = memoryview(octets)
     return Batch([bytes(view[begin:end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)], captured)
 
 
 def _windows(octets: bytearray, form: np.dtype[np.void] | np.dtype[np.uint32]) -> NDArray[np.void]:
-    """Return `octets` as `form` at each octet: the elements overlap."""
+    """Return `octets` as overlapping elements of `form`, one at each octet."""
     return np.ndarray((len(octets) - form.itemsize + 1,), form, octets, strides=(1,))
 
 
 def _restore_tags(octets: bytearray, starts: NDArray[np.int64], fields: NDArray[np.void]) -> None:
-    """Put VLAN tags, which the kernel has taken out, in their place; the addresses move to the front."""
+    """Reinsert VLAN tags that the kernel removed, moving the addresses forward."""
     addresses = _windows(octets, ADDRESSES)
     addresses[starts - VLAN_TAG_OCTETS] = addresses[starts]
     tags = np.empty(len(fields), TAG)
@@ -115,11 +114,13 @@ def _restore_tags(octets: bytearray, starts: NDArray[np.int64], fields: NDArray[
 def _numbers(
     indexes: NDArray[np.int32], hardware: NDArray[np.uint16], number: Numbering
 ) -> tuple[NDArray[np.int64] | int, NDArray[np.bool_] | None]:
-    """Return the numbers in the file of the interfaces of packets, and which packets have an unknown link layer; None
-    if all are known."""
+    """Return the interface number in the file of each packet, and a mask of packets with an unknown link layer.
+
+    The mask is None if all link layers are known.
+    """
     if (indexes == indexes[0]).all() and int(hardware[0]) in LINK_TYPES:
         return number(int(indexes[0]), int(hardware[0]), len(indexes)), None
-    # in the order of their first packets, so that they are numbered as they came
+    # number interfaces in the order of their first packets
     found, firsts, which, counts = np.unique(indexes, return_index=True, return_inverse=True, return_counts=True)
     numbers = np.empty(len(found), np.int64)
     unknown = np.empty(len(found), bool)

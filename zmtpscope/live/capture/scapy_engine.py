@@ -1,8 +1,9 @@
-"""Capture by libpcap, which scapy calls: `python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH
-PROMISCUOUS BUFFER_OCTETS FILTER USER` writes pcap to standard output until it is asked to end (SIGTERM).
+"""Capture by libpcap through scapy, and write pcap to standard output until SIGTERM.
 
-For systems without a better way: it looks for packets every 10 ms, and each costs about 10 us. At the end it says on
-standard error how many the kernel dropped, as tcpdump does.
+    python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH PROMISCUOUS BUFFER_OCTETS FILTER USER
+
+For systems without a better engine: it polls every 10 ms, and each packet takes about 10 us. At the end it prints the
+kernel's dropped packets to standard error, like tcpdump.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from zmtpscope.live.capture.privileges import RightsKept, become, invoking_user
 
 MAGIC, MAJOR, MINOR = 0xA1B2C3D4, 2, 4
 WAIT = 0.01
-"""Seconds until the next look when there was no packet."""
+"""Seconds between looks while there are no packets."""
 RETIRE = 10
-"""Milliseconds after which the kernel hands over what it has."""
+"""Milliseconds after which the kernel hands over waiting packets."""
 DLT_RAW, RAW_IP = (12, 14), 101
-"""What systems call it, and what stands in files."""
+"""DLT numbers of raw IP on different systems, and its LINKTYPE in files."""
 
 NAME = "scapy"
-"""Who speaks on standard error."""
+"""Prefix of lines on standard error."""
 
 _file = Struct("=IHHiIII").pack
 _record = Struct("=IIII").pack
 
 
 class Refused(Exception):
-    """What libpcap said."""
+    """libpcap has failed. The text is its message."""
 
 
 class Loop:
@@ -58,7 +59,7 @@ class Loop:
         libpcap.pcap_setnonblock(self._handle, 1, self._words)
 
     def set_filter(self, text: str) -> None:
-        """Take only packets that match."""
+        """Capture only packets that match the filter `text`."""
         program = self.libpcap.bpf_program()
         octets = text.encode(errors="surrogateescape")
         if self.libpcap.pcap_compile(self._handle, ctypes.byref(program), octets, 1, -1) or self.libpcap.pcap_setfilter(
@@ -88,7 +89,7 @@ class Loop:
         output.flush()
 
     def drops(self) -> int:
-        """Packets that the kernel dropped so far."""
+        """Return the number of packets that the kernel has dropped."""
         statistics = self.libpcap.pcap_stat()
         self.libpcap.pcap_stats(self._handle, ctypes.byref(statistics))
         return int(statistics.ps_drop)
@@ -98,7 +99,7 @@ class Loop:
 
 
 def main() -> None:
-    """Capture as the command line says."""
+    """Capture with the settings of the command line."""
     interface, snap_length, promiscuous, buffer_octets, filter_text, user = sys.argv[1:]
     try:
         from scapy.libs import winpcapy
@@ -122,7 +123,7 @@ def main() -> None:
 
 
 def refuse(sentence: str) -> NoReturn:
-    """End, and say why as tcpdump would."""
+    """Exit with an error message, in tcpdump's format."""
     sys.exit(f"{NAME}: {sentence}")
 
 

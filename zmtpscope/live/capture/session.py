@@ -1,4 +1,4 @@
-"""The parent's side of a capture: starts the capture process, follows what it says, and ends it."""
+"""The parent's side of a capture: start the capture process, follow its reports, and end it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ CHUNK = 1 << 16
 
 
 class CaptureRefused(Exception):
-    """A capture that does not begin: `sentence` says why, `hint` what to do, if anything is known; each line of it
-    is a way."""
+    """A capture cannot start. `sentence` is the reason; each line of `hint` is one remedy, or it is None."""
 
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
@@ -33,7 +32,7 @@ class CaptureRefused(Exception):
 
 
 class CaptureFile(NamedTuple):
-    """A file of a capture; `octets` of it, whole blocks, can be read. A complete one gets no more."""
+    """A file of a capture. Its first `octets`, whole blocks, can be read. Nothing is added to a complete file."""
 
     path: str
     octets: int
@@ -42,15 +41,17 @@ class CaptureFile(NamedTuple):
 
 @dataclass
 class CaptureStatus:
-    """What the capture process has done, as far as it has said.
+    """The state of a capture, as last reported by the capture process.
 
-    `engine` takes the packets, and `passed_over` says why those before it do not. `names` are the interfaces that were
-    asked for, `interfaces` the names of those in the file. `packets` were written, with so many captured `octets`.
-    `kernel_drops` did not fit into the kernel's buffer, which was full `freezes` times; `unread_drops` had no place in
-    the files since those were not read yet, or were left in the buffer at the end. All packets up to `known_until`,
-    nanoseconds since the epoch, are in what the files are said to hold, or lost; it goes on where nothing comes.
-    `notices` are sentences for people, which whoever shows them removes; the oldest are forgotten. `failure`, a
-    sentence, is why the capture ended early.
+    `engine` captures the packets; `passed_over` contains the reasons why earlier engines failed. `names` are the
+    requested interfaces, `interfaces` the names of the interfaces in the file. `packets` and `octets` were written.
+
+    `kernel_drops` packets did not fit into the kernel's buffer, which was full `freezes` times. `unread_drops` packets
+    had no room in the files because those were not read yet, or were left in the buffer at the end. All packets up to
+    `known_until`, in nanoseconds since the epoch, are in `files` or lost; this time also advances without packets.
+
+    `notices` are messages for people; the caller removes them after printing, and the oldest are discarded. `failure`
+    is the reason why the capture ended early.
     """
 
     engine: str = ""
@@ -70,25 +71,25 @@ class CaptureStatus:
 
 
 class CaptureSession:
-    """A capture in a process of its own: `start`, `wait` again and again until it says False, `close`."""
+    """A capture in a separate process. Call `start`, then `wait` until it returns False, then `close`."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.status = CaptureStatus()
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._held: dict[str, int] = {}
-        """Directories of a private capture, each with a descriptor that keeps it from being removed by others."""
+        """Directories of a private capture, each with a descriptor whose lock protects it from removal."""
         self._lines = b""
         self._consumed: dict[int, int] = {}
 
     def start(self) -> None:
-        """The process runs, its sockets and its first file are open, and it is no longer root.
+        """Start the process. On return its sockets and first file are open, and it has dropped root.
 
         Raises `CaptureRefused`.
         """
-        # -P: nothing of the working directory is imported, which is not always ours
+        # -P: import nothing from the working directory, which may belong to another user
         command = [sys.executable, "-P", "-m", PROCESS]
-        # a process group of its own: `close` ends it with whatever it runs, and the terminal interrupts none of them
+        # its own process group: `close` also kills its children, and the terminal interrupts none of them
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
         )
@@ -108,7 +109,8 @@ class CaptureSession:
         self._update()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for something new, at most so long. False once the capture has ended and all it wrote was announced."""
+        """Wait up to `seconds` for news. Returns False once the capture has ended and everything written was
+        reported."""
         if self.status.ended or self._process is None or self._process.stdout is None:
             return False
         ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, seconds))
@@ -118,16 +120,17 @@ class CaptureSession:
         return True
 
     def consumed(self, file: int, octets: int) -> None:
-        """File number `file` was read so far. A file that was read to its end gives its place to the next one."""
+        """Record that file number `file` was read up to `octets`. A completely read file makes room for the next
+        one."""
         self._consumed[file] = octets
         self._release()
 
     def stop(self) -> None:
-        """Take no more packets, write those that came, and end; `wait` says when that is done."""
+        """Stop capturing and write the received packets; `wait` then returns False at the end."""
         self._send("stop")
 
     def close(self) -> None:
-        """End the process, whatever it does, and remove a private capture."""
+        """Kill the process, and remove a private capture."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -141,13 +144,13 @@ class CaptureSession:
         self._held.clear()
 
     def _hold(self, directories: Iterable[str]) -> None:
-        """Keep these, and remove them at the end."""
+        """Lock directories, to be removed at the end."""
         for directory in directories:
             if directory not in self._held:
                 self._held[directory] = hold(directory)
 
     def _release(self) -> None:
-        """Tell the process of files that were read to their end."""
+        """Report completely read files to the process."""
         for number, octets in list(self._consumed.items()):
             file = self.status.files[number]
             if file.is_complete and octets >= file.octets:
@@ -156,11 +159,11 @@ class CaptureSession:
 
     def _send(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
-            with contextlib.suppress(OSError, ValueError):  # it has ended, which `wait` finds or has found
+            with contextlib.suppress(OSError, ValueError):  # the process has ended; `wait` handles that
                 os.write(self._process.stdin.fileno(), line.encode() + b"\n")
 
     def _read_on(self) -> None:
-        """Read what the process says, or learn that it has ended."""
+        """Read the process's output, or detect its end."""
         assert self._process is not None
         assert self._process.stdout is not None
         more = os.read(self._process.stdout.fileno(), CHUNK)
@@ -169,12 +172,12 @@ class CaptureSession:
             self._end_early()
 
     def _update(self) -> None:
-        """Take over what the process has said."""
+        """Apply the reports of the process."""
         *lines, self._lines = self._lines.split(b"\n")
         for line in lines:
             values = json.loads(line)
             for number, file in values.pop("files", {}).items():
-                del self.status.files[int(number) :]  # it repeats all from the first one on that has changed
+                del self.status.files[int(number) :]  # a report repeats all files from the first changed one on
                 self.status.files.append(CaptureFile(*file))
             self._hold(values.pop("directories", ()))
             self.status.notices.extend(values.pop("notices", ()))
@@ -183,7 +186,7 @@ class CaptureSession:
         self._release()
 
     def _end_early(self) -> None:
-        """The process has ended and did not say so: what it wrote is there."""
+        """Handle the end of a process that has not reported it. Its files remain."""
         assert self._process is not None
         _, errors = self._process.communicate()
         code = self._process.returncode

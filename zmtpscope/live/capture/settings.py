@@ -1,4 +1,4 @@
-"""What a capture is to do. It goes from the command to the capture process as one line of JSON."""
+"""The settings of a capture, passed from the command to the capture process as one line of JSON."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from zmtpscope.live.capture.interfaces import ANY
 
 Instruction = tuple[int, int, int, int]
 Program = tuple[Instruction, ...]
-"""A filter as the kernel runs it, classic BPF: code, jt, jf, k of each instruction."""
+"""A filter as classic BPF: code, jt, jf and k of each instruction."""
 
 SNAP_LENGTH = 262_144
-"""Octets of a packet that are captured if nothing else is asked for, as tcpdump and dumpcap have it."""
+"""Default snapshot length in octets, like tcpdump and dumpcap."""
 
 BUFFER_OCTETS = 32 << 20
-"""The kernel's buffer: a third of a second at 100 MB/s, 1.8 s at 100,000 packets of 100 octets a second."""
+"""Default size of the kernel's buffer: 0.3 s at 100 MB/s, 1.8 s at 100,000 packets of 100 octets per second."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds, octets of pcapng, and packets; None: no limit."""
+    """Limits in seconds, octets of pcapng and packets; None: no limit."""
 
     duration: float | None = None
     filesize: int | None = None
@@ -30,20 +30,22 @@ class Limits:
 
 @dataclass(frozen=True)
 class RingLimits(Limits):
-    """When the next file of a ring begins, and of how many files the oldest gives way; None: none does."""
+    """Limits of each file of a ring, and the number of files to keep; None: all."""
 
     files: int | None = None
 
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """`interfaces` are names, or `any` alone. `filter` is the text of the filter, `programs` what it was compiled to
-    for each link type that packets may have; packets of other link types do not pass. Without `filter` all pass.
+    """The settings of a capture.
 
-    `write_to` is the file to write, with `ring` what the names of its files begin with; without it the capture goes to
-    two private files by turns. A file that is there gives way. `engine` is one of `engines.ENGINES`, by default the
-    first that works. `user` is who the process becomes once its sockets are open, `netns` the network namespace that it
-    enters before (a name or a process id). `command` is what was typed, for those who have to type it otherwise.
+    `interfaces` are names, or only `any`. `filter` is the text of the filter, `programs` its compiled form by link
+    type; packets of other link types are rejected. Without `filter` all packets match.
+
+    `write_to` is the output file, or with `ring` the prefix of its files' names; existing files are replaced. Without
+    it the capture is written to two private files alternately. `engine` is one of `engines.ENGINES`, by default the
+    first that works. `netns` is the network namespace to enter (a name or a process id), and `user` the user to switch
+    to once the sockets are open. `command` is the command line, for hints that repeat it.
     """
 
     interfaces: tuple[str, ...] = (ANY,)
@@ -61,12 +63,12 @@ class CaptureSettings:
     stop_after: Limits = Limits()
 
     def to_json(self) -> str:
-        """One line, which `from_json` reads."""
+        """Return the settings as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str | bytes) -> CaptureSettings:
-        """The settings of a line that `to_json` made."""
+        """Parse the settings from a line of `to_json`."""
         values = json.loads(line)
         values["interfaces"] = tuple(values["interfaces"])
         values["command"] = tuple(values["command"])

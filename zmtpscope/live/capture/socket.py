@@ -1,5 +1,8 @@
-"""Packets one by one with recvmsg(2), where the kernel gives no ring: a system call for each, and time stamps, lengths
-and VLAN tags out of its control messages (SO_TIMESTAMPNS of socket(7), PACKET_AUXDATA of packet(7))."""
+"""Read packets one by one with recvmsg(2), for kernels without a ring.
+
+Each packet takes one system call. Time stamps, lengths and VLAN tags are in control messages (SO_TIMESTAMPNS of
+socket(7), PACKET_AUXDATA of packet(7)).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, PACKET_AUXDATA = 35, 33, 8
 MOST_PACKETS = 1024
-"""Packets that are read before others have their turn."""
+"""Maximum number of packets to read before other events are handled."""
 ROOM = 512
 """Octets for control messages."""
 
@@ -36,9 +39,9 @@ _about = struct.Struct("=IIIHHHH").unpack  # struct tpacket_auxdata
 
 
 class MessageSocket(PacketSocket):
-    """See `PacketSocket`; the same methods as `ring.RingSocket`."""
+    """See `PacketSocket`; has the same methods as `ring.RingSocket`."""
 
-    delay = 0.02  # none but that of the processor which has just got a packet
+    delay = 0.02  # only the delay of the processor that received the packet
 
     def __init__(self, settings: CaptureSettings) -> None:
         super().__init__(settings)
@@ -47,7 +50,7 @@ class MessageSocket(PacketSocket):
         size = min(settings.buffer_octets, 0x3FFFFFFF)
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, size)
-        except PermissionError:  # that takes CAP_NET_ADMIN; the kernel's limit holds (net.core.rmem_max)
+        except PermissionError:  # needs CAP_NET_ADMIN; the kernel's limit applies instead (net.core.rmem_max)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
         self.socket.setblocking(False)
         self._octets = bytearray(max(settings.snap_length, 1))
@@ -55,12 +58,12 @@ class MessageSocket(PacketSocket):
         self._bind()
 
     def read(self) -> Batch | None:
-        """The packets that are there, up to `MOST_PACKETS`; None if there is none."""
+        """Return the available packets, at most `MOST_PACKETS`, or None."""
         blocks, captured = [], []
         for _ in range(MOST_PACKETS):
             try:
                 size, about, _, address = self.socket.recvmsg_into([self._octets], ROOM)
-            except OSError:  # there is none; or the interface is gone, which `check` finds
+            except OSError:  # no packet, or the interface is gone, which `check` detects
                 break
             block, octets = self._frame(size, {kind: value for _, kind, value in about}, address)
             blocks.append(block)
@@ -68,7 +71,7 @@ class MessageSocket(PacketSocket):
         return Batch(blocks, np.array(captured, np.int64)) if blocks else None
 
     def _frame(self, captured: int, about: dict[int, bytes], address: Address) -> tuple[bytes, int]:
-        """The packet block of `captured` octets, and how many of them are in it."""
+        """Return the packet block of `captured` octets, and the number of them that it contains."""
         name, _, _, hardware_type, _ = address
         seconds, nanoseconds = _time(about[SO_TIMESTAMPNS])
         status, original, _, _, network, tag, tag_type = _about(about[PACKET_AUXDATA])
@@ -89,7 +92,7 @@ class MessageSocket(PacketSocket):
         if index is None:
             try:
                 index = socket.if_nametoindex(name)
-            except OSError:  # it is gone, and its packets are still here
+            except OSError:  # the interface was removed, but its packets are still queued
                 index = 0
             self._indexes[name] = index
         return index

@@ -1,7 +1,7 @@
-"""Other programs that capture, for users and systems where we cannot: dumpcap, tcpdump, and a loop over libpcap.
+"""Capture by other programs (dumpcap, tcpdump, our loop over libpcap), for users and systems without packet sockets.
 
-dumpcap comes with Wireshark; its file capabilities let the members of a group capture. Each writes pcap or pcapng to a
-pipe, and at its end says how many packets the kernel dropped.
+dumpcap is part of Wireshark; its file capabilities let the members of a group capture. Each program writes pcap or
+pcapng to a pipe, and reports the kernel's dropped packets at its end.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from zmtpscope.live.capture.privileges import invoking_user
 from zmtpscope.live.capture.settings import CaptureSettings
 
 MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/Applications/Wireshark.app/Contents/MacOS")
-"""Where programs are besides PATH, which of ordinary users often leaves these out."""
+"""Folders to search after PATH, which often lacks them for ordinary users."""
 SCAPY_ENGINE = "zmtpscope.live.capture.scapy_engine"
 CHUNK = 1 << 18
 MOST_AT_THE_END = 128 << 20
 OPENING_SECONDS, ENDING_SECONDS = 10.0, 2.0
 KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
-"""What tcpdump says at its end."""
+"""tcpdump's report of dropped packets."""
 
 
 class ToolRefused(Exception):
-    """A program that is not there, cannot do what is asked for, or did not begin: why."""
+    """A program is not installed, lacks a requested feature or did not start. The text is the reason."""
 
 
 def dumpcap(settings: CaptureSettings) -> Tool:
-    """dumpcap, started. Raises `ToolRefused`."""
+    """Start dumpcap. Raises `ToolRefused`."""
     if invoking_user(settings.user, os.environ) is not None:
         raise ToolRefused("started by root it stays root, and then we, who do not, could not end it")
     options = ["-s", str(settings.snap_length), "-B", str(max(1, settings.buffer_octets >> 20))]
@@ -56,7 +56,7 @@ def dumpcap(settings: CaptureSettings) -> Tool:
 
 
 def tcpdump(settings: CaptureSettings) -> Tool:
-    """tcpdump, started: it captures from one interface. Raises `ToolRefused`."""
+    """Start tcpdump, which captures from one interface. Raises `ToolRefused`."""
     command = [_program("tcpdump"), "-U", "-w", "-", "-i", _only_name(settings), "-s", str(settings.snap_length)]
     command += ["-B", str(max(1, settings.buffer_octets >> 10))]
     if sys.platform == "linux":
@@ -64,13 +64,13 @@ def tcpdump(settings: CaptureSettings) -> Tool:
     if not settings.promiscuous:
         command.append("-p")
     user = invoking_user(settings.user, os.environ)
-    if user is not None:  # it must end when we say so, and by then we are no longer root
+    if user is not None:  # we must be able to end it after we have dropped root
         command += ["-Z", user.name]
-    return Tool("tcpdump", [*command, "--", settings.filter], settings, delay=1.5)  # it waits a second for more
+    return Tool("tcpdump", [*command, "--", settings.filter], settings, delay=1.5)  # it buffers packets for a second
 
 
 def scapy(settings: CaptureSettings) -> Tool:
-    """Our own loop over libpcap, as scapy calls it: where nothing else is. Raises `ToolRefused`."""
+    """Start our own loop over libpcap through scapy, the last resort. Raises `ToolRefused`."""
     command = [sys.executable, "-P", "-m", SCAPY_ENGINE, _only_name(settings), str(settings.snap_length)]
     command += [str(int(settings.promiscuous)), str(settings.buffer_octets), settings.filter, settings.user or ""]
     return Tool("scapy", command, settings, delay=0.2)
@@ -84,7 +84,7 @@ def _only_name(settings: CaptureSettings) -> str:
 
 
 def _program(name: str) -> str:
-    """Where it is."""
+    """Return the path of an executable program. Raises `ToolRefused`."""
     path = _find(name, os.X_OK)
     if path is not None:
         return path
@@ -93,13 +93,13 @@ def _program(name: str) -> str:
 
 
 def _find(name: str, mode: int) -> str | None:
-    """The first file of that name that may be used so."""
+    """Return the first file with this name and access `mode`, or None."""
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_FOLDERS])
     return shutil.which(name, mode, folders)
 
 
 def group_of_dumpcap() -> str | None:
-    """The group whose members dumpcap captures for, if it does and this user is not one of them."""
+    """Return the group whose members may capture with dumpcap, or None if this user can run it or no group can."""
     path = _find("dumpcap", os.F_OK)
     if path is None or os.access(path, os.X_OK):
         return None
@@ -114,7 +114,7 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 
 
 class Tool:
-    """A program that captures, started; its methods are those of `PacketSocket`. Raises `ToolRefused`."""
+    """A started program that captures, with the methods of `PacketSocket`. Raises `ToolRefused`."""
 
     has_read_all = True
     due = inf
@@ -124,7 +124,7 @@ class Tool:
         self._name = name
         self._stream = PacketStream(settings.interfaces[0])
         self._rest: deque[Batch | None] = deque()
-        """What was read and not handed out."""
+        """Batches that were read but not returned."""
         self._is_stopped = False
         self._counted = 0, 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop it
@@ -146,16 +146,16 @@ class Tool:
 
     @property
     def interfaces(self) -> list[CapturedInterface]:
-        """Those that it describes."""
+        """Interfaces that the stream describes."""
         return self._stream.interfaces
 
     @property
     def counts(self) -> list[int]:
-        """How many packets of each were read."""
+        """Number of packets read from each."""
         return self._stream.counts
 
     def _await_the_beginning(self) -> None:
-        """Wait until it has opened its interfaces. Raises `CannotCapture`."""
+        """Wait until the program has opened its interfaces. Raises `CannotCapture`."""
         deadline = time.monotonic() + OPENING_SECONDS
         while not self._stream.has_begun:
             if not self._waits_until(deadline):
@@ -166,15 +166,16 @@ class Tool:
             self._rest.append(self._stream.feed(octets))
 
     def _waits_until(self, deadline: float) -> bool:
-        """Whether octets, or the end of them, came before."""
+        """Whether octets, or their end, arrive before the deadline."""
         return bool(select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))[0])
 
     def fileno(self) -> int:
-        """To wait for packets with poll(2)."""
+        """Return the descriptor for poll(2)."""
         return self._output.fileno()
 
     def read(self) -> Batch | None:
-        """The next packets; None if there are none now. Raises `CannotCapture` where it has ended by itself."""
+        """Return the next packets, or None if there are none now. Raises `CannotCapture` if the program has ended by
+        itself."""
         while self._rest:
             batch = self._rest.popleft()
             if batch is not None:
@@ -190,10 +191,10 @@ class Tool:
         return self._stream.feed(octets)
 
     def stop(self) -> None:
-        """It captures no more. What came before can be read, however late it hands that over; its counts are known."""
+        """End the program. Packets captured before can still be read, and its final counts are known."""
         self._is_stopped = True
         self._read_until(time.monotonic() + self.delay)
-        with suppress(PermissionError):  # it may be root's; then the pipe ends when we do
+        with suppress(PermissionError):  # it may run as root; it then ends with us, when the pipe closes
             self._process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + ENDING_SECONDS
         self._read_until(deadline)
@@ -201,15 +202,17 @@ class Tool:
             self._process.wait(max(0.0, deadline - time.monotonic()))
 
     def _read_until(self, deadline: float) -> None:
-        """Read what it hands over until it ends, at most `MOST_AT_THE_END` octets."""
+        """Read output until the program ends, at most `MOST_AT_THE_END` octets."""
         left = MOST_AT_THE_END
         while left > 0 and self._waits_until(deadline) and (octets := os.read(self.fileno(), CHUNK)):
             self._rest.append(self._stream.feed(octets))
             left -= len(octets)
 
     def statistics(self) -> tuple[int, int, int]:
-        """Since the last call: packets, and how many of them the kernel dropped, which is known at the end. How often a
-        buffer was full is not known."""
+        """Return counters since the last call: packets, and the kernel's drops, which are known at the end only.
+
+        The number of full buffers is unknown.
+        """
         dropped = self._stream.dropped
         if self._is_stopped:
             dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))
@@ -219,11 +222,11 @@ class Tool:
         return news
 
     def check(self) -> list[str]:
-        """Nothing: `read` finds its end."""
+        """Return nothing: `read` detects the end of the program."""
         return []
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """Kill the program."""
         with suppress(PermissionError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait(ENDING_SECONDS)
