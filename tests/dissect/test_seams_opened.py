@@ -372,6 +372,8 @@ def test_p5_and_p6_trees_of_what_opened_tile_it_and_say_what_the_records_say(
             for place, detail in enumerate(details(item, index)):
                 stop = detail.offset + len(detail.octets)
                 assert_tiles(detail.tree, detail.offset, stop)
+                if isinstance(item, Record) and item.type == "leftover":  # octets that could not be read have no parts
+                    continue
                 regime = item.unit.regime if isinstance(item, Record) and item.unit else item.regime  # type: ignore[union-attr]
                 cut = data.draw(st.integers(0, len(detail.octets)))
                 inside = isinstance(item, MessageRun) and place > 0
