@@ -56,7 +56,7 @@ def settled_versions(*ends: tuple[bytes, int]) -> list[str]:
         talk.send(0, hello("PUSH"))
         talk.send(1, hello("PULL"))
         packets += talk.packets
-    _, analyser = records(Capture(packets), Options(records=False))
+    _, analyser = records(Capture(packets, 1), Options(records=False))
     lines = [*summary_lines(analyser.summary, CaptureStatistics(), [], chat=True)]
     return rows_below(lines, "ZMTP-CONN-06")
 
