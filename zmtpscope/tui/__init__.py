@@ -1,1 +1,1 @@
-"""Look around in a capture, or at live traffic, in a terminal."""
+"""Browse a capture, or live traffic, in a terminal."""

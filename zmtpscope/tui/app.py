@@ -1,4 +1,4 @@
-"""The application: what is on the screen, and what keys do."""
+"""The application: the contents of the screen and the commands behind its keys."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 
 DIAGNOSES = "diagnoses"
-"""The view whose key the title names."""
+"""Name of the view whose key the title bar shows."""
 
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
 
@@ -65,8 +65,10 @@ KEYS_OF_WIDGETS: dict[str, type[Widget]] = {
 
 
 def _bindings() -> list[BindingType]:
-    """Instant commands come before what has the focus sees their keys: what is typed behind `/` may be there already,
-    over a slow line or pasted, and belongs into the filter."""
+    """Return the key bindings of all commands.
+
+    Instant commands precede the focused widget: keys typed after `/` may be queued already, and belong to the filter.
+    """
     return [
         Binding(
             command.keys,
@@ -81,7 +83,7 @@ def _bindings() -> list[BindingType]:
 
 
 class Inspector(App[None]):
-    """Looks at what the worker at the other end of a socket has; `what` is what people call that."""
+    """The application. It shows the capture `what` of the worker at the other end of a socket."""
 
     TITLE = "zmtpscope"
     AUTO_FOCUS = "RowList"
@@ -103,11 +105,11 @@ class Inspector(App[None]):
         self._view_bar = ViewBar()
         self._filter = filter
         self._reading = ReadAgain()
-        """What was asked for beside the command line."""
+        """Settings added while running."""
         self._is_paused = False
         self._harmless = HarmlessLines()
         self._states: dict[str, ListState] = {}
-        """What was said of lists and not shown yet, by name."""
+        """List states by name, received and not yet shown."""
         self.records: RecordsPane
 
     def compose(self) -> ComposeResult:
@@ -127,27 +129,27 @@ class Inspector(App[None]):
         yield Footer()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What every line goes through that is drawn."""
+        """Return the filters that every drawn line passes through."""
         return [*super().get_line_filters(), self._harmless]
 
     def _fatal_error(self) -> None:
-        """Leave after an error that nobody expected; Textual's own method shows the values of variables."""
+        """Exit after an unexpected error. Textual's own method prints the values of variables."""
         self.panic(fault())
 
     async def on_mount(self) -> None:
-        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell wrote over it
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell overwrote the screen
         if self.profile.theme in self.available_themes:
             self.theme = self.profile.theme
         self.records.rows.focus()
         self.records.filter_bar.set_history(self.profile.filters)
         self._views = (MESSAGES, *await self.client.ask(Views()))
         for view in self._views:
-            if not view.key.isdecimal():  # lists post digits, as these may be counts
+            if not view.key.isdecimal():  # digits are posted by lists, since they may be counts
                 self.bind(view.key, f"view('{view.name}')", description=view.title, show=False)
         self._view_bar.show(self._views, self._open_view)
         self._title_bar.show_key_of_diagnoses(next(view.key for view in self._views if view.name == DIAGNOSES))
 
-    # -- what the worker says ------------------------------------------------------------------------------------------
+    # -- notices from the worker ---------------------------------------------------------------------------------------
 
     def _on_notice(self, notice: Notice) -> None:
         if isinstance(notice, Progress):
@@ -172,30 +174,30 @@ class Inspector(App[None]):
                 pane.show_state(state)
 
     async def do_pause(self, argument: str) -> None:
-        """Show nothing new, or go on; packets are captured and read on meanwhile."""
+        """Pause or resume updates of the screen. Packets are still captured and read while paused."""
         self._is_paused = not self._is_paused
         self._title_bar.show_paused(self._is_paused)
         if not self._is_paused:
             self._show_states()
 
     async def do_stop(self, argument: str) -> None:
-        """Take no more packets; what is there stays."""
+        """Stop capturing and keep the packets captured so far."""
         await self.client.ask(StopCapture())
 
     async def do_save(self, argument: str) -> None:
-        """Write the packets captured so far."""
+        """Write the packets captured so far to a file."""
         asked = SaveCapture(argument)
         if not await self.client.ask(asked) and await may_overwrite(self, argument):
             await self.client.ask(replace(asked, force=True))
 
     async def do_cancel(self, argument: str) -> None:
-        """Write the file no further that is being written."""
+        """Cancel the file that is being written."""
         await self.client.ask(CancelSaving())
 
-    # -- the capture once more -----------------------------------------------------------------------------------------
+    # -- reading the capture again -------------------------------------------------------------------------------------
 
     async def do_decode(self, argument: str) -> None:
-        """Read the capture again with one more rule; `none` takes all rules away."""
+        """Read the capture again with one more rule, or without rules if the argument is `none`."""
         rules = () if argument == "none" else (*self._reading.decode_as, argument)
         await self._read_again(replace(self._reading, decode_as=rules))
 
@@ -204,7 +206,7 @@ class Inspector(App[None]):
         await self._read_again(replace(self._reading, key_files=(*self._reading.key_files, argument)))
 
     async def do_frames(self, argument: str) -> None:
-        """Read the capture again with records of frames, or without."""
+        """Read the capture again, with frame records switched on or off."""
         frames = not self._reading.frames
         await self._read_again(replace(self._reading, frames=frames))
         records = ("message", "frame") if frames else ("message",)
@@ -222,11 +224,11 @@ class Inspector(App[None]):
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where somebody types, keys are text."""
+        """Disable commands and views while an input has the focus: there, keys are text."""
         return not (action in ("command", "view") and isinstance(self.focused, Input))
 
     async def action_command(self, name: str) -> None:
-        """Do what a command of `commands.py` says; a key was pressed for it."""
+        """Run a command of `commands.py` after its key was pressed."""
         command = BY_NAME[name]
         if command.is_instant:
             await self._do(command, "")
@@ -243,7 +245,7 @@ class Inspector(App[None]):
         )
 
     def _begin_or_ask(self, command: Command, argument: str = "") -> None:
-        """Do it, once it is known what it needs to know."""
+        """Run a command, and ask for its argument first if it is required and missing."""
         if command.argument and not argument and not command.is_optional:
             self._ask_for(command)
         else:
@@ -264,18 +266,17 @@ class Inspector(App[None]):
 
     @property
     def pane(self) -> RecordsPane:
-        """The list of records that commands are about."""
+        """The record list that commands apply to."""
         screen = self.screen
         return screen.pane if isinstance(screen, FollowScreen) else self.records
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """What the palette offers: every command of ours, and nothing else."""
+        """Yield the entries of the palette: every command of zmtpscope, and none of Textual's."""
         for command in COMMANDS:
             title = f"{command.title} ({command.name})"
             yield SystemCommand(title, command.argument or command.group, partial(self._begin_or_ask, command))
 
     async def do_command(self, argument: str) -> None:
-        """Type a command."""
         self.push_screen(Prompt(":", suggestions=[each.name for each in COMMANDS]), self._do_typed)
 
     def _do_typed(self, line: str | None) -> None:
@@ -288,19 +289,15 @@ class Inspector(App[None]):
         self._begin_or_ask(command, argument)
 
     async def do_help(self, argument: str) -> None:
-        """All keys."""
         self.push_screen(HelpScreen(KEYS_OF_WIDGETS, self._views))
 
     async def do_quit(self, argument: str) -> None:
-        """Leave."""
         await self.action_quit()
 
     async def do_suspend(self, argument: str) -> None:
-        """To the shell, until it brings us back."""
         self.action_suspend_process()
 
     async def action_quit(self) -> None:
-        """Leave, and remember what was asked."""
         self._keep_profile()
         self.exit()
 
@@ -312,7 +309,7 @@ class Inspector(App[None]):
         return Place(self._open_view, self.records.spec, selected)
 
     async def do_view(self, argument: str) -> None:
-        """Open another view."""
+        """Open a view by its name or key."""
         view = next((view for view in self._views if argument == view.key or argument.casefold() == view.name), None)
         if view is None:
             raise CommandError(f"there is no view {argument}: {', '.join(view.name for view in self._views)}")
@@ -332,11 +329,11 @@ class Inspector(App[None]):
         pane.take_focus()
 
     async def do_back(self, argument: str) -> None:
-        """Where one was before."""
+        """Return to the previous place."""
         await self._return(self._history.back(self._here))
 
     async def do_forward(self, argument: str) -> None:
-        """Where one came back from."""
+        """Return to the place left with `back`."""
         await self._return(self._history.forward(self._here))
 
     async def _return(self, place: Place | None) -> None:
@@ -357,7 +354,7 @@ class Inspector(App[None]):
             await self.do_view(str(event.number))
 
     async def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
-        """A number leads to its rows, evidence to its record."""
+        """Show the rows that a number counts, or the record of a piece of evidence."""
         self._history.leave(self._here)
         row = event.row
         if row.record is not None:
@@ -369,12 +366,12 @@ class Inspector(App[None]):
             await self._open(MESSAGES.name)
 
     def on_records_pane_asked(self, event: RecordsPane.Asked) -> None:
-        """A filter worth remembering."""
+        """Add a valid filter to the history."""
         self.profile.remember(event.filter)
         self.pane.filter_bar.set_history(self.profile.filters)
 
     def on_records_pane_left(self, event: RecordsPane.Left) -> None:
-        """Somebody goes elsewhere in the list."""
+        """Remember the place that the user leaves."""
         self._history.leave(Place(MESSAGES.name, event.spec, event.record))
 
     async def on_records_pane_follow_asked(self, event: RecordsPane.FollowAsked) -> None:
@@ -383,13 +380,12 @@ class Inspector(App[None]):
     # -- look ----------------------------------------------------------------------------------------------------------
 
     async def do_theme(self, argument: str) -> None:
-        """Another theme."""
         if argument not in self.available_themes:
             raise CommandError(f"there is no theme {argument}: {', '.join(sorted(self.available_themes))}")
         self.theme = self.profile.theme = argument
 
     async def do_profile(self, argument: str) -> None:
-        """Take the look of a profile; where there is none of the name, keep this look under it."""
+        """Load a profile, or save the current look under this name if there is no such profile."""
         if argument in profiles.names():
             self.profile, self._profile_name = profiles.load(argument), argument
             self.theme = self.profile.theme
@@ -408,7 +404,7 @@ class Inspector(App[None]):
             self.notify(str(error), severity="error", markup=False)
 
     async def do_screenshot(self, argument: str) -> None:
-        """The screen as a picture."""
+        """Write the screen to an SVG file."""
         path = Path(argument).expanduser()
         try:
             path.write_text(self.export_screenshot(title=self._title_bar.what), encoding="utf-8")
@@ -417,7 +413,7 @@ class Inspector(App[None]):
         self.notify(f"written: {path}", markup=False)
 
     async def do_maximise(self, argument: str) -> None:
-        """The pane that has the keyboard takes the whole screen, or gives it back."""
+        """Maximise the focused pane, or restore all panes."""
         if self.screen.maximized is not None:
             self.screen.minimize()
         elif self.focused is not None:

@@ -1,4 +1,4 @@
-"""What is wrong with the capture, above everything else: a line that is there only where something is."""
+"""The problems of the capture, in a line at the top that is shown only if there are any."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 
 class Banner(Static):
-    """Shows the first problem, and how many more there are; hidden where there is none."""
+    """Shows the first problem and the number of further ones. Hidden without problems."""
 
     DEFAULT_CSS = """
     Banner { height: auto; max-height: 2; padding: 0 1; color: $text-warning; background: $warning 15%; display: none; }
@@ -20,7 +20,7 @@ class Banner(Static):
         self._problems: tuple[str, ...] = ()
 
     def show(self, problems: Sequence[str]) -> None:
-        """Sentences, safe to show."""
+        """Show these sentences."""
         if tuple(problems) == self._problems:
             return
         self._problems = tuple(problems)

@@ -1,4 +1,4 @@
-"""The screen's end of the socket: requests are awaited, notices come by themselves."""
+"""The screen's end of the socket: awaits replies to requests and passes on notices."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _failure = msgspec.msgpack.Decoder(Failure)
 
 
 class RequestFailed(Exception):
-    """The worker has no answer; the text says why, for people."""
+    """The worker cannot answer; the message gives the reason."""
 
 
 class WorkerGone(Exception):
-    """The worker has ended, which it should not have."""
+    """The worker has ended unexpectedly."""
 
 
 class Client:
-    """Asks the worker. `on_notice` gets what it says by itself, `on_gone` is called when it has ended."""
+    """Sends requests to the worker. `on_notice` receives its notices; `on_gone` is called when it ends."""
 
     def __init__(self, end: socket.socket, on_notice: Callable[[Notice], None], on_gone: Callable[[], None]) -> None:
         self._socket = end
@@ -44,12 +44,12 @@ class Client:
         self._waiting: dict[int, tuple[asyncio.Future[Any], Any]] = {}
 
     def start(self) -> None:
-        """Listen, in the event loop that runs."""
+        """Start reading from the socket, in the running event loop."""
         self._socket.setblocking(False)
         asyncio.get_running_loop().add_reader(self._socket, self._readable)
 
     async def ask(self, request: Request[T]) -> T:
-        """The reply to a request. Raises `RequestFailed`, `WorkerGone`."""
+        """Send a request and return its reply. Raises `RequestFailed`, `WorkerGone`."""
         number = self._asked = self._asked + 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future, type(request).reply

@@ -1,4 +1,4 @@
-"""Everything that can be done, by name and by key: the keys, `:`, the palette and the help are made of this table."""
+"""The table of all commands, by name and key. It defines the keys, `:`, the palette and the help."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """Something to do. `Inspector` has a method for each, called `do_NAME` with underscores."""
+    """A command. `Inspector` or `RecordsPane` has a method `do_NAME` for each."""
 
     name: str
     keys: str
-    """As Textual calls them, separated by commas; "" for none."""
+    """Textual's names of the keys, separated by commas; "" for none."""
     title: str
     argument: str = ""
-    """What it needs to know, which is asked for where nobody has said it; "" where it needs nothing."""
+    """Description of the argument, for the prompt that asks if it is missing; "" if the command has no argument."""
     is_optional: bool = False
-    """Whether it does something useful without its argument."""
+    """Whether the command is useful without its argument."""
     in_footer: bool = False
     group: str = "Look around"
     is_instant: bool = False
-    """Whether it only moves the keyboard elsewhere, so that keys which are typed behind it are meant for there."""
+    """Whether the command only moves the focus, so that keys typed after it belong to the new focus."""
 
 
 COMMANDS = (
@@ -78,24 +78,24 @@ COMMANDS = (
     Command("command", "colon", "Type a command", is_instant=True),
     Command("suspend", "ctrl+z", "Back to the shell; fg returns"),
 )
-"""In the order of the help."""
+"""All commands, in the order of the help."""
 
 BY_NAME = {command.name: command for command in COMMANDS}
 
 
 class Typed(NamedTuple):
-    """A line that was typed behind `:`."""
+    """A command line typed after `:`."""
 
     command: Command
     argument: str
 
 
 class CommandError(Exception):
-    """What was typed is no command; the text says what is."""
+    """The typed line is not a command; the message lists valid ones."""
 
 
 def parse(line: str) -> Typed:
-    """`NAME ARGUMENT`; the beginning of a name will do where no other name begins so. Raises `CommandError`."""
+    """Parse `NAME ARGUMENT`. A unique prefix of a name is enough, and a number alone is `go`. Raises `CommandError`."""
     name, _, argument = line.strip().partition(" ")
     if name.isdecimal() and not argument:
         return Typed(BY_NAME["go"], name)

@@ -1,4 +1,4 @@
-"""What was said on one connection, by one peer or under one topic, on a screen of its own."""
+"""A screen that follows one connection, peer or topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLLOWED_LIST = "followed"
 
 
 class FollowScreen(Screen[None]):
-    """The records that `filter` holds of, called `title`; Escape goes back."""
+    """The records that match `filter`, under the heading `title`. Escape returns."""
 
     DEFAULT_CSS = """
     FollowScreen #title { height: 1; background: $panel; padding: 0 1; }
@@ -41,6 +41,6 @@ class FollowScreen(Screen[None]):
         self.pane.take_focus()
 
     async def action_leave(self) -> None:
-        """Back to where it was asked for."""
+        """Close the list and return to the previous screen."""
         await self._client.ask(CloseList(FOLLOWED_LIST))
         self.dismiss()

@@ -1,4 +1,4 @@
-"""How requests and replies travel between screen and worker: MessagePack, its length in four octets in front."""
+"""Framing of requests and replies between screen and worker: MessagePack after a length of four octets."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import msgspec
 LENGTH = Struct("<I")
 
 NOTICE = 0
-"""The number of what the worker says unasked; requests count from 1."""
+"""Number of notices, which answer no request. Requests count from 1."""
 
 encoder = msgspec.msgpack.Encoder()
 
 
 def framed(number: int, is_failure: bool, value: object) -> bytes:
-    """What goes through the socket: a request with its number, or a reply with that of its request."""
+    """Encode a request with its number, or a reply with the number of its request."""
     octets = encoder.encode((number, is_failure, value))
     return LENGTH.pack(len(octets)) + octets
 
 
 class Frames:
-    """Octets in, as they come; whole messages out."""
+    """Splits received octets into messages."""
 
     def __init__(self) -> None:
         self._octets = bytearray()
 
     def feed(self, octets: bytes) -> list[bytes]:
-        """The messages that are whole now, without their lengths."""
+        """Return the messages completed by `octets`, without their lengths."""
         self._octets += octets
         messages = []
         at = 0

@@ -1,4 +1,4 @@
-"""The last door to the terminal: what the worker sends is safe, what somebody pastes may not be."""
+"""The last filter before the terminal: text of the worker is safe, but text pasted by the user may not be."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ FAULT = "zmtpscope has failed, which is a fault of its own; please report this:"
 
 
 def harmless(text: str) -> str:
-    """The text, as wide as it was, without what a terminal might obey."""
+    """Replace characters that could control the terminal, and keep the width of the text."""
     if safe_text(text) == text:
         return text
     return "".join(each if safe_text(each) == each else REPLACEMENT * cell_len(each) for each in text)
 
 
 class HarmlessLines(LineFilter):
-    """Every line that is drawn goes through here."""
+    """Makes every drawn line harmless."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same segments, made harmless."""
+        """Return the segments with harmless text."""
         return [Segment(harmless(text), style, control) for text, style, control in segments]
 
 
 def fault() -> Text:
-    """What has just been raised, for a report: without the values of variables, as these have octets of the capture."""
+    """Format the current exception for a report, without values of variables: they contain octets of the capture."""
     return Text("\n".join((FAULT, *map(harmless, traceback.format_exc().split("\n")))))

@@ -1,4 +1,4 @@
-"""All keys, made of the table of commands, of the views that there are, and of what the widgets bind."""
+"""The help: all keys, from the table of commands, the views and the bindings of the widgets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY_WIDTH = 22
 
 
 class HelpScreen(ModalScreen[None]):
-    """`widgets` are those whose keys are shown beside the commands, with their titles; so are those of `views`."""
+    """Shows the keys of commands, `views` and `widgets`, which maps titles to widgets."""
 
     AUTO_FOCUS = "VerticalScroll"
     DEFAULT_CSS = """

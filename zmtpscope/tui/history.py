@@ -1,4 +1,4 @@
-"""Where somebody was, and the way back."""
+"""The history of visited places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_PLACES = 200
 
 
 class Place(NamedTuple):
-    """What was looked at: a view, which records the list has, and the record that was selected."""
+    """A visited place: a view, the records in the list, and the selected record."""
 
     view: str
     spec: ListSpec
@@ -18,25 +18,25 @@ class Place(NamedTuple):
 
 
 class History:
-    """Places in the order in which they were left, as in a browser."""
+    """Visited places in the order in which they were left, as in a browser."""
 
     def __init__(self) -> None:
         self._behind: list[Place] = []
         self._ahead: list[Place] = []
 
     def leave(self, place: Place) -> None:
-        """Somebody goes elsewhere from here; what was ahead is over."""
+        """Add a place that the user leaves. Places ahead are dropped."""
         if not self._behind or self._behind[-1] != place:
             self._behind.append(place)
             del self._behind[:-MOST_PLACES]
         self._ahead.clear()
 
     def back(self, here: Place) -> Place | None:
-        """The place before; None: there is none."""
+        """Return the previous place, or None."""
         return _step(self._behind, self._ahead, here)
 
     def forward(self, here: Place) -> Place | None:
-        """The place that somebody came back from; None: there is none."""
+        """Return the place left with `back`, or None."""
         return _step(self._ahead, self._behind, here)
 
 

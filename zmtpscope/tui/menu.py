@@ -1,4 +1,4 @@
-"""A few things to choose from."""
+"""A menu with a few choices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 
 class Menu(ModalScreen[str]):
-    """Gives the name of what was chosen, or "" where nothing is wanted. `choices` are (name, title), safe to show."""
+    """Returns the name of the selected choice, or "" if cancelled. `choices` are (name, title), safe to print."""
 
     AUTO_FOCUS = "OptionList"
     DEFAULT_CSS = """
@@ -44,7 +44,7 @@ class Menu(ModalScreen[str]):
         self.dismiss(event.option_id or "")
 
     def action_move(self, step: int) -> None:
-        """vim's keys."""
+        """Move the cursor, for the keys of vim."""
         if step > 0:
             self._options.action_cursor_down()
         else:
@@ -55,6 +55,6 @@ class Menu(ModalScreen[str]):
 
 
 async def may_overwrite(app: App[Any], path: str) -> bool:
-    """Ask whether a file that is there may be written over."""
+    """Ask whether an existing file may be overwritten."""
     choices = [("no", "No"), ("yes", "Overwrite it")]
     return await app.push_screen_wait(Menu(f"{path} is there already", choices)) == "yes"

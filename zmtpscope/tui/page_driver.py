@@ -1,4 +1,4 @@
-"""The terminal of a page in a browser, as `serve.py` runs it."""
+"""The terminal of a browser page that `serve.py` runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from textual.messages import ExitApp
 
 
 class PageDriver(WebDriver):
-    """Ends with the server, however that ended: nobody sees the page any more, or could end it."""
+    """Ends when the server ends, for any reason: the page can then be neither seen nor closed."""
 
     def run_input_thread(self) -> None:
-        """Take what the server hands on, until it does so no more."""
+        """Read input from the server until it ends, then exit."""
         super().run_input_thread()
         self._app.post_message(ExitApp())

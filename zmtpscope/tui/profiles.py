@@ -1,4 +1,4 @@
-"""How somebody likes things to look, and what they asked before: kept under `$XDG_CONFIG_HOME/zmtpscope`."""
+"""Profiles: appearance and filter history, saved under `$XDG_CONFIG_HOME/zmtpscope`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MOST_FILTERS = 200
 
 
 class ProfileError(Exception):
-    """A profile cannot be read or written; the text says why, and which file it is."""
+    """A profile cannot be read or written; the message names the file and the reason."""
 
 
 class Profile(Struct):
-    """What is kept. `filters` are those that were asked before, the last one last."""
+    """The contents of a profile. `filters` is the history, latest last."""
 
     theme: str = "textual-dark"
     columns: tuple[str, ...] = ()
@@ -28,24 +28,22 @@ class Profile(Struct):
     filters: tuple[str, ...] = ()
 
     def remember(self, filter: str) -> None:
-        """Somebody has asked this."""
+        """Add a filter to the history, as the latest."""
         others = tuple(each for each in self.filters if each != filter)
         self.filters = (*others, filter)[-MOST_FILTERS:]
 
 
 def folder() -> Path:
-    """Where profiles are."""
     configured = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return Path(configured) / "zmtpscope"
 
 
 def names() -> list[str]:
-    """The profiles that there are."""
     return sorted(path.stem for path in folder().glob("*.json"))
 
 
 def load(name: str) -> Profile:
-    """A profile; the one that everybody begins with where there is none of this name. Raises `ProfileError`."""
+    """Return a saved profile, or the default one if there is none of this name. Raises `ProfileError`."""
     path = _path(name)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Profile)
@@ -58,7 +56,7 @@ def load(name: str) -> Profile:
 
 
 def save(name: str, profile: Profile) -> None:
-    """Keep a profile, for its owner only: filters may tell more than others should know. Raises `ProfileError`."""
+    """Save a profile, readable by its owner only since filters may be confidential. Raises `ProfileError`."""
     path = _path(name)
     octets = msgspec.json.format(msgspec.json.encode(profile), indent=2)
     beside = path.with_suffix(f".{os.getpid()}")

@@ -1,4 +1,4 @@
-"""A line that is typed at the bottom of the screen: a command, a file name, something to find."""
+"""A prompt for one line at the bottom of the screen: a command, a file name, a text to find."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 
 
 class Prompt(ModalScreen[str]):
-    """Asks for one line; gives it, or "" where nothing is wanted any more."""
+    """Returns the typed line, or "" if cancelled."""
 
     AUTO_FOCUS = "Input"
     DEFAULT_CSS = """

@@ -1,4 +1,4 @@
-"""A list of records, the filter above it, and the fields and octets of the selected one below."""
+"""A list of records, with the filter above it and the fields and octets of the selected record below."""
 
 from __future__ import annotations
 
@@ -40,16 +40,13 @@ from zmtpscope.tui.widgets.filter_bar import FilterBar
 from zmtpscope.tui.widgets.row_list import RowList
 
 SETTLED = 0.05
-"""Seconds after the last key until details are asked for."""
+"""Delay in seconds between the last key and the request for details."""
 
 TIMES = ("r", "a", "d")
 
 
 class RecordsPane(Vertical):
-    """Shows one list of the worker, which is called `list_name`, and of which only what `scope` holds of is part.
-
-    It has the commands (`commands.py`) that are about a list.
-    """
+    """Shows the list `list_name` of the worker, limited to records that match `scope`. Implements commands on lists."""
 
     DEFAULT_CSS = """
     RecordsPane RowList { height: 3fr; }
@@ -57,7 +54,7 @@ class RecordsPane(Vertical):
     """
 
     class Left(Message):
-        """Somebody goes elsewhere: this is where they were."""
+        """Posted before the user goes to another place, with the current one."""
 
         def __init__(self, spec: ListSpec, record: int | None) -> None:
             super().__init__()
@@ -65,7 +62,7 @@ class RecordsPane(Vertical):
             self.record = record
 
     class FollowAsked(Message):
-        """Show what was said here on a screen of its own, please."""
+        """Request to follow a conversation on its own screen."""
 
         def __init__(self, title: str, filter: str) -> None:
             super().__init__()
@@ -73,7 +70,7 @@ class RecordsPane(Vertical):
             self.filter = filter
 
     class Asked(Message):
-        """A filter was asked for that is understood."""
+        """Posted when a valid filter was applied."""
 
         def __init__(self, filter: str) -> None:
             super().__init__()
@@ -87,12 +84,12 @@ class RecordsPane(Vertical):
         self.list_name = list_name
         self._scope = scope
         self.spec = spec
-        """What is shown; `open` changes it."""
+        """The shown list; changed by `open`."""
         self.state: ListState | None = None
         self.marks: set[int] = set()
-        """Numbers of records; they stay whatever the filter."""
+        """Numbers of the marked records, independent of the filter."""
         self.shown: int | None = None
-        """The record whose details are shown, or asked for."""
+        """Number of the record whose details are shown or requested."""
         self._settling: Timer | None = None
         self._sought = ""
         self.filter_bar = FilterBar(self._check, self._complete)
@@ -109,14 +106,15 @@ class RecordsPane(Vertical):
         await self.open(self.spec)
 
     def take_focus(self) -> None:
-        """The keyboard is here now."""
         self.rows.focus()
 
     # -- the list ------------------------------------------------------------------------------------------------------
 
     async def open(self, spec: ListSpec) -> None:
-        """Show other rows, or the same in another way; the selected record stays selected, or the one next to it.
-        Raises `RequestFailed` where the filter is not understood, and what was shown stays."""
+        """Show another list, or the same one in another way. The selected record, or the nearest one, stays selected.
+
+        Raises `RequestFailed` if the filter is invalid; the shown list then stays.
+        """
         row = self.rows.current_row()
         state = await self._client.ask(OpenList(self.list_name, self._scoped(spec)))
         self.spec = spec
@@ -131,7 +129,7 @@ class RecordsPane(Vertical):
         return replace(spec, filter=f"({self._scope}) && ({spec.filter})" if spec.filter else self._scope)
 
     def show_state(self, state: ListState) -> None:
-        """The worker has come further."""
+        """Show a new state of the list."""
         if self.state is not None and state.generation < self.state.generation:
             return
         before, self.state = self.state, state
@@ -146,33 +144,36 @@ class RecordsPane(Vertical):
             self._show_other_order()
 
     def _show_other_order(self) -> None:
-        """Rows stand in other places now; the selected record stays selected, the first row the first."""
+        """Fetch reordered rows again. The selected record stays selected, unless it is the first row."""
         row = self.rows.current_row()
         self.rows.ask_again()
         if row is not None and self.rows.cursor:
             self.run_worker(self._select_nearest(row.number), group="order", exclusive=True)
 
     async def go_to_record(self, number: int) -> None:
-        """Select a record; where the list leaves it out, all records are shown."""
+        """Select a record; show all records first if the list does not contain it."""
         if not await self._select_nearest(number):
             await self.open(replace(self.spec, records=EVERYTHING, filter="", only=None))
             await self._select_nearest(number)
 
     async def _select_nearest(self, number: int) -> bool:
-        """Select a record, or the one next to it where it is left out: whether it is the one."""
+        """Select a record, or the nearest one if the list does not contain it.
+
+        Return whether it was the record itself.
+        """
         found = await self._client.ask(PlaceOf(self.list_name, number))
         if found is not None:
             self.rows.go_to(found.place)
         return found is not None and found.is_exact
 
     def forget_numbers(self) -> None:
-        """The capture is read once more: records have other numbers, and nothing that was marked is known any more."""
+        """Forget marks and selection, because records get other numbers when the capture is read again."""
         self.marks.clear()
         self.rows.set_marked(frozenset())
         self.shown = None
 
     async def take_look(self, profile: Profile) -> None:
-        """Columns, times and colours of a profile."""
+        """Apply the columns, time format and colours of a profile."""
         await self.open(replace(self.spec, columns=profile.columns, time=profile.time, rules=profile.rules))
 
     async def _fetch(self, low: int, high: int) -> Page:
@@ -190,7 +191,7 @@ class RecordsPane(Vertical):
     # -- details -------------------------------------------------------------------------------------------------------
 
     def on_row_list_selected(self, event: RowList.Selected) -> None:
-        """Another record: its details are asked for once keys have settled."""
+        """Request the details of a record after a pause in typing."""
         self.shown = event.number
         if self._settling is not None:
             self._settling.stop()
@@ -208,37 +209,34 @@ class RecordsPane(Vertical):
             self.details.show(details)
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        """Enter: look at its fields."""
+        """Move the focus to the fields."""
         self.details.fields.focus()
 
     async def on_field_tree_followed(self, event: FieldTree.Followed) -> None:
-        """A link leads to another record."""
         self.leave()
         await self.go_to_record(event.record)
 
     def leave(self) -> None:
-        """Remember where somebody is who goes elsewhere."""
+        """Remember the current place before going to another one."""
         self.post_message(self.Left(self.spec, self.shown))
 
     # -- commands: filter ----------------------------------------------------------------------------------------------
 
     async def do_filter(self, argument: str) -> None:
-        """Ask for a filter, or take this one."""
+        """Apply a filter, or focus the filter bar."""
         if argument:
             await self._ask(argument)
         else:
             self.filter_bar.type_in()
 
     async def on_filter_bar_submitted(self, event: FilterBar.Submitted) -> None:
-        """Somebody has typed a filter."""
         try:
             await self._ask(event.text)
         except RequestFailed:
-            return  # the bar has said why while it was typed
+            return  # the bar has shown the error while it was typed
         self.rows.focus()
 
     def on_filter_bar_left(self) -> None:
-        """Nobody types any more."""
         self.rows.focus()
 
     async def _ask(self, filter: str) -> None:
@@ -248,7 +246,7 @@ class RecordsPane(Vertical):
             self.post_message(self.Asked(filter.strip()))
 
     async def do_clear(self, argument: str) -> None:
-        """All records again; the keyboard goes back to the list first."""
+        """Move the focus to the list, or clear the filter if it is already there."""
         if not self.rows.has_focus:
             self.rows.focus()
         elif self.spec.filter or self.spec.only is not None:
@@ -256,15 +254,15 @@ class RecordsPane(Vertical):
             await self.open(replace(self.spec, filter="", only=None))
 
     async def do_only(self, argument: str) -> None:
-        """Only records with the value under the cursor."""
+        """Show only records with the value under the cursor."""
         await self._ask(_joined(self.spec.filter, await self._filter_here()))
 
     async def do_without(self, argument: str) -> None:
-        """No records with the value under the cursor."""
+        """Hide records with the value under the cursor."""
         await self._ask(_joined(self.spec.filter, f"!({await self._filter_here()})"))
 
     async def _filter_here(self) -> str:
-        """A filter that holds of what is under the cursor: of a cell, or of a field."""
+        """Return a filter that matches the value of the cell or field under the cursor."""
         if self.details.fields.has_focus:
             node = self.details.selected_node
             if node is None or not node.filter:
@@ -276,13 +274,13 @@ class RecordsPane(Vertical):
         return await self._client.ask(CellFilter(cell.number, cell.column))
 
     async def do_marked(self, argument: str) -> None:
-        """Marked records only, or all again."""
+        """Show only marked records, or all again."""
         if self.spec.only is None and not self.marks:
             raise CommandError("no record is marked: m marks one")
         await self.open(replace(self.spec, only=tuple(sorted(self.marks)) if self.spec.only is None else None))
 
     async def do_show(self, argument: str) -> None:
-        """Other types of records; without names all instead of messages, or messages instead of all."""
+        """Show these types of records; without names switch between messages and all records."""
         kinds = tuple(argument.replace(",", " ").split())
         await self.open(
             replace(self.spec, records=kinds or (EVERYTHING if self.spec.records == MESSAGES else MESSAGES))
@@ -297,16 +295,14 @@ class RecordsPane(Vertical):
         self.rows.go_to(int(argument.replace(",", "")) - 1)
 
     async def do_find(self, argument: str) -> None:
-        """Find a text, a regular expression or octets in what is listed, from here on."""
+        """Find a text, a regular expression or octets in the list, from the cursor on."""
         self._sought = argument
         await self._find(forward=True)
 
     async def do_next(self, argument: str) -> None:
-        """The next one that was sought."""
         await self._find(forward=True)
 
     async def do_previous(self, argument: str) -> None:
-        """The one before."""
         await self._find(forward=False)
 
     async def _find(self, *, forward: bool) -> None:
@@ -320,7 +316,7 @@ class RecordsPane(Vertical):
         self.rows.go_to(place)
 
     async def do_follow(self, argument: str) -> None:
-        """What was said on this connection, by this peer, or under this topic."""
+        """Follow the connection, peer or topic of the record."""
         row = self.rows.current_row()
         if row is None:
             raise CommandError("there is nothing to follow")
@@ -336,50 +332,49 @@ class RecordsPane(Vertical):
             raise CommandError(f"here can be followed: {', '.join(offered)}")
 
     async def do_end(self, argument: str) -> None:
-        """Stay at the end as rows come, or do not."""
+        """Switch following the end of a growing list on or off."""
         self.rows.follow(not self.rows.following)
 
     # -- commands: columns and marks -----------------------------------------------------------------------------------
 
     async def do_time(self, argument: str) -> None:
-        """Another form of time."""
+        """Set the time format, or switch to the next one."""
         following = TIMES[(TIMES.index(self.spec.time) + 1) % len(TIMES)] if self.spec.time in TIMES else TIMES[0]
         await self.open(replace(self.spec, time=argument or following))
 
     async def do_sort(self, argument: str) -> None:
-        """Sort by a column; `-size` has the largest first."""
+        """Sort by a column; `-size` puts the largest first."""
         await self._sort(Sort(argument.lstrip("-"), argument.startswith("-")))
 
     async def on_row_list_sort_asked(self, event: RowList.SortAsked) -> None:
-        """A column was chosen."""
         await self._sort(event.sort)
 
     async def _sort(self, sort: Sort) -> None:
-        """Whoever sorts wants to see what comes first then."""
+        """Sort, and go to the first row."""
         await self.open(replace(self.spec, sort=sort))
         self.rows.go_to(0)
 
     async def do_unsort(self, argument: str) -> None:
-        """In the order of time again."""
+        """Return to the order of time."""
         await self.open(replace(self.spec, sort=None))
 
     async def do_columns(self, argument: str) -> None:
-        """Other columns, in this order."""
+        """Set the columns and their order."""
         names = tuple(argument.replace(",", " ").split())
         await self.open(replace(self.spec, columns=() if names == ("default",) else names))
 
     async def do_mark(self, argument: str) -> None:
-        """Mark the record under the cursor, or no longer, and go on."""
+        """Mark or unmark the record under the cursor, and go to the next one."""
         row = self.rows.current_row()
         if row is not None:
             self.marks ^= {row.number}
             self.rows.set_marked(frozenset(self.marks))
             self.rows.go_to(self.rows.cursor + 1)
 
-    # -- commands: take away -------------------------------------------------------------------------------------------
+    # -- commands: copy and export -------------------------------------------------------------------------------------
 
     async def do_copy(self, argument: str) -> None:
-        """Copy a form of the record under the cursor, what stands under the cursor, or the filter."""
+        """Copy the current record in some format, the value under the cursor, or the filter."""
         row = self.rows.current_row()
         choices = {"value": "what is under the cursor", **dict(COPY_FORMS), "filter": "the filter of the list"}
         form = argument or await self.app.push_screen_wait(Menu("Copy", tuple(choices.items())))
@@ -397,7 +392,7 @@ class RecordsPane(Vertical):
         self.notify(f"copied: {choices[form]}", markup=False)
 
     def _value_here(self) -> str:
-        """What stands under the cursor, in a cell or a field."""
+        """Return the value of the cell or field under the cursor."""
         if self.details.fields.has_focus and (node := self.details.selected_node) is not None:
             return node.value
         cell = self.rows.current_cell()
@@ -410,14 +405,14 @@ class RecordsPane(Vertical):
             await self._client.ask(replace(asked, force=True))
 
     async def do_colour(self, argument: str) -> None:
-        """A colour rule: a style, and the filter of the rows that get it; `none` takes all rules away."""
+        """Add a colour rule: a style and the filter of the rows that get it. `none` removes all rules."""
         style, _, filter = argument.partition(" ")
         rules = () if style == "none" and not filter else (*self.spec.rules, (filter, style))
         await self.open(replace(self.spec, rules=rules))
 
 
 def _why_empty(spec: ListSpec, state: ListState) -> str:
-    """What to say where no rows are: which records are left out, and the keys that bring them back."""
+    """Return the text of an empty list: which records are hidden, and the keys that show them."""
     if state.found or not state.total or state.looked_at < state.total:
         return ""
     if spec.records == MESSAGES and not spec.filter:

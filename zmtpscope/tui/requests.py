@@ -1,7 +1,7 @@
-"""What the screen asks the worker, and what comes back.
+"""Requests of the screen to the worker, and their replies.
 
-The worker is a process of its own, which has the capture; the screen has only what it shows. Each request names the
-type of its reply. All text is safe to show (`export/safe_text.py`), and secrets are starred, before it comes here.
+The worker is a separate process that holds the capture; the screen holds only the part that it shows. Each request
+names the type of its reply. All text is safe to print (`export/safe_text.py`), and secrets are already starred.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Reply = TypeVar("Reply")
 
 
 class Request(Struct, Generic[Reply], tag=True, frozen=True, array_like=True):
-    """Something that is asked of the worker."""
+    """A request to the worker."""
 
     reply: ClassVar[object] = None
-    """The type of what comes back."""
+    """Type of the reply."""
 
 
 # -- lists of records --------------------------------------------------------------------------------------------------
@@ -27,19 +27,22 @@ class Request(Struct, Generic[Reply], tag=True, frozen=True, array_like=True):
 
 MESSAGES = ("message",)
 EVERYTHING = tuple(name for name in RECORDS if name != "frame")
-"""Types of records: what a list begins with, and all; frames are there where they were asked for."""
+"""Types of records in a new list, and all types. Frame records exist only if they were requested."""
 
 
 class Sort(Struct, frozen=True, array_like=True):
-    """By which column rows are sorted."""
+    """The column that rows are sorted by."""
 
     column: str
     descending: bool = False
 
 
 class ListSpec(Struct, frozen=True, array_like=True):
-    """Which records a list has, and how they are shown. `columns` are names of `worker/columns.py`, or of fields of the
-    filter language. `filter` is one of `-Y`, "" for all. `time` is a form of `-t`: a, r or d."""
+    """The records of a list, and how they are shown.
+
+    `columns` are names of `worker/columns.py`, or fields of the filter language. `filter` is in the language of `-Y`,
+    "" for all. `time` is a format of `-t`: a, r or d.
+    """
 
     records: tuple[str, ...] = MESSAGES
     filter: str = ""
@@ -47,22 +50,22 @@ class ListSpec(Struct, frozen=True, array_like=True):
     columns: tuple[str, ...] = ()
     time: str = "r"
     only: tuple[int, ...] | None = None
-    """Numbers of records, where the list is of these only: marked ones."""
+    """If not None, show only records with these numbers (the marked ones)."""
     rules: tuple[tuple[str, str], ...] = ()
-    """Colour rules: (filter, style), the first that holds gives its style."""
+    """Colour rules (filter, style). The first filter that matches gives its style."""
 
 
 class Row(Struct, frozen=True, array_like=True):
-    """One line of a list. `style` is the type of the record, or the severity of a finding, or that of a colour rule."""
+    """One row of a list. `style` is the record type, the severity of a finding, or the style of a colour rule."""
 
     number: int
-    """The number of the record in the store."""
+    """Number of the record in the store."""
     style: str
     cells: tuple[str, ...]
 
 
 class Page(Struct, frozen=True, array_like=True):
-    """The rows from `low` on; fewer than asked for where there are no more yet."""
+    """The rows from `low` on; fewer than requested at the end of the list."""
 
     low: int
     rows: tuple[Row, ...]
@@ -74,34 +77,36 @@ class TableColumn(Struct, frozen=True, array_like=True):
     name: str
     heading: str
     is_number: bool = False
-    """Numbers stand on the right, and sort with the largest first."""
+    """Whether cells are numbers: right-aligned, and sorted with the largest first."""
     width: int = 0
-    """Cells on the terminal; 0: what its cells need. The last column takes the rest."""
+    """Width in cells, or 0 to fit the contents. The last column takes the rest."""
     rank: int = 0
-    """Where there is no room, columns with a high rank are left out first; those with 0 never."""
+    """Without room, columns with a high rank are left out first, and columns with rank 0 never."""
     style: str = ""
-    """How its cells look (`widgets/styles.py`), where the row does not say: muted, name, strong."""
+    """Style of cells (`widgets/styles.py`) if the row has none: muted, name, strong."""
     widest: int = 60
-    """Cells that it asks for at most."""
+    """Maximum width that the column requests, in cells."""
 
 
 class ListState(Struct, frozen=True, array_like=True):
-    """How far a list has come: `found` rows, after `looked_at` of the `total` records that there are so far."""
+    """Progress of a list: `found` rows among the first `looked_at` of `total` records."""
 
     name: str
     generation: int
-    """Counts up with every `OpenList` of the name."""
+    """Incremented by every `OpenList` of the name."""
     found: int
     looked_at: int
     total: int
     columns: tuple[TableColumn, ...] = ()
     order: int = 0
-    """Counts up when rows that are there stand in another order."""
+    """Incremented when existing rows are reordered."""
 
 
 class OpenList(Request[ListState], frozen=True):
-    """Make a list, in place of the one with the same name: "messages" is the large one, others are of screens. A filter
-    that is not understood comes back as a `Failure`."""
+    """Open a list, replacing one of the same name: "messages" for the main list, other names for other screens.
+
+    An invalid filter results in a `Failure`.
+    """
 
     reply: ClassVar[object] = ListState
     name: str
@@ -109,13 +114,13 @@ class OpenList(Request[ListState], frozen=True):
 
 
 class CloseList(Request[None], frozen=True):
-    """Nobody looks at this list any more."""
+    """Close a list that is no longer shown."""
 
     name: str
 
 
 class Rows(Request[Page], frozen=True):
-    """The rows `low..high` (high excluded) of a list."""
+    """Request the rows `low..high` (`high` excluded) of a list."""
 
     reply: ClassVar[object] = Page
     list: str
@@ -124,15 +129,17 @@ class Rows(Request[Page], frozen=True):
 
 
 class PlaceFound(Struct, frozen=True, array_like=True):
-    """A row of a list; `is_exact`: it is that of the record that was asked for, not the nearest one."""
+    """The place of a row in a list. `is_exact`: it is the requested record, not the nearest one."""
 
     place: int
     is_exact: bool
 
 
 class PlaceOf(Request[PlaceFound | None], frozen=True):
-    """Where in a list the record with this number stands; where it is not in it, the row nearest to it in time; None of
-    an empty list."""
+    """Request the place of a record in a list, or of the record nearest in time if the list does not contain it.
+
+    None if the list is empty.
+    """
 
     reply: ClassVar[object] = PlaceFound | None
     list: str
@@ -143,40 +150,40 @@ class PlaceOf(Request[PlaceFound | None], frozen=True):
 
 
 class Source(Struct, frozen=True, array_like=True):
-    """Octets that fields count in: a tab of the bytes pane."""
+    """The octets that field offsets refer to: a tab of the bytes pane."""
 
     title: str
     """packet 12, stream, opened, unpacked ..."""
     first: int
-    """The offset of the first of `octets`, as the stream has it."""
+    """Offset in the stream of the first of `octets`."""
     octets: bytes
-    """Secret ones are 0 here, and in `stars`."""
+    """The octets. Secret ones are 0, and listed in `stars`."""
     stars: tuple[tuple[int, int], ...] = ()
-    """(start, stop) of secret octets, as the stream counts, which are shown as stars; apart from each other."""
+    """Disjoint ranges (start, stop) of secret octets, shown as stars, as offsets in the stream."""
     parts: tuple[tuple[int, int, int, int], ...] = ()
-    """(start, stop, source, place): these octets are those of another source from `place` on, as that counts."""
+    """(start, stop, source, place): these octets are in another source too, from its offset `place` on."""
 
 
 class Node(Struct, frozen=True, array_like=True):
-    """One field, in the order in which a tree is read from top to bottom."""
+    """One field. Fields are listed in the order of a tree read from top to bottom."""
 
     depth: int
     name: str
     value: str
     source: int
-    """Index of its source; -1: it has no octets."""
+    """Index of the source, or -1 if the field has no octets."""
     start: int = 0
     stop: int = 0
-    """Its octets, `stop` excluded, as the source counts."""
+    """End of the octets, excluded. `start` and `stop` are offsets in the source."""
     link: int | None = None
-    """The number of the record that this is about, to go there."""
+    """Number of the record that the field links to."""
     style: str = ""
     filter: str = ""
-    """A filter that holds of records with this value, where there is one."""
+    """A filter that matches records with this value, or ""."""
 
 
 class Details(Struct, frozen=True, array_like=True):
-    """All fields of a record and the octets behind them. `problem` says why octets are not there."""
+    """All fields of a record with their octets. `problem` is the reason if octets are missing."""
 
     number: int
     line: str
@@ -186,67 +193,71 @@ class Details(Struct, frozen=True, array_like=True):
 
 
 class DetailsOf(Request[Details], frozen=True):
-    """The fields and octets of a record."""
+    """Request the fields and octets of a record."""
 
     reply: ClassVar[object] = Details
     number: int
 
 
-# -- views: tables that are counted ------------------------------------------------------------------------------------
+# -- views: counted tables ---------------------------------------------------------------------------------------------
 
 
 class TableRow(Struct, frozen=True, array_like=True):
-    """One line of a view; below it, deeper ones that belong to it. Where these have a sentence, it may run over the
-    empty cells to the right of it."""
+    """One row of a view; deeper rows below belong to it.
+
+    The sentence of a deeper row may extend over empty cells to its right.
+    """
 
     key: str
-    """The same for the same thing, as long as the capture is open."""
+    """Identifies the subject of the row while the capture is open."""
     cells: tuple[str, ...]
     filter: str = ""
-    """A filter of `-Y` that holds of the records that were counted here: every number leads to its rows."""
+    """A filter of `-Y` that matches the records counted in this row."""
     depth: int = 0
     style: str = ""
     has_more: bool = False
-    """Whether rows below it are left out, as nobody has opened it."""
+    """Whether the row has children that are not shown because it is closed."""
     record: int | None = None
-    """The number of the record to go to, where it is one."""
+    """Number of the record to go to, if the row shows one."""
     scope: str = ""
-    """A filter of all that the view needs to show this row and what is below it only; "": there is none."""
+    """A filter of all records that the view needs for this row and its children, or ""."""
     looks: tuple[str, ...] = ()
-    """How single cells look, "" as the row; none where all do."""
+    """Styles of single cells, "" for the style of the row; empty if all have it."""
 
 
 class Table(Struct, frozen=True, array_like=True):
-    """What a view shows now. `looked_at` of the `total` records were counted so far."""
+    """The current contents of a view. `looked_at` of the `total` records are counted."""
 
     columns: tuple[TableColumn, ...]
     rows: tuple[TableRow, ...]
     looked_at: int
     total: int
     text: tuple[str, ...] = ()
-    """Lines that stand above the table."""
+    """Lines above the table."""
 
 
 class ViewTitle(Struct, frozen=True, array_like=True):
-    """A view that there is: `key` opens it, `meaning` says what it shows."""
+    """A view. `key` opens it, `meaning` describes it."""
 
     name: str
     key: str
     title: str
     meaning: str
     records: tuple[str, ...]
-    """The types of records that the filters of its rows are about."""
+    """Types of records that the filters of its rows match."""
 
 
 class Views(Request[tuple[ViewTitle, ...]], frozen=True):
-    """All views, in the order of their keys."""
+    """Request all views, in the order of their keys."""
 
     reply: ClassVar[object] = tuple[ViewTitle, ...]
 
 
 class TableOf(Request[Table], frozen=True):
-    """What a view (`worker/views/`) shows: of the records that `filter` holds of. `opened` are the keys of rows whose
-    children are wanted; at most `most` rows."""
+    """Request the table of a view (`worker/views/`), counting the records that match `filter`.
+
+    `opened` are the keys of rows whose children are shown; at most `most` rows are returned.
+    """
 
     reply: ClassVar[object] = Table
     view: str
@@ -260,31 +271,31 @@ class TableOf(Request[Table], frozen=True):
 
 
 class FilterProblem(Struct, frozen=True, array_like=True):
-    """What is wrong with a filter, and where: the place of a character."""
+    """An error in a filter, and its position in characters."""
 
     message: str
     place: int
 
 
 class CheckFilter(Request[FilterProblem | None], frozen=True):
-    """Whether a filter is understood."""
+    """Check a filter."""
 
     reply: ClassVar[object] = FilterProblem | None
     filter: str
 
 
 class Completion(Struct, frozen=True, array_like=True):
-    """What could stand in place of the characters `start..stop` of a filter."""
+    """Completions for the characters `start..stop` of a filter."""
 
     start: int
     stop: int
     texts: tuple[str, ...]
     notes: tuple[str, ...]
-    """What each of them means, or how often it was seen."""
+    """Meaning of each completion, or how often the value was seen."""
 
 
 class CompleteFilter(Request[Completion], frozen=True):
-    """What could be typed at a place of a filter: fields, operators, values that were seen."""
+    """Request completions at a position of a filter: fields, operators, values seen in the capture."""
 
     reply: ClassVar[object] = Completion
     filter: str
@@ -295,10 +306,12 @@ class CompleteFilter(Request[Completion], frozen=True):
 
 
 class ReadAgain(Request[int], frozen=True):
-    """Read the capture once more, with rules of `-d` in front of those of the command line, with further key files, or
-    with records of frames; each of these requests says all there is beside the command line. The reply is the new
-    `Progress.epoch`. All numbers of records are new then, and lists begin again by themselves, with new generations;
-    those of marked records are empty. What is wrong comes back as a `Failure`, and everything stays as it is."""
+    """Read the capture again: with `-d` rules that precede the rules of the command line, with more key files, or with
+    frame records. Each request replaces the one before; only the settings of the command line remain.
+
+    The reply is the new `Progress.epoch`. Records get new numbers, lists restart with new generations, and lists of
+    marked records are empty. An error results in a `Failure` and changes nothing.
+    """
 
     reply: ClassVar[object] = int
     decode_as: tuple[str, ...] = ()
@@ -306,13 +319,16 @@ class ReadAgain(Request[int], frozen=True):
     frames: bool = False
 
 
-# -- files and texts to take away --------------------------------------------------------------------------------------
+# -- files and texts to copy -------------------------------------------------------------------------------------------
 
 
 class SaveRows(Request[bool], frozen=True):
-    """Write the rows of a list to a file, in order of time. The ending of its path says as
-    what: .jsonl, .csv, .parquet; .pcapng: their packets. What is there already is overwritten with `force` only: False
-    says that it is there, and nothing is done. `SavingState` tells how far it is; one file is written at a time."""
+    """Write the rows of a list to a file, in order of time. The extension selects the format: .jsonl, .csv, .parquet,
+    or .pcapng for the packets of the rows.
+
+    An existing file is overwritten only with `force`; otherwise the reply is False and nothing is written.
+    `SavingState` reports progress. One file is written at a time.
+    """
 
     reply: ClassVar[object] = bool
     path: str
@@ -321,12 +337,14 @@ class SaveRows(Request[bool], frozen=True):
 
 
 class StopCapture(Request[None], frozen=True):
-    """Take no more packets; what is there stays. Of a capture that does not grow there is nothing to stop."""
+    """Stop capturing and keep the packets captured so far. Without effect on a capture that does not grow."""
 
 
 class SaveCapture(Request[bool], frozen=True):
-    """Write all packets that were captured so far to a pcapng file, as `SaveRows` does rows. The text of the last
-    `SavingState` says so where the beginning of the capture is not there any more."""
+    """Write all packets captured so far to a pcapng file, as `SaveRows` writes rows.
+
+    The text of the last `SavingState` reports if the start of the capture is lost.
+    """
 
     reply: ClassVar[object] = bool
     path: str
@@ -334,7 +352,7 @@ class SaveCapture(Request[bool], frozen=True):
 
 
 class CancelSaving(Request[None], frozen=True):
-    """Stop writing, and leave nothing behind."""
+    """Cancel writing and remove the incomplete file."""
 
 
 COPY_FORMS = (
@@ -346,23 +364,26 @@ COPY_FORMS = (
     ("cat", "the zmtpscope cat command that sends it"),
     ("pyzmq", "a pyzmq program that sends it"),
 )
-"""What of a record can be copied: names, and what people read."""
+"""Formats in which a record can be copied: names and titles."""
 
 
 class CopyTextOf(Request[str], frozen=True):
-    """A record as text to be pasted elsewhere, in one of `COPY_FORMS`; it may have several lines, of ASCII but for
-    "line". What cannot be had so comes back as a `Failure`."""
+    """Request a record as text in one of `COPY_FORMS`.
+
+    The text may have several lines, and is ASCII except for "line". Results in a `Failure` if the record does not have
+    this format.
+    """
 
     reply: ClassVar[object] = str
     number: int
     form: str
 
 
-# -- filters that nobody types -----------------------------------------------------------------------------------------
+# -- filters made from values ------------------------------------------------------------------------------------------
 
 
 class CellFilter(Request[str], frozen=True):
-    """A filter that holds of the records which show the same in a column as this record."""
+    """Request a filter that matches all records with the same text in a column as this record."""
 
     reply: ClassVar[object] = str
     record: int
@@ -370,7 +391,7 @@ class CellFilter(Request[str], frozen=True):
 
 
 class Followed(Struct, frozen=True, array_like=True):
-    """What can be followed from a record: `name` is conn, peer or topic, `filter` holds of all that belongs to it."""
+    """A conversation to follow: `name` is conn, peer or topic, `filter` matches all its records."""
 
     name: str
     title: str
@@ -378,14 +399,14 @@ class Followed(Struct, frozen=True, array_like=True):
 
 
 class FollowsOf(Request[tuple[Followed, ...]], frozen=True):
-    """What can be followed from a record."""
+    """Request the conversations that a record belongs to."""
 
     reply: ClassVar[object] = tuple[Followed, ...]
     record: int
 
 
 class Find(Request[int | None], frozen=True):
-    """The next row of a list behind `place` (or before it) that has a text, /a regular expression/ or 0xOCTETS."""
+    """Find the next row after (or before) `place` that contains a text, /a regular expression/ or 0xOCTETS."""
 
     reply: ClassVar[object] = int | None
     list: str
@@ -394,17 +415,17 @@ class Find(Request[int | None], frozen=True):
     forward: bool = True
 
 
-# -- what the worker says by itself ------------------------------------------------------------------------------------
+# -- notices of the worker ---------------------------------------------------------------------------------------------
 
 
 class Started(Struct, frozen=True, array_like=True, tag=True):
-    """The capture is open; or it is not, why has been said, and this is the exit code."""
+    """The capture is open, or opening failed with this exit code and the reason was already printed."""
 
     exit_code: int = 0
 
 
 class Progress(Struct, frozen=True, array_like=True, tag=True):
-    """How far the capture was read, said a few times a second while that changes."""
+    """Reading progress, sent a few times a second while it changes."""
 
     records: int
     messages: int
@@ -412,30 +433,32 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     packets: int
     octets_read: int
     octets: int | None
-    """Of all files; None where nobody knows."""
+    """Size of all files, or None if unknown."""
     is_done: bool
     is_live: bool
     dropped: int = 0
     lag: float = 0.0
-    """Seconds that the analysis is behind the packets."""
+    """Seconds by which the analysis is behind the packets."""
     problems: tuple[str, ...] = ()
-    """Damage, files that are gone, no room for octets: sentences."""
+    """Damage, missing files, lack of space for octets: sentences."""
     diagnoses: str | None = None
-    """How many of which severity, in words, as the `diagnosed` first records show; None: not known yet."""
+    """Number of diagnoses by severity, in words, from the first `diagnosed` records; None if not yet known."""
     diagnosed: int = 0
     epoch: int = 0
-    """Goes up when the capture is read again: numbers of records are new then."""
+    """Incremented when the capture is read again; records then have new numbers."""
 
 
 class ListChanged(Struct, frozen=True, array_like=True, tag=True):
-    """A list has more rows, or is done."""
+    """A list has more rows, or is complete."""
 
     state: ListState
 
 
 class SavingState(Struct, frozen=True, array_like=True, tag=True):
-    """How far a file is: `done` of `total`, rows or octets (0: nobody knows yet). At the end `text` says what is in it,
-    or why it is not there (`has_failed`)."""
+    """Progress of a file: `done` of `total` rows or octets (0: unknown).
+
+    The last `text` describes the contents, or the error if `has_failed`.
+    """
 
     path: str
     done: int
@@ -446,6 +469,6 @@ class SavingState(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Failure(Struct, frozen=True, array_like=True):
-    """Why a request has no reply: a sentence for people."""
+    """The reason why a request failed, as a sentence."""
 
     message: str

@@ -1,4 +1,4 @@
-"""The terminal is taken when the capture is open, and given back in any case."""
+"""Takes over the terminal once the capture is open, and restores it in any case."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from zmtpscope.tui.requests import Started
 from zmtpscope.tui.worker.process import WorkerProcess
 
 LOST = 1
-"""The exit code where the worker ended before it should have."""
+"""Exit code if the worker ended unexpectedly."""
 
 
 def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False) -> int:
-    """Let somebody look around until they have enough; an exit code. `what` is what the capture is called, safe.
-    `is_page`: there is no terminal, and a server shows the screen in a browser."""
+    """Run the application and return its exit code. `what` names the capture and must be safe to print.
+
+    `is_page`: there is no terminal; a server shows the screen in a browser.
+    """
     try:
         started = first_word(worker.socket)
         if started.exit_code:
@@ -34,7 +36,7 @@ def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False
 
 
 def first_word(end: socket.socket) -> Started:
-    """What the worker at the other end says first."""
+    """Wait for the first notice of the worker."""
     octets = b""
     size = LENGTH.size
     while len(octets) < size:

@@ -1,8 +1,8 @@
-"""The screen as a page in a browser on this machine: each page that is open is a process of its own.
+"""Serve the screen as a browser page on this machine. Each open page runs its own process.
 
-Anybody who may open the page may read the capture and write files as we may. So it is to be had on the loopback
-address only, at a path that nobody guesses, and not by a name: a site that lets its name stand for 127.0.0.1 gets
-nothing (DNS rebinding).
+The page can read the capture and write files with the rights of the user. So the server listens on the loopback address
+only, at an unguessable path, and answers no other host name: a site that resolves its name to 127.0.0.1 gets nothing
+(DNS rebinding).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from textual_serve.server import Server, to_int
 HOST = "127.0.0.1"
 TOKEN_OCTETS = 24
 HEARTBEAT_SECONDS = 15.0
-"""After twice as long a page that says nothing is gone."""
+"""A page that is silent for twice as long is closed."""
 END_SECONDS = 5.0
-"""How long a page has to end by itself."""
+"""Time that a page has to end by itself."""
 MOST_PAGES = 16
-"""Pages that are open at a time. Each is a process with a capture of its own."""
+"""Maximum number of open pages. Each is a process with its own capture."""
 LARGEST = (1000, 500)
-"""Columns and lines that are drawn at most, whatever a page asks for."""
+"""Maximum columns and lines drawn, regardless of the size of the page."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -43,11 +43,14 @@ POLICY = (
     "img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws://{host}; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What a page may load: of us only. The library's page asks for a font from elsewhere, and goes without."""
+"""Content security policy: the page loads from this server only.
+
+The library's page requests a remote font, and does without.
+"""
 
 
 class Page(AppService):
-    """The process behind one open page."""
+    """The process of one open page."""
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         self._process = process = await asyncio.create_subprocess_exec(
@@ -61,11 +64,11 @@ class Page(AppService):
         return process
 
     async def set_terminal_size(self, width: int, height: int) -> None:
-        """Another size of the page, as far as it is one that can be drawn."""
+        """Resize the terminal, within the limits of `LARGEST`."""
         await super().set_terminal_size(*_bounded(width, height))
 
     async def stop(self) -> None:
-        """End the process; where it does not want to, kill it."""
+        """End the process, and kill it after `END_SECONDS`."""
         try:
             async with asyncio.timeout(END_SECONDS):
                 await super().stop()
@@ -79,7 +82,7 @@ class Page(AppService):
 
 
 class PageServer(Server):
-    """Shows what `command` shows to whom opens `address`."""
+    """Runs `command` for each browser that opens `address`."""
 
     def __init__(self, command: Sequence[str], listening: socket.socket, title: str) -> None:
         port = listening.getsockname()[1]
@@ -91,9 +94,9 @@ class PageServer(Server):
         self.address = f"{self.public_url}/{self._token}/"
 
     def run(self) -> None:
-        """Serve until somebody ends it with ctrl-c or a signal; all pages end with it."""
+        """Serve until ctrl-c or a signal; all pages end too."""
         for name in ("textual-serve", "aiohttp.server"):
-            logging.getLogger(name).disabled = True  # a page that speaks nonsense is closed, without tracebacks
+            logging.getLogger(name).disabled = True  # a page that sends invalid data is closed without tracebacks
         web.run_app(
             self._make_app(),
             sock=self._listening,
@@ -110,17 +113,17 @@ class PageServer(Server):
         return whole
 
     async def on_startup(self, app: web.Application) -> None:
-        """Where it is was said already."""
+        """Print nothing: the address is already printed."""
 
     async def on_shutdown(self, app: web.Application) -> None:
-        """End all pages, and wait until they have."""
+        """End all pages and wait for them."""
         for page in self._pages:
             page.cancel()
         if self._pages:
             await asyncio.wait(self._pages, timeout=2 * END_SECONDS)
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """A page from its opening to its end, and the process that it shows."""
+        """Run the process of a page from its opening to its end."""
         task: asyncio.Task[object] | None = asyncio.current_task()
         assert task is not None
         if len(self._pages) >= MOST_PAGES:
@@ -155,7 +158,7 @@ class PageServer(Server):
 
     @web.middleware
     async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Nothing for whom calls us by another name, or calls from the page of another, or does not know the path."""
+        """Reject requests with another host name, an origin of another page, or the wrong path."""
         if request.host != self._host:
             raise web.HTTPMisdirectedRequest(text=f"this is http://{self._host} and nothing else\n")
         if request.headers.get("Origin", self.public_url) != self.public_url:
@@ -176,10 +179,10 @@ def _bounded(width: int, height: int) -> tuple[int, int]:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket for pages; port 0 is any. Raises `OSError` where the port is taken."""
+    """Return a socket for pages; port 0 picks a free port. Raises `OSError` if the port is taken."""
     return socket.create_server((HOST, port))
 
 
 def page_command(arguments: Sequence[str]) -> list[str]:
-    """The command that a page shows: `zmtpscope tui` with these arguments."""
+    """Return the command that a page runs: `zmtpscope tui` with these arguments."""
     return [sys.executable, "-m", "zmtpscope", "tui", *arguments]

@@ -1,4 +1,4 @@
-"""The first line: what is looked at, how much of it there is, how far it was read, what is wrong with it."""
+"""The first line: name, size, reading progress and problems of the capture."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from zmtpscope.tui.requests import Progress, SavingState
 
 GAP = "  "
 LEAST_NAME = 12
-"""Cells that what is looked at keeps in any case; where there is no room for all, its name is cut first."""
+"""Minimum cells of the capture name, which is cut first when room is short."""
 
 
 class TitleBar(Static):
-    """Says what is looked at, and shows `Progress`."""
-
     DEFAULT_CSS = """
     TitleBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }
     """
@@ -23,29 +21,27 @@ class TitleBar(Static):
     def __init__(self, what: str) -> None:
         super().__init__(Text(what), markup=False)
         self.what = what
-        """What the capture is called."""
+        """Name of the capture."""
         self._progress: Progress | None = None
         self._saving: SavingState | None = None
         self._is_paused = False
         self._key = ""
 
     def show_progress(self, progress: Progress) -> None:
-        """How far the capture was read."""
         self._progress = progress
         self._draw()
 
     def show_saving(self, state: SavingState) -> None:
-        """How far a file was written."""
         self._saving = None if state.is_done else state
         self._draw()
 
     def show_paused(self, is_paused: bool) -> None:
-        """Whether what is new is not shown."""
+        """Show whether updates are paused."""
         self._is_paused = is_paused
         self._draw()
 
     def show_key_of_diagnoses(self, key: str) -> None:
-        """Which key shows the diagnoses that are counted here."""
+        """Set the key that the count of diagnoses refers to."""
         self._key = key
         self._draw()
 
@@ -80,7 +76,7 @@ def _words(progress: Progress, key: str) -> list[str]:
 
 
 def _diagnoses(progress: Progress, key: str) -> list[str]:
-    """How much went wrong, once that is known of all of a capture; of one that grows, as far as it is known."""
+    """Return the count of diagnoses: once complete for a finished capture, as far as known for a growing one."""
     if progress.is_done and (progress.diagnoses is None or progress.diagnosed < progress.records):
         return [f"diagnosing {100 * progress.diagnosed // max(1, progress.records)} %"]
     if progress.diagnoses is None or not (progress.is_done or progress.is_live):

@@ -1,4 +1,4 @@
-"""The second line: all views, with their keys."""
+"""The second line: all views with their keys."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from textual.widgets import Static
 from zmtpscope.tui.requests import ViewTitle
 
 MESSAGES = ViewTitle("messages", "1", "Messages", "what was said, record by record", ("message",))
-"""The list of records; the worker knows of the others."""
+"""The list of records. The worker provides the other views."""
 
 
 class ViewBar(Static):
-    """Shows which views there are, and which one is open."""
-
     DEFAULT_CSS = """
     ViewBar { height: 1; padding: 0 1; background: $surface; color: $foreground 75%; }
     """
 
     class Chosen(Message):
-        """A click on a view."""
+        """Posted after a click on a view."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -35,10 +33,10 @@ class ViewBar(Static):
         self._views: Sequence[ViewTitle] = (MESSAGES,)
         self._open = MESSAGES.name
         self._edges: list[tuple[int, str]] = []
-        """Behind the last character of each view, and its name."""
+        """End of each view on the line, in characters, and its name."""
 
     def show(self, views: Sequence[ViewTitle], open_view: str) -> None:
-        """Show these, and that one as open."""
+        """Show these views, and mark the open one."""
         self._views, self._open = views, open_view
         self._draw()
 
@@ -60,7 +58,10 @@ class ViewBar(Static):
 
 
 def titles(views: Sequence[ViewTitle], open_view: str, width: int) -> list[tuple[str, str]]:
-    """Names, and keys with titles: as many letters of each as have room side by side, of the open one all."""
+    """Return names and titles with keys.
+
+    Titles are cut to the same number of letters until all fit; the open one is whole.
+    """
     longest = max(len(view.title) for view in views)
     shown: list[tuple[str, str]] = []
     for letters in range(longest, 0, -1):

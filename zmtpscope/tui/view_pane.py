@@ -1,4 +1,4 @@
-"""A view that is counted: its table, kept up with the capture for as long as somebody looks."""
+"""The table of a view, updated with the capture while it is shown."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from zmtpscope.tui.requests import Sort, Table, TableOf, TableRow
 from zmtpscope.tui.widgets.table_view import TableView
 
 LOOK_SECONDS = 0.5
-"""From one look at what was counted to the next."""
+"""Interval between two updates, in seconds."""
 FIRST_LOOK_SECONDS = 0.05
 
 SHORT, BETWEEN = 40, "   "
-"""Cells of a text that has others beside it below a table, and what stands between them."""
+"""Maximum cells of a text that shares a line with others below a table, and the separator of texts."""
 
 
 class CutCells(Static):
-    """Below a table, in full: texts of the selected row that have no room in it."""
+    """Shows the texts of the selected row that are cut in the table."""
 
     DEFAULT_CSS = """
     CutCells { height: auto; max-height: 50%; padding: 0 1; border-top: solid $foreground 20%; }
@@ -36,7 +36,7 @@ class CutCells(Static):
         self.display = False
 
     def show(self, cells: Sequence[tuple[str, str]]) -> None:
-        """Headings and texts, safe to show."""
+        """Show headings and texts."""
         lines: list[Text] = []
         was_short = False
         for heading, text in cells:
@@ -52,14 +52,12 @@ class CutCells(Static):
 
 
 class ViewPane(Vertical):
-    """Shows one view of the worker."""
-
     DEFAULT_CSS = """
     ViewPane TableView { height: 1fr; }
     """
 
     class Chosen(Message):
-        """Go to what this row has counted."""
+        """Request to go to the records counted in this row."""
 
         def __init__(self, view: str, row: TableRow) -> None:
             super().__init__()
@@ -73,7 +71,7 @@ class ViewPane(Vertical):
         self._sort: Sort | None = None
         self._opened: tuple[str, ...] = ()
         self._pinned: TableRow | None = None
-        """Only what was counted here is shown."""
+        """If not None, show only the records counted in this row."""
         self._timer: Timer | None = None
         self._table = TableView()
         self._cut = CutCells()
@@ -86,7 +84,6 @@ class ViewPane(Vertical):
         await self._look()
 
     def take_focus(self) -> None:
-        """The keyboard is here now."""
         self._table.focus()
 
     def on_show(self) -> None:
@@ -119,25 +116,22 @@ class ViewPane(Vertical):
         self._cut.show(self._table.cut_cells())
 
     def on_table_view_selected(self) -> None:
-        """Another row: what of it has no room in the table."""
         self._cut.show(self._table.cut_cells())
 
     def on_resize(self) -> None:
-        """There is other room."""
+        """Update the cut texts for the new size."""
         self.call_after_refresh(lambda: self._cut.show(self._table.cut_cells()))
 
     async def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
-        """Sort by another column, or the other way round."""
         self._sort = event.sort
         await self._look()
 
     async def on_table_view_opened_changed(self, event: TableView.OpenedChanged) -> None:
-        """Other rows are open now."""
         self._opened = event.opened
         await self._look()
 
     async def on_table_view_pinned(self, event: TableView.Pinned) -> None:
-        """Only what was counted in a row, or everything again."""
+        """Show only the records counted in a row, or all again."""
         self._pinned = event.row if self._pinned is None and event.row.scope else None
         await self._look()
 
@@ -146,7 +140,7 @@ class ViewPane(Vertical):
 
 
 def without_hasty_words(table: Table) -> Table:
-    """While records are still being counted, how far that is: "none" would not be true yet."""
+    """Replace the texts of an unfinished table by its progress: "none" would not be true yet."""
     if table.looked_at >= table.total:
         return table
     said = f"counting, {100 * table.looked_at // table.total} %"

@@ -1,1 +1,1 @@
-"""What can be seen: lists, trees, octets and the filter bar, drawn line by line."""
+"""Widgets of the screen: lists, trees, octets and the filter bar, drawn line by line."""

@@ -1,4 +1,4 @@
-"""The octets behind a record: one tab for each source (packet, stream, opened, unpacked)."""
+"""The octets of a record, with one tab for each source (packet, stream, opened, unpacked)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 
 class Tabs(Widget):
-    """Names side by side, one of which is chosen."""
+    """A row of tabs, one of which is selected."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "Tabs { height: 1; background: $background; color: $foreground; }"
 
     class Clicked(Message):
-        """The tab with this index, please."""
+        """Request to show the tab with this index."""
 
         def __init__(self, index: int) -> None:
             super().__init__()
@@ -41,7 +41,7 @@ class Tabs(Widget):
         self._palette: Palette | None = None
 
     def show(self, titles: Sequence[str], chosen: int) -> None:
-        """Show these names. The chosen one is brighter."""
+        """Show these titles, with the selected one brighter."""
         if (tuple(titles), chosen) != (self._titles, self._chosen):
             self._titles, self._chosen = tuple(titles), chosen
             self.refresh()
@@ -70,7 +70,7 @@ class Tabs(Widget):
 
 
 class BytePanes(Vertical):
-    """The octets of the chosen source, with the names of all above them."""
+    """The octets of the selected source, below the tabs of all sources."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right_square_bracket", "tab(1)", "Next octets: packet, stream, opened", show=False),
@@ -93,13 +93,12 @@ class BytePanes(Vertical):
         yield self.octets
 
     def show(self, sources: Sequence[Source]) -> None:
-        """The octets of another record. The same tab stays, where there is one."""
+        """Show the octets of another record. The same tab stays selected if it exists."""
         self._sources = sources
         self._choose(min(self._chosen, max(0, len(sources) - 1)))
 
     def highlight(self, source: int, start: int, stop: int) -> None:
-        """Light the octets of a field in the tab of its source, or in that of a packet which brought them, where it is
-        chosen."""
+        """Highlight the octets of a field: in the selected tab if it has them, otherwise in the tab of their source."""
         if not 0 <= source < len(self._sources):
             self.octets.highlight(0, 0)
             return
@@ -113,12 +112,11 @@ class BytePanes(Vertical):
 
     @property
     def chosen(self) -> int:
-        """The index of the source that is shown."""
+        """Index of the selected source."""
         return self._chosen
 
     def field_at(self, offset: int) -> tuple[int, int]:
-        """The source that the fields of an octet count in, which stands at an offset of the one that is shown; and its
-        offset there."""
+        """Return source and offset that fields of an octet refer to, given its offset in the selected source."""
         return origin_of(self._sources[self._chosen], offset) or (self._chosen, offset)
 
     def _choose(self, index: int) -> None:

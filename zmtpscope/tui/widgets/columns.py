@@ -1,4 +1,4 @@
-"""Columns of lists and tables: which have room, and where; texts cut to them; what a click on a heading sorts by."""
+"""Layout of columns in lists and tables, text fitted to cells, and the sort order that a click on a heading selects."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from zmtpscope.tui.requests import Sort, TableColumn
 GAP = 2
 """Cells between two columns."""
 LEAST_REST = 16
-"""Cells that the last column has at least, before others are left out."""
+"""Minimum cells of the last column; other columns are left out to keep it."""
 LEAST_SHRUNK = 12
-"""Cells that a column of texts keeps where all must take less."""
+"""Minimum cells of a text column that is narrowed."""
 CUT = "…"
 FIRST_COMBINING = "\u0300"
-"""Letters before this one take one cell each."""
+"""All characters below this one take one cell."""
 SORTED = {False: " ▲", True: " ▼"}
 
 
 class Slot(NamedTuple):
-    """A column that is shown: which one, and its cells on the line."""
+    """A visible column: its index, and its cells on the line."""
 
     column: int
     start: int
@@ -37,9 +37,11 @@ class Slot(NamedTuple):
 
 
 def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, margin: int = 0) -> tuple[Slot, ...]:
-    """Side by side as far as `width` cells go, the first of which are a `margin`; a last column of texts takes the
-    rest. Those with the highest `rank` are left out first where there is no room; of equals, the one that stands
-    further to the right. If all must stay, those of texts take less."""
+    """Place columns side by side after `margin`, within `width` cells. A last column of text takes the rest.
+
+    Without room, the column with the highest `rank` is left out first; of equal ranks, the rightmost. Columns of text
+    are narrowed if the remaining ones must all stay.
+    """
     shown = list(range(len(columns)))
     while len(shown) > 1 and _needed(shown, widths) > width - margin:
         out = max(shown, key=lambda index: (columns[index].rank, index))
@@ -64,7 +66,7 @@ def _needed(shown: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
-    """The widths, with the widest texts cut until all have room, or none can be cut any more."""
+    """Return the widths, with the widest texts narrowed until all fit, or none can be narrowed further."""
     shrunk = list(widths)
     texts = [index for index in shown[:-1] if not columns[index].is_number]
     while texts and (over := _needed(shown, shrunk) - width) > 0:
@@ -76,7 +78,7 @@ def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequen
 
 
 class Cell(NamedTuple):
-    """A text on a line, as wide as the cells `start..stop`."""
+    """A text that fills the cells `start..stop` of a line."""
 
     start: int
     stop: int
@@ -85,7 +87,7 @@ class Cell(NamedTuple):
 
 
 def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
-    """Cells side by side, from left to right, and what is between them and behind them."""
+    """Draw cells from left to right, and fill the gaps and the end of the line with `between`."""
     segments, at = [], 0
     for cell in cells:
         if cell.start > at:
@@ -100,7 +102,7 @@ def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
 def heading_line(
     columns: Sequence[TableColumn], slots: Iterable[Slot], sort: Sort | None, style: Style, width: int
 ) -> Strip:
-    """The names of columns, with a mark on the one that rows are sorted by."""
+    """Draw the headings, with a mark on the column that rows are sorted by."""
     cells = []
     for slot in slots:
         column = columns[slot.column]
@@ -110,25 +112,27 @@ def heading_line(
 
 
 def column_at(slots: Iterable[Slot], x: int) -> int | None:
-    """Which column a click is on."""
+    """Return the index of the column at cell `x`, or None."""
     return next((slot.column for slot in slots if slot.start <= x < slot.stop), None)
 
 
 def next_sort(column: TableColumn, sort: Sort | None) -> Sort:
-    """What somebody wants who chooses a column to sort by, where `sort` is how rows are sorted now: the other way round
-    if it is that column; else numbers with the largest first."""
+    """Return the order that selecting a column to sort by leads to.
+
+    If rows are already sorted by it, the order is reversed; otherwise numbers start with the largest.
+    """
     if sort is not None and sort.column == column.name:
         return Sort(column.name, not sort.descending)
     return Sort(column.name, column.is_number)
 
 
 def width_of(text: str) -> int:
-    """Cells that a text takes on a terminal."""
+    """Return the width of a text in cells."""
     return len(text) if text.isascii() or max(text) < FIRST_COMBINING else cell_len(text)
 
 
 def fitted(text: str, width: int, is_number: bool = False, skip: int = 0) -> str:
-    """A text in exactly `width` cells, without its first `skip` characters; cut ends are marked."""
+    """Pad or cut a text to exactly `width` cells, without its first `skip` characters. Cut ends are marked."""
     if skip:
         text = CUT + text[skip + 1 :] if len(text) > skip else ""
     needed = width_of(text)

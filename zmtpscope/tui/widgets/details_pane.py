@@ -1,4 +1,4 @@
-"""The fields of a record beside its octets: what is selected in one is shown in the other."""
+"""The fields of a record beside its octets. A selection in one is shown in the other."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from zmtpscope.tui.widgets.hex_view import WIDE, HexView, row_width
 from zmtpscope.tui.widgets.nodes import innermost
 
 SIDE_BY_SIDE = 130
-"""Cells from which on the octets stand beside the fields, not below them."""
+"""Minimum width in cells for octets beside the fields, instead of below."""
 
 
 class DetailsPane(Container):
-    """A field tree and the octets behind it. `FieldTree.Selected` and `FieldTree.Followed` pass through."""
+    """A field tree and its octets. Passes on `FieldTree.Selected` and `FieldTree.Followed`."""
 
     DEFAULT_CSS = f"""
     DetailsPane {{ layout: vertical; background: $background; }}
@@ -45,7 +45,7 @@ class DetailsPane(Container):
         yield self._problem
 
     def show(self, details: Details | None) -> None:
-        """Show a record; None: none. The same one again changes nothing, so that nothing flickers."""
+        """Show a record, or nothing if None. The same details again change nothing, to avoid flicker."""
         if details == self._details:
             return
         self._details = details
@@ -56,12 +56,10 @@ class DetailsPane(Container):
 
     @property
     def details(self) -> Details | None:
-        """What is shown."""
         return self._details
 
     @property
     def selected_node(self) -> Node | None:
-        """The field under the cursor."""
         return self.fields.selected_node
 
     def _show_problem(self, problem: str | None) -> None:

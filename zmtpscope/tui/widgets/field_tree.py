@@ -1,4 +1,4 @@
-"""The fields of a record as a tree that can be opened and closed."""
+"""The fields of a record, as a tree with nodes that open and close."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 LINK = " →"
 INDENT = 2
 STEP = 16
-"""Characters by which a long value is moved."""
+"""Characters by which a long value scrolls."""
 OPEN_DEPTH = 3
-"""Nodes above this depth are open, unless somebody closed them, or their value says it all."""
+"""Nodes above this depth are open at first, unless they have a value."""
 KEPT_PATHS = 1000
 NAMES_SHARE = 0.45
-"""How much of the width names may take, so that values stand below each other."""
+"""Maximum share of the width for names, so that values are aligned."""
 
 
 class FieldTree(LineView):
-    """Nodes in the order in which they are read. What was opened or closed stays so by its path, for other records."""
+    """A tree of nodes. Opened and closed nodes are remembered by path, also for other records."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "open_or_close", "Open or close", show=False),
@@ -39,14 +39,14 @@ class FieldTree(LineView):
     ]
 
     class Selected(Message):
-        """The cursor is on another node."""
+        """Posted when the cursor is on another node."""
 
         def __init__(self, index: int) -> None:
             super().__init__()
             self.index = index
 
     class Followed(Message):
-        """Go to this record, please."""
+        """Request to go to this record."""
 
         def __init__(self, record: int) -> None:
             super().__init__()
@@ -61,12 +61,15 @@ class FieldTree(LineView):
         self._was_opened: dict[Path, bool] = {}
         self._values_at = 0
         self._skip = 0
-        """Characters of the selected value that are left out, to see those behind them."""
+        """Characters skipped at the start of the selected value."""
 
-    # -- what others do ------------------------------------------------------------------------------------------------
+    # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, nodes: Sequence[Node]) -> None:
-        """The fields of another record. The cursor goes to the field with the same path, where there is one."""
+        """Show the fields of another record.
+
+        The cursor moves to the field with the same path, or to its nearest ancestor.
+        """
         before = self._paths[self.selected] if self._fields else ()
         self._fields, self._paths, self._behind = nodes, paths(nodes), ends(nodes)
         self._lay_out()
@@ -74,7 +77,7 @@ class FieldTree(LineView):
             self.select(index)
 
     def select(self, index: int) -> None:
-        """Put the cursor on a node, with all that it is in opened. Nobody is told."""
+        """Put the cursor on a node and open its ancestors, without posting `Selected`."""
         if index >= len(self._fields):
             return
         closed = [above for above in ancestors(self._fields, index) if not self._is_open(above)]
@@ -86,18 +89,18 @@ class FieldTree(LineView):
 
     @property
     def selected(self) -> int:
-        """The index of the node under the cursor; 0 where there are none."""
+        """Index of the node under the cursor; 0 if there are no nodes."""
         return self._seen[self.cursor] if self._seen else 0
 
     @property
     def selected_node(self) -> Node | None:
-        """The node under the cursor; None where there are none."""
+        """The node under the cursor; None if there are no nodes."""
         return self._fields[self.selected] if self._fields else None
 
     # -- opened and closed ---------------------------------------------------------------------------------------------
 
     def _nearest(self, path: Path) -> int | None:
-        """The first node with a path, or the innermost that is on it."""
+        """Return the first node with this path, or with the longest prefix of it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._paths:
                 return self._paths.index(path[:length])

@@ -1,4 +1,4 @@
-"""Where a filter is typed: whether it is understood, what could come next, and how many rows it has."""
+"""The input line for filters: shows errors, completions and the number of matching rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Check = Callable[[str], Awaitable[FilterProblem | None]]
 Complete = Callable[[str, int], Awaitable[Completion]]
 
 TYPING = 0.04
-"""Seconds without a key until a filter is checked."""
+"""Delay in seconds between the last key and the check of a filter."""
 
 
 def state_text(state: ListState | None, filter: str) -> str:
-    """How many rows there are, for people: of records that are still being looked at, and of all."""
+    """Return the number of rows as text: the progress while searching, later the number among all records."""
     if state is None:
         return ""
     if state.looked_at < state.total:
@@ -37,7 +37,7 @@ def state_text(state: ListState | None, filter: str) -> str:
 
 
 class FilterInput(Input):
-    """The line itself; keys for what floats below it go to the bar."""
+    """The input itself. Keys for the hints below it are passed to the bar."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "bar('take')", "Take the completion", show=False),
@@ -47,7 +47,7 @@ class FilterInput(Input):
     ]
 
     class Asked(Message):
-        """A key that the bar has to understand."""
+        """A key for the bar."""
 
         def __init__(self, what: str) -> None:
             super().__init__()
@@ -58,7 +58,7 @@ class FilterInput(Input):
 
 
 class FilterBar(Vertical):
-    """A filter that is typed. `check` and `complete` answer while that happens; nothing is searched before enter."""
+    """The filter bar. `check` and `complete` are called while a filter is typed; the search starts at enter."""
 
     DEFAULT_CSS = """
     FilterBar { height: 1; background: $surface; }
@@ -71,14 +71,14 @@ class FilterBar(Vertical):
     """
 
     class Submitted(Message):
-        """Show what this filter holds of; "" is everything."""
+        """Request to show the records that match this filter; "" for all."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class Left(Message):
-        """Nobody wants to type any more: the filter is as it was."""
+        """Posted when typing was cancelled and the filter is unchanged."""
 
     def __init__(self, check: Check, complete: Complete, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -94,17 +94,17 @@ class FilterBar(Vertical):
         self._submitted = ""
         self._history: tuple[str, ...] = ()
         self._back = 0
-        """How far back in the history; 0 is what is typed now."""
+        """Position in the history, counted from the latest; 0 is the typed text."""
         self._draft = ""
 
     def compose(self) -> ComposeResult:
         yield Horizontal(self._prompt, self._input, self._state)
         yield self._hints
 
-    # -- what others do ------------------------------------------------------------------------------------------------
+    # -- interface -----------------------------------------------------------------------------------------------------
 
     def set_text(self, text: str) -> None:
-        """The filter that rows are shown by."""
+        """Set the filter of the shown rows."""
         self._submitted = text
         with self.prevent(Input.Changed):
             self._input.value = text
@@ -114,24 +114,21 @@ class FilterBar(Vertical):
         self._set_completion(NOTHING)
 
     def set_history(self, texts: Sequence[str]) -> None:
-        """Filters of before, the latest last."""
+        """Set the previous filters, the latest last."""
         self._history = tuple(texts)
         self._back = 0
 
     def show_state(self, state: ListState | None) -> None:
-        """How far the list has come."""
         self._state.update(Content(state_text(state, self._submitted)))
 
     def type_in(self) -> None:
-        """Let somebody type."""
-        self.screen.set_focus(self._input)  # now: `focus` would come after keys that are waiting
+        self.screen.set_focus(self._input)  # at once: `focus` would take effect after keys that are queued
 
     @property
     def text(self) -> str:
-        """What is typed now."""
         return self._input.value
 
-    # -- what is typed -------------------------------------------------------------------------------------------------
+    # -- typing --------------------------------------------------------------------------------------------------------
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

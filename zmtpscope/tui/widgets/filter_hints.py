@@ -1,4 +1,4 @@
-"""What floats below a filter that is typed: what is wrong with it and where, or what could come next."""
+"""The hints that float below a filter while it is typed: an error and its position, or completions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from zmtpscope.tui.widgets.columns import fitted, width_of
 from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 MOST_SHOWN = 10
-"""Completions that can be seen."""
+"""Maximum number of visible completions."""
 LEAST_NOTE = 12
-"""Cells that a note must have, or it is left out."""
+"""Minimum cells for a note; with less room it is left out."""
 NOTHING = Completion(0, 0, (), ())
 
 
 def caret_line(problem: FilterProblem, at: int, width: int) -> str:
-    """The sentence with a caret in column `at`, behind it where there is room, else before it."""
+    """Return the error with a caret in column `at`: before the sentence if there is room, otherwise after it."""
     at = max(0, min(at, width - 1))
     if width_of(problem.message) + at + 2 <= width or at < width // 2:
         return fitted(" " * at + "^ " + problem.message, width)
@@ -30,8 +30,6 @@ def caret_line(problem: FilterProblem, at: int, width: int) -> str:
 
 
 class FilterHints(Widget):
-    """What floats below the filter: a problem, or completions."""
-
     ALLOW_SELECT = False
     DEFAULT_CSS = """
     FilterHints {
@@ -48,7 +46,7 @@ class FilterHints(Widget):
         self._palette: Palette | None = None
 
     def show(self, problem: FilterProblem | None, completion: Completion, chosen: int, at: int) -> None:
-        """`at` is the column of the caret, or of the first character that a completion stands for."""
+        """Show hints; `at` is the column of the caret, or of the first character that a completion replaces."""
         self._problem, self._completion, self._chosen, self._at = problem, completion, chosen, at
         lines = min(len(completion.texts), MOST_SHOWN) or (problem is not None)
         self.display = bool(lines)

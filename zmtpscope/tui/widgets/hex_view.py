@@ -1,4 +1,4 @@
-"""The octets of one source: offsets, digits and characters, with those of a field lit."""
+"""The octets of one source: offset, hex digits and characters, with the octets of a field highlighted."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from zmtpscope.tui.widgets.columns import Cell, line_of
 from zmtpscope.tui.widgets.line_view import LineView
 
 WIDE, NARROW = 16, 8
-"""Octets in a line."""
+"""Octets on a line."""
 DIGITS_AT = 10
-"""Where the first octet stands, behind the offset."""
+"""Column of the first octet, after the offset."""
 NOTHING = Source("", 0, b"")
 CHARACTERS = bytes(octet if 0x20 <= octet < 0x7F else ord(".") for octet in range(256))
 
 
 def row_width(octets: int) -> int:
-    """Cells of a line of so many octets."""
+    """Return the width of a line with this number of octets, in cells."""
     return DIGITS_AT + 3 * octets + 1 + octets
 
 
 class HexView(LineView):
-    """Octets, sixteen to a line, or eight where there is less room. Offsets are those of the source."""
+    """A hex dump with 16 octets on a line, or 8 if there is less room. Offsets are offsets in the source."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "step(1)", "Next octet", show=False),
@@ -37,7 +37,7 @@ class HexView(LineView):
     ]
 
     class Selected(Message):
-        """The cursor is on another octet."""
+        """Posted when the cursor is on another octet."""
 
         def __init__(self, offset: int) -> None:
             super().__init__()
@@ -51,17 +51,17 @@ class HexView(LineView):
         self._octet = 0
         self._lit = range(0)
 
-    # -- what others do ------------------------------------------------------------------------------------------------
+    # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, source: Source | None) -> None:
-        """Show these octets; None: there are none. The cursor goes to the first, and nothing is lit."""
+        """Show a source, or nothing if None. The cursor moves to the first octet, and no octet is highlighted."""
         self._source = source or NOTHING
         self._stars = [edge for span in sorted(self._source.stars) for edge in span]
         self._octet, self._lit = 0, range(0)
         self._lay_out()
 
     def highlight(self, start: int, stop: int) -> None:
-        """Light these octets, show them, and put the cursor on the first, unless it is on one of them."""
+        """Highlight octets and scroll to them. The cursor moves to the first unless it is already on one."""
         first, length = self._source.first, len(self._source.octets)
         self._lit = range(max(0, start - first), min(stop - first, length))
         if self._lit:
@@ -75,12 +75,12 @@ class HexView(LineView):
 
     @property
     def offset_selected(self) -> int:
-        """The offset of the octet under the cursor."""
+        """Offset of the octet under the cursor."""
         return self._source.first + self._octet
 
     @property
     def lit(self) -> bytes:
-        """The octets that are lit; starred ones are 0."""
+        """The highlighted octets; starred ones are 0."""
         return self._source.octets[self._lit.start : self._lit.stop]
 
     # -- the cursor ----------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class HexView(LineView):
         return bisect_right(self._stars, self._source.first + octet) % 2 == 1
 
     def _looks(self, octets: range, ground: str) -> list[tuple[str, str]]:
-        """For each of some octets its look, and the one of what it stands on."""
+        """Return look and ground of each octet."""
         values = self._source.octets[octets.start : octets.stop]
         looks = [("value" if value else "zero", "") for value in values]
         for octet in octets if self._stars else ():
@@ -169,7 +169,7 @@ class HexView(LineView):
         return line_of(cells + letters, style("value"), width)
 
     def _shown(self, start: int, stop: int, is_secret: bool) -> tuple[str, str]:
-        """Digits and characters of some octets."""
+        """Return hex digits and characters of some octets."""
         if is_secret:
             return " ".join(["**"] * (stop - start)), "*" * (stop - start)
         octets = self._source.octets[start:stop]

@@ -1,4 +1,4 @@
-"""What all lists have in common: a cursor on one of many lines, keys with counts, the mouse, and drawn lines kept."""
+"""Base of all lists: a cursor on one of many lines, keys with counts, the mouse, and a cache of drawn lines."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from zmtpscope.tui.widgets.columns import Cell, fitted, line_of
 from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 KEPT_LINES = 1024
-"""Drawn lines that are kept."""
+"""Maximum number of cached lines."""
 MOST_DIGITS = 9
 BAR_STEPS = 8
-"""Heights of a scrollbar's ends in one cell."""
+"""Steps of a scrollbar's ends in one cell."""
 
 
 class LineView(ScrollView, can_focus=True):
-    """Lines `0..count`, one of which has the cursor. Those who derive from it draw one line at a time (`draw`).
+    """Lines `0..count`, one of which has the cursor. Subclasses draw one line at a time (`draw`).
 
-    Keys as in vim and less, with counts: `12j`, `5G`. Digits that no such key follows are posted as `Digits`.
+    Keys as in vim and less, with counts: `12j`, `5G`. Digits without such a key are posted as `Digits`.
     """
 
     ALLOW_SELECT = False
     heading_lines = 0
+    """Fixed lines at the top."""
     count_wait: ClassVar[float] = 0.35
-    """Seconds after a digit in which a key may follow that it is the count of."""
-    """Lines above that stay where they are."""
+    """Seconds after a digit in which a key uses it as its count."""
     empty_text = ""
-    """What stands there where there are no lines."""
+    """Text shown if there are no lines."""
     DEFAULT_CSS = """
     LineView {
         overflow-x: hidden;
@@ -66,7 +66,7 @@ class LineView(ScrollView, can_focus=True):
     ]
 
     class Digits(Message):
-        """A number was typed, and nothing that it counts."""
+        """Posted when a number was typed without a key that uses it as its count."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
@@ -81,90 +81,92 @@ class LineView(ScrollView, can_focus=True):
         self._lines: LRUCache[tuple[int, str, Hashable], Strip] = LRUCache(KEPT_LINES)
         self._palette: Palette | None = None
 
-    # -- what those who derive from it say -----------------------------------------------------------------------------
+    # -- methods that subclasses override ------------------------------------------------------------------------------
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
-        """One line, `width` cells wide; the last may be behind the scrollbar. `ground` is what it stands on: a name of
-        `Palette.style`."""
+        """Draw one line, `width` cells wide; the scrollbar may cover the last cell.
+
+        `ground` is the background, by its name in `Palette.style`.
+        """
         raise NotImplementedError
 
     def draw_heading(self, line: int, width: int) -> Strip:
-        """One of the `heading_lines` above."""
+        """Draw one of the `heading_lines` at the top."""
         raise NotImplementedError
 
     def look_of(self, place: int) -> Hashable:
-        """What else decides how a line looks; a line that was drawn is shown again as long as this is the same."""
+        """Return all other state that the line depends on. A cached line is valid while this value is the same."""
         return None
 
     def is_there(self, place: int) -> bool:
-        """Whether a line can be drawn already."""
+        """Whether a line is loaded and can be drawn."""
         return True
 
     def draw_missing(self, width: int) -> Strip:
-        """What stands where a line is not there yet."""
+        """Draw a line that is not loaded yet."""
         return Strip.blank(width, self.palette.base)
 
     def cursor_moved(self) -> None:
-        """The cursor is on another line than before."""
+        """Called after the cursor has moved to another line."""
 
     def heading_clicked(self, x: int) -> None:
-        """A click on the headings, `x` cells from the left."""
+        """Handle a click on the headings, `x` cells from the left."""
 
     def line_clicked(self, place: int, x: int) -> None:
-        """A click on a line, `x` cells from the left: puts the cursor there."""
+        """Handle a click on a line, `x` cells from the left: move the cursor to it."""
         self.go_to(place)
 
     def action_choose(self) -> None:
-        """The line under the cursor was clicked twice."""
+        """Handle a double click on the line under the cursor."""
 
-    # -- what others do ------------------------------------------------------------------------------------------------
+    # -- interface -----------------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """Number of lines."""
         return self._count
 
     @property
     def cursor(self) -> int:
-        """The line with the cursor; 0 where there are none."""
+        """The line with the cursor; 0 if there are no lines."""
         return self._cursor
 
     def go_to(self, place: int) -> None:
-        """Put the cursor on a line, or on the nearest that there is, and show it."""
+        """Move the cursor to a line, or to the nearest existing one, and scroll to it."""
         if self.set_cursor(place):
             self.cursor_moved()
 
-    # -- for those who derive from it ----------------------------------------------------------------------------------
+    # -- for subclasses ------------------------------------------------------------------------------------------------
 
     @property
     def palette(self) -> Palette:
-        """The styles of the theme."""
+        """The styles of the current theme."""
         if self._palette is None:
             self._palette = palette_of(self)
         return self._palette
 
     @property
     def base(self) -> Style:
-        """The style of nothing."""
+        """The style of empty cells."""
         return self.palette.base
 
     @property
     def width(self) -> int:
-        """Cells of a line that can be seen."""
+        """Visible cells of a line."""
         return self.scrollable_content_region.width
 
     @property
     def page_height(self) -> int:
-        """Lines that can be seen."""
+        """Number of visible lines."""
         return max(1, self.scrollable_content_region.height - self.heading_lines)
 
     @property
     def top(self) -> int:
-        """The first line that can be seen."""
+        """The first visible line."""
         return self.scroll_offset.y
 
     def set_cursor(self, place: int) -> bool:
-        """As `go_to`, but nobody is told. Returns whether it moved."""
+        """Move the cursor like `go_to`, without calling `cursor_moved`. Return whether it moved."""
         before, self._cursor = self._cursor, max(0, min(place, self._count - 1))
         self._scroll_to_show(self._cursor)
         if self._cursor == before:
@@ -174,12 +176,12 @@ class LineView(ScrollView, can_focus=True):
         return True
 
     def set_line_count(self, count: int) -> None:
-        """There are more lines, or fewer. The cursor stays, where there is a line for it."""
+        """Set the number of lines. The cursor stays, or moves to the last line if its line is gone."""
         before, self._count = self._count, count
         size = Size(0, count + self.heading_lines)
         if size == self.virtual_size:
             return
-        # not by its setter, which lays out the whole screen anew: nothing else moves, and lists grow all the time
+        # not by its setter, which lays out the whole screen again: nothing else moves, and lists grow all the time
         self.set_reactive(LineView.virtual_size, size)
         self._cursor = max(0, min(self._cursor, count - 1))
         if self.top > self.max_scroll_y:
@@ -189,7 +191,7 @@ class LineView(ScrollView, can_focus=True):
             self.refresh()
 
     def forget_lines(self) -> None:
-        """Draw everything again."""
+        """Draw all lines again."""
         self._lines.clear()
         self.refresh()
 
@@ -201,7 +203,7 @@ class LineView(ScrollView, can_focus=True):
         return self.render_lines(Region(0, y, self.size.width, 1))[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        # Textual's own way makes five copies of each line; here it is made once, in the colours of the palette
+        # Textual's own method makes five copies of each line; here it is made once, in the colours of the palette
         width, top, first = self.size.width, self.top, self.heading_lines
         cursor = "cursor" if self.has_focus else "elsewhere"
         lines = []
@@ -243,7 +245,7 @@ class LineView(ScrollView, can_focus=True):
             self.refresh()
 
     def _show_on_bar(self) -> None:
-        """Tell the scrollbar where we are, in units that can be seen: it is drawn again whenever they change."""
+        """Set the position of the scrollbar in visible steps, since each change draws it again."""
         bar, height = self.vertical_scrollbar, self.size.height
         steps = BAR_STEPS * height
         count = max(1, self._count)
@@ -273,7 +275,7 @@ class LineView(ScrollView, can_focus=True):
         if event.character is None or not event.character.isascii() or not event.character.isdigit():
             return
         event.stop()
-        if event.character == "0" and not self._digits:  # no count begins with it
+        if event.character == "0" and not self._digits:  # counts do not start with 0
             self.post_message(self.Digits(0))
             return
         self._digits = (self._digits + event.character)[:MOST_DIGITS]
@@ -286,7 +288,7 @@ class LineView(ScrollView, can_focus=True):
             self.post_message(self.Digits(number))
 
     def take_number(self) -> int | None:
-        """The number that was typed before this key, once."""
+        """Return the number typed before this key, or None, and clear it."""
         digits, self._digits = self._digits, ""
         return int(digits) if digits else None
 
@@ -312,7 +314,7 @@ class LineView(ScrollView, can_focus=True):
         self._jump(event)
 
     def _jump(self, event: Message) -> None:
-        """The scrollbar was clicked or drawn: go to the place that the mouse is at."""
+        """Scroll to the position of the mouse after a click or drag on the scrollbar."""
         event.prevent_default()
         event.stop()
         bar = self.vertical_scrollbar.region

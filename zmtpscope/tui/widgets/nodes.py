@@ -1,5 +1,7 @@
-"""Fields and octets of a record, each found from the other: nodes stand flat, in the order of a tree that is read from
-top to bottom."""
+"""Lookup between fields and octets of a record.
+
+Nodes are a flat list, in the order of a tree read from top to bottom.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from collections.abc import Callable, Sequence
 from zmtpscope.tui.requests import Node, Source
 
 Path = tuple[str, ...]
-"""The names of a node and of all that it is in, outermost first."""
+"""The names of a node and its ancestors, outermost first."""
 
 
 def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
-    """The smallest field that has an octet, as its index; of equal ones the deepest. None: no field has it."""
+    """Return the index of the smallest field that contains an octet, the deepest of equal ones, or None."""
     found, least = None, 0
     for index, node in enumerate(nodes):
         if node.source == source and node.start <= offset < node.stop:
@@ -23,8 +25,10 @@ def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
 
 
 def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, int] | None:
-    """Where octets of another source stand in the one that is shown, as that counts, from the first of them that it has
-    on. None: it has none of them."""
+    """Return the range of octets of another source as offsets in `shown`, starting at the first that `shown` contains.
+
+    None if it contains none of them.
+    """
     for low, high, origin, place in shown.parts:
         begin, end = max(start, place), min(stop, place + high - low)
         if origin == source and begin < end:
@@ -33,7 +37,7 @@ def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, in
 
 
 def origin_of(shown: Source, offset: int) -> tuple[int, int] | None:
-    """The source that an octet of the one that is shown is from, and its offset there. None: it is of no other."""
+    """Return the other source that an octet of `shown` belongs to, and its offset there, or None."""
     for low, high, origin, place in shown.parts:
         if low <= offset < high:
             return origin, offset - low + place
@@ -41,7 +45,7 @@ def origin_of(shown: Source, offset: int) -> tuple[int, int] | None:
 
 
 def ends(nodes: Sequence[Node]) -> list[int]:
-    """For each node the index behind the last one that is in it."""
+    """Return for each node the index after its last descendant."""
     behind = [len(nodes)] * len(nodes)
     around: list[int] = []
     for index, node in enumerate(nodes):
@@ -52,7 +56,7 @@ def ends(nodes: Sequence[Node]) -> list[int]:
 
 
 def paths(nodes: Sequence[Node]) -> list[Path]:
-    """For each node its path. Those with the same name in the same place have the same."""
+    """Return the path of each node. Siblings with the same name have the same path."""
     found: list[Path] = []
     path: list[str] = []
     for node in nodes:
@@ -63,7 +67,7 @@ def paths(nodes: Sequence[Node]) -> list[Path]:
 
 
 def ancestors(nodes: Sequence[Node], index: int) -> list[int]:
-    """The nodes that one is in, the nearest first."""
+    """Return the ancestors of a node, the nearest first."""
     found, depth = [], nodes[index].depth
     for above in range(index - 1, -1, -1):
         if nodes[above].depth < depth:
@@ -73,7 +77,7 @@ def ancestors(nodes: Sequence[Node], index: int) -> list[int]:
 
 
 def in_sight(nodes: Sequence[Node], behind: Sequence[int], is_open: Callable[[int], bool]) -> list[int]:
-    """The nodes that can be seen: those in closed ones cannot. `behind` is `ends(nodes)`."""
+    """Return the visible nodes: all except descendants of closed ones. `behind` is `ends(nodes)`."""
     seen, index = [], 0
     while index < len(nodes):
         seen.append(index)

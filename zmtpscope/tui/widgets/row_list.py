@@ -1,4 +1,4 @@
-"""A list of records, however long: only rows that can be seen are asked for and drawn."""
+"""A list of records of any length. Only visible rows are requested and drawn."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.row_pages import RowPages
 
 Fetch = Callable[[int, int], Awaitable[Page]]
-"""The rows `low..high` of the list that is shown; an empty page where nobody can say."""
+"""Returns the rows `low..high` of the list; an empty page if they cannot be had."""
 
 MARK_WIDTH = 2
 MARK, MISSING = "●", "·"
 PREFETCHED_SCREENS = 2
 STEP = 16
-"""Characters by which the last column is moved."""
+"""Characters by which the last column scrolls."""
 OWN_STYLE = ("", "message", "datagram")
-"""Styles of rows whose columns may have styles of their own."""
+"""Styles of rows in which the styles of columns apply."""
 
 
 class CellText(NamedTuple):
-    """What stands under the cursor: to make a filter of."""
+    """The cell under the cursor, to make a filter of."""
 
     column: str
     text: str
     number: int
-    """The number of the record."""
+    """Number of the record."""
 
 
 class RowList(LineView):
-    """Rows of records. A row has the cursor, and one of its cells.
+    """A list of records, with the cursor on one cell of a row.
 
-    `fetch` is asked for rows around those that can be seen. Left and right move to the next cell, and move the text of
-    the last column where it does not fit.
+    Requests the rows around the visible ones from `fetch`. Left and right move to the next cell, and scroll the text of
+    the last column if it does not fit.
     """
 
     heading_lines = 1
@@ -63,7 +63,7 @@ class RowList(LineView):
     ]
 
     class Selected(Message):
-        """The cursor is on another record."""
+        """Posted when the cursor is on another record."""
 
         def __init__(self, number: int, place: int) -> None:
             super().__init__()
@@ -71,7 +71,7 @@ class RowList(LineView):
             self.place = place
 
     class Chosen(Message):
-        """Enter, or two clicks, on a record."""
+        """Posted after enter or a double click on a record."""
 
         def __init__(self, number: int, place: int) -> None:
             super().__init__()
@@ -79,8 +79,6 @@ class RowList(LineView):
             self.place = place
 
     class SortAsked(Message):
-        """Sort like this, please."""
-
         def __init__(self, sort: Sort) -> None:
             super().__init__()
             self.sort = sort
@@ -102,16 +100,16 @@ class RowList(LineView):
         self._posted: int | None = None
         self._following = False
 
-    # -- what others do ------------------------------------------------------------------------------------------------
+    # -- interface -----------------------------------------------------------------------------------------------------
 
     def set_columns(self, columns: Sequence[TableColumn], sort: Sort | None = None) -> None:
-        """Show these columns; `sort` puts a mark on a heading. Rows come with their cells in the same order."""
+        """Show these columns; `sort` marks a heading. Cells of rows are in the same order."""
         self._columns = tuple(columns)
         self._sort = sort
         self._lay_out()
 
     def set_count(self, count: int) -> None:
-        """The list has so many rows now. The selected one stays, unless the end is followed."""
+        """Set the number of rows. The cursor stays on its row unless the end is followed."""
         self.set_line_count(count)
         if self._following and count:
             super().go_to(count - 1)
@@ -119,7 +117,7 @@ class RowList(LineView):
         self._post_selected()
 
     def reset(self) -> None:
-        """Another list: nothing of the one before is shown any more, and `Selected` will be posted again."""
+        """Drop all rows before another list is shown. `Selected` is posted again for its first row."""
         self._generation += 1
         self._pages.clear()
         self._posted = None
@@ -130,40 +128,40 @@ class RowList(LineView):
         self.forget_lines()
 
     def ask_again(self) -> None:
-        """The same rows with other cells: show those that are here until the others come."""
+        """Fetch the rows again after their cells have changed, and show the old ones meanwhile."""
         self._generation += 1
         self._pages.ask_again()
         self._lines.clear()
         self._look.set()
 
     def set_marked(self, numbers: AbstractSet[int]) -> None:
-        """The numbers of the records that have a mark."""
+        """Set the numbers of the marked records."""
         self._marked = numbers
         self.forget_lines()
 
     @property
     def following(self) -> bool:
-        """Whether the cursor stays at the end as rows come, until somebody moves it away."""
+        """Whether the cursor stays at the end as rows are added, until the user moves it away."""
         return self._following
 
     def follow(self, following: bool) -> None:
-        """Stay at the end, or do not."""
+        """Switch following the end on or off."""
         self._following = following
         if following and self._count:
             super().go_to(self._count - 1)
 
     def current_row(self) -> Row | None:
-        """The row under the cursor; None: there is none, or it is not here yet."""
+        """The row under the cursor; None if there is none, or it is not loaded yet."""
         return self._pages.row(self._cursor) if self._count else None
 
     def current_cell(self) -> CellText | None:
-        """The cell under the cursor; None: there is none, or it is not here yet."""
+        """The cell under the cursor; None if there is none, or it is not loaded yet."""
         row = self.current_row()
         if row is None or not self._columns or self._column >= len(row.cells):
             return None
         return CellText(self._columns[self._column].name, row.cells[self._column], row.number)
 
-    # -- rows that come ------------------------------------------------------------------------------------------------
+    # -- loading rows --------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
         super().on_mount()  # type: ignore[no-untyped-call]
@@ -183,7 +181,7 @@ class RowList(LineView):
                     self._post_selected()
 
     def _missing(self) -> tuple[int, int] | None:
-        """What can be seen comes first, then what is below it and above it."""
+        """Return the next rows to load: visible ones first, then rows below and above."""
         top, height = self.top, self.page_height
         around = PREFETCHED_SCREENS * height
         return (
@@ -239,7 +237,7 @@ class RowList(LineView):
         self.forget_lines()
 
     def _goes_on(self) -> bool:
-        """Whether the last column has more text than can be seen, in any row that can be."""
+        """Whether any visible row has more text in the last column than fits."""
         slot = self._slots[-1]
         rows = filter(None, map(self._pages.row, range(self.top, self.top + self.page_height)))
         return any(width_of(_text(row, slot.column)) - self._skip > slot.width for row in rows)
@@ -299,5 +297,5 @@ class RowList(LineView):
 
 
 def _text(row: Row, column: int) -> str:
-    """A cell; rows may have come before the columns were others."""
+    """Return a cell, or "" if the row was loaded with other columns."""
     return row.cells[column] if column < len(row.cells) else ""

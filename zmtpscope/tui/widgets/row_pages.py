@@ -1,4 +1,4 @@
-"""The rows of a long list that are at hand: some pages around what can be seen."""
+"""A cache of pages of a long list, around its visible rows."""
 
 from __future__ import annotations
 
@@ -10,27 +10,31 @@ PAGE = 64
 """Rows of a page."""
 MOST_PAGES = 64
 AT_ONCE = 4
-"""Pages that are asked for at once, at most."""
+"""Maximum number of pages in one request."""
 OUTDATED = -1
-"""In place of the count when a page was asked for: whatever it has, it is asked for again."""
+"""In place of the count of the list: the page must be requested again."""
 
 
 class RowPages:
-    """Pages by their first row, those that were looked at last. A page may have fewer rows than `PAGE` while the list
-    grows; it is asked for again when there are more."""
+    """The pages used last, by number.
+
+    A page may have fewer rows than `PAGE` while the list grows, and is requested again when there are more.
+    """
 
     def __init__(self) -> None:
         self._pages: OrderedDict[int, tuple[tuple[Row, ...], int]] = OrderedDict()
 
     def row(self, place: int) -> Row | None:
-        """A row by its place in the list; None: not at hand."""
+        """Return a row by its place in the list, or None if it is not loaded."""
         number, offset = divmod(place, PAGE)
         rows, _ = self._pages.get(number, ((), 0))
         return rows[offset] if offset < len(rows) else None
 
     def put(self, page: Page, count: int) -> bool:
-        """Keep rows that start with a page; the list had `count` rows when they were asked for. Returns whether others
-        stood in their places."""
+        """Store rows that start at a page boundary; the list had `count` rows when they were requested.
+
+        Return whether they differ from the rows stored before.
+        """
         is_other = False
         for start in range(0, max(1, len(page.rows)), PAGE):
             number = (page.low + start) // PAGE
@@ -44,7 +48,7 @@ class RowPages:
         return is_other
 
     def missing(self, low: int, high: int, count: int) -> tuple[int, int] | None:
-        """The first rows of `low..high` that should be asked for, as whole pages; None: all are at hand."""
+        """Return the first rows of `low..high` to request, as whole pages, or None if all are loaded."""
         first = last = None
         for number in range(max(0, low) // PAGE, -(-min(high, count) // PAGE)):
             if self._is_complete(number, count):
@@ -65,7 +69,7 @@ class RowPages:
         return known == count or (known != OUTDATED and len(rows) >= min(PAGE, count - number * PAGE))
 
     def ask_again(self) -> None:
-        """The rows are the same, their cells are not: show what there is until others come."""
+        """Mark all pages as outdated, because their cells have changed. Rows stay available until they are replaced."""
         self._pages = OrderedDict((number, (rows, OUTDATED)) for number, (rows, _) in self._pages.items())
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""How what is shown looks: a table of names, made into colours by the theme, or into bold and dim without colour."""
+"""Styles by name: colours of the theme, or bold and dim without colour."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from textual.widget import Widget
 
 
 class Look(NamedTuple):
-    """One kind of text: its colour is a variable of the theme, mixed with the background by `strength`."""
+    """One kind of text. Its colour is a variable of the theme, mixed with the background by `strength`."""
 
     colour: str = "foreground"
     strength: float = 1.0
     attributes: str = ""
     plain: str = ""
-    """Attributes where there is no colour."""
+    """Attributes without colours."""
 
 
 NORMAL, MUTED, FAINT = Look(), Look(strength=0.62, plain="dim"), Look(strength=0.35, plain="dim")
@@ -60,20 +60,20 @@ LOOKS: Mapping[str, Look] = {
 
 
 class Ground(NamedTuple):
-    """What a text can stand on: a variable of the theme, mixed with the background by `strength`."""
+    """The background of a text: a variable of the theme, mixed with the normal background by `strength`."""
 
     colour: str
     strength: float
     brighter: float
-    """How far texts are moved to the foreground, so that they can be read."""
+    """How far texts are mixed with the foreground, to be readable."""
     plain: str
-    """Attributes where there is no colour."""
+    """Attributes without colours."""
 
 
 GROUNDS: Mapping[str, Ground] = {
     "cursor": Ground("primary", 0.42, 0.5, "reverse"),
-    "cell": Ground("primary", 0.62, 0.8, "reverse bold underline"),  # of the line with the cursor
-    "elsewhere": Ground("primary", 0.18, 0.0, "bold"),  # the line with the cursor, where the keyboard is not
+    "cell": Ground("primary", 0.62, 0.8, "reverse bold underline"),  # in the line with the cursor
+    "elsewhere": Ground("primary", 0.18, 0.0, "bold"),  # the line with the cursor, without focus
     "octet": Ground("primary", 1.0, 1.0, "reverse bold"),
     "lit": Ground("accent", 0.22, 0.35, "reverse"),
     "headings": Ground("foreground", 0.07, 0.0, ""),
@@ -82,7 +82,7 @@ NO_GROUND = Ground("background", 0.0, 0.0, "")
 
 
 class Colours(Enum):
-    """What a terminal has, or somebody wants to see."""
+    """The colours that the terminal supports, or the user wants."""
 
     ALL = auto()
     SIXTEEN = auto()
@@ -90,8 +90,11 @@ class Colours(Enum):
 
 
 class Palette:
-    """The styles of a widget, under one theme. Names that nobody knows are read as colours (`bold red`, `#a0c0ff`), as
-    in colour rules; those that are none look like plain text."""
+    """The styles of a widget with one theme.
+
+    Unknown names are parsed as Rich styles (`bold red`, `#a0c0ff`), as in colour rules; invalid ones look like plain
+    text.
+    """
 
     def __init__(
         self, base: Style, variables: Mapping[str, str], colours: Colours, filters: Sequence[LineFilter] = ()
@@ -104,10 +107,10 @@ class Palette:
         self._filters = filters
         self._made: dict[tuple[str, str], Style] = {}
         self.base = self._filtered(self._base)
-        """The style of nothing."""
+        """The style of empty cells."""
 
     def style(self, name: str, over: str = "") -> Style:
-        """The style of a text with this name, over one of `GROUNDS` or nothing."""
+        """Return the style of a text with this name, over one of `GROUNDS` or the normal background."""
         made = self._made.get((name, over))
         if made is None:
             ground = GROUNDS.get(over, NO_GROUND)
@@ -116,7 +119,7 @@ class Palette:
         return made
 
     def _filtered(self, style: Style) -> Style:
-        """What filters of Textual make of a style: once for each style, where they do it for each line."""
+        """Apply Textual's line filters to a style: once for each style, where Textual does so for each line."""
         for line_filter in self._filters:
             style = line_filter.apply([Segment("", style)], self._background)[0].style or style
         return style
@@ -149,7 +152,7 @@ class Palette:
 
 
 def palette_of(widget: Widget) -> Palette:
-    """The styles of a widget under the theme of now."""
+    """Return the styles of a widget with the current theme."""
     app = widget.app
     colours = Colours.NONE if app.no_color else Colours.SIXTEEN if app.native_ansi_color else Colours.ALL
     return Palette(widget.rich_style, app.theme_variables, colours, widget.get_line_filters())

@@ -1,4 +1,4 @@
-"""A view's table: rows that can be opened, sorted and chosen, and that stay selected while their numbers change."""
+"""The table of a view. Rows can be opened, sorted and chosen, and stay selected while their numbers change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_TABLE = Table((), (), 0, 0)
 
 
 class TableView(LineView):
-    """Rows of a `Table`. Nothing here is counted or sorted: what somebody wants is posted, and another table comes."""
+    """The rows of a `Table`. Counts and sorts nothing: requests are posted, and another table is shown later."""
 
     heading_lines = 1
     count_wait = 0.02  # a table has few rows, and a digit nearly always means another view
@@ -55,21 +55,19 @@ class TableView(LineView):
             self.row = row
 
     class Chosen(_OfRow):
-        """Show what was counted in this row, please."""
+        """Request to show the records counted in this row."""
 
     class Pinned(_OfRow):
-        """Show only what was counted in this row, or everything again."""
+        """Request to show only the records counted in this row, or all again."""
 
     class OpenedChanged(Message):
-        """Rows with these keys are open now: a table with what is below them, please."""
+        """Request for a table that includes the children of rows with these keys."""
 
         def __init__(self, opened: tuple[str, ...]) -> None:
             super().__init__()
             self.opened = opened
 
     class SortAsked(Message):
-        """Sort like this, please."""
-
         def __init__(self, sort: Sort) -> None:
             super().__init__()
             self.sort = sort
@@ -85,13 +83,15 @@ class TableView(LineView):
         self._texts: list[str] = []
         """Lines above the headings."""
         self._shift = 0
-        """Columns behind the first that are passed over."""
+        """Number of columns skipped after the first."""
 
-    # -- what others do ------------------------------------------------------------------------------------------------
+    # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, table: Table, sort: Sort | None = None) -> None:
-        """Show other rows, or the same with other numbers. The row with the same key stays selected, and where it is
-        on the screen; `sort` puts a mark on a heading."""
+        """Show a table.
+
+        The row with the same key stays selected, at the same height on the screen; `sort` marks a heading.
+        """
         before = self.current_row()
         if table == self._table and sort == self._sort:
             return
@@ -111,15 +111,15 @@ class TableView(LineView):
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """The keys of rows that were opened."""
+        """Keys of the opened rows."""
         return tuple(self._opened)
 
     def current_row(self) -> TableRow | None:
-        """The row under the cursor; None where there are none."""
+        """The row under the cursor; None if there are no rows."""
         return self._table.rows[self.cursor] if self.cursor < len(self._table.rows) else None
 
     def cut_cells(self) -> list[tuple[str, str]]:
-        """Heading and text of each cell of the selected row that is cut, or whose column is left out."""
+        """Return heading and text of each cell of the selected row that is cut, or whose column is left out."""
         row = self.current_row()
         if row is None:
             return []
@@ -139,17 +139,18 @@ class TableView(LineView):
         self.set_cursor(place)
 
     def _grow_widths(self) -> None:
-        """Columns grow with what is in them and do not shrink again, so that nothing jumps while numbers change."""
+        """Widen columns to fit their contents. They never shrink, so that columns do not move while numbers change."""
         for index, column in enumerate(self._table.columns):
             if column.width:
                 continue
-            shown = (row for row in self._table.rows if not row.depth or _cell(row, index + 1))  # others have room
+            # deeper rows may extend over empty cells to the right
+            shown = (row for row in self._table.rows if not row.depth or _cell(row, index + 1))
             needed = max((width_of(self._front(row, index) + _cell(row, index)) for row in shown), default=0)
             needed = max(needed, width_of(column.heading) + 2)
             self._widths[index] = max(self._widths[index], min(needed, column.widest))
 
     def _front(self, row: TableRow, column: int) -> str:
-        """What stands in the first column of a tree before its text."""
+        """Return the indent and marker before the text of the first column of a tree."""
         if column or not self._is_tree:
             return ""
         marker = OPENED if row.key in self._opened else CLOSED if row.has_more else LEAF
@@ -244,12 +245,14 @@ class TableView(LineView):
 
     @property
     def _without_room(self) -> int:
-        """Columns that are left out for want of room."""
+        """Number of columns left out for lack of room."""
         return len(self._table.columns) - self._shift - len(self._slots)
 
     def _with_more_columns(self) -> list[str]:
-        """The lines above, and how many columns are not shown, with the keys that lead there: behind the first line
-        that has room for it."""
+        """Return the lines above the table.
+
+        The number of hidden columns, with the keys that show them, is added to the first line with room for it.
+        """
         keys = ((self._shift, "["), (self._without_room, "]"))
         more = ", ".join(f"{count} with {key}" for count, key in keys if count > 0)
         texts = list(self._table.text)
@@ -287,7 +290,7 @@ class TableView(LineView):
         return line_of(cells, style(row.style, ground), width)
 
     def _room(self, row: TableRow, number: int) -> int:
-        """Cells that a text may take, with those of the columns to the right of it that are empty in this row."""
+        """Return the cells available to a text: its column and the empty cells to its right in this row."""
         slot = self._slots[number]
         stop = slot.stop
         for following in self._slots[number + 1 :]:

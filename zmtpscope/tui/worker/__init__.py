@@ -1,1 +1,1 @@
-"""The process behind the screen: it has the capture, and answers."""
+"""The worker process of the screen: holds the capture and answers requests."""

@@ -23,15 +23,15 @@ RECEIVED = 1 << 16
 
 
 class ScreenGone(Exception):
-    """Nobody is there any more who could ask."""
+    """The screen has closed its end of the socket."""
 
 
 class CannotAnswer(Exception):
-    """Why a request has no reply: a sentence for people."""
+    """The request has no reply; the message gives the reason."""
 
 
 class Channel:
-    """Requests in, replies and notices out."""
+    """Receives requests, sends replies and notices."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -42,11 +42,11 @@ class Channel:
         self._decoder = msgspec.msgpack.Decoder(tuple[int, bool, of_requests])
 
     def receive(self, timeout: float) -> Iterator[tuple[int, Request[Any]]]:
-        """What was asked by now, after waiting for at most `timeout` seconds. Raises `ScreenGone`."""
+        """Yield the requests received so far, after waiting at most `timeout` seconds. Raises `ScreenGone`."""
         while select.select([self._socket], [], [], timeout)[0]:
             try:
                 octets = self._socket.recv(RECEIVED)
-            except OSError:  # it has not even read all that was said
+            except OSError:  # the screen closed with notices unread
                 raise ScreenGone from None
             if not octets:
                 raise ScreenGone
@@ -60,7 +60,7 @@ class Channel:
         self._send(framed(number, isinstance(reply, Failure), reply))
 
     def notify(self, notice: object) -> None:
-        """Say something unasked. Raises `ScreenGone`."""
+        """Send a notice. Raises `ScreenGone`."""
         self._send(framed(NOTICE, False, notice))
 
     def _send(self, octets: bytes) -> None:

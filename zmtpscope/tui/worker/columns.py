@@ -1,4 +1,4 @@
-"""What stands in the columns of lists: a function for each, over the fields of a record."""
+"""The columns of lists: functions from the fields of a record to a cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zmtpscope.tui.worker.sides import Sides
 Values = Mapping[str, Any]
 
 CONTENT_WIDTH = 400
-"""Characters of what a record says; no terminal is wider."""
+"""Maximum characters of the content; no terminal is wider."""
 
 FIELDS = (
     "record",
@@ -41,25 +41,25 @@ FIELDS = (
     "parts",
     "sizes",
 )
-"""What the columns below look at."""
+"""Fields that the columns below read."""
 
 
 class Line(NamedTuple):
-    """A record that is shown: its fields, and what it says in words."""
+    """A record to show: its fields and its description."""
 
     values: Values
     words: str
 
 
 class Shown(NamedTuple):
-    """What columns need beside the record."""
+    """Context of columns besides the record."""
 
     clock: Clock
     sides: Sides
 
 
 class Column(NamedTuple):
-    """A column of lists. `sort` is the field that it is sorted by."""
+    """A column of lists. `sort` is the field to sort by."""
 
     heading: str
     cell: Callable[[Line, Shown], str]
@@ -119,13 +119,13 @@ COLUMNS = {
     "size": Column("SIZE", _size, "size", True, 3, 8, "muted"),
     "content": Column("CONTENT", lambda line, shown: line.words, "ts_ns", False, 0, 0),
 }
-"""By name. Every other name is a field of the filter language."""
+"""Columns by name. All other names are fields of the filter language."""
 
 DEFAULT = ("time", "conn", "from", "to", "topic", "parts", "size", "content")
 
 
 def table_columns(names: Sequence[str]) -> tuple[TableColumn, ...]:
-    """What a list says of its columns."""
+    """Return the columns for a list."""
     made = []
     for name in names:
         column = COLUMNS.get(name) or Column(safe_text(name).upper(), _nothing, name, False, 3, 16)
@@ -138,7 +138,7 @@ def _nothing(line: Line, shown: Shown) -> str:
 
 
 class RowMaker:
-    """Makes the rows of one list. Raises `FilterError` where a name is neither a column nor a field."""
+    """Makes the rows of one list. Raises `FilterError` if a name is neither a column nor a field."""
 
     def __init__(self, names: Sequence[str], options: Options, sides: Sides) -> None:
         self._options = options
@@ -148,7 +148,7 @@ class RowMaker:
         self._fields = list(dict.fromkeys((*FIELDS, *(name for each in operands for name in each.reads))))
 
     def rows(self, batch: Batch, numbers: Sequence[int], clock: Clock) -> list[Row]:
-        """The rows of a batch, which are the records `numbers` of a store, in order."""
+        """Return the rows of a batch that holds the records `numbers` of a store, in order."""
         shown = Shown(clock, self._sides)
         return [
             Row(number, _style(line.values), tuple([cell(line, shown) for cell in self._cells]))
@@ -183,7 +183,7 @@ def _style(values: Values) -> str:
 
 
 def _field(operand: Operand) -> Callable[[Line, Shown], str]:
-    """The cell of a field of the filter language."""
+    """Return the cell function of a field of the filter language."""
 
     def cell(line: Line, shown: Shown) -> str:
         return ", ".join(

@@ -1,4 +1,4 @@
-"""Views kept up with the store while somebody looks at them; what they share is counted once."""
+"""Views updated with the store while they are shown. Shared results are computed once."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Counter)
 
 MOST_VIEWS = 16
-"""Views that stay counted; the one that was looked at longest ago goes first."""
+"""Maximum number of views kept; the one shown longest ago is dropped first."""
 
 
 def view_titles() -> tuple[ViewTitle, ...]:
-    """All views."""
     return tuple(ViewTitle(kind.name, kind.key, kind.title, kind.meaning, kind.records) for kind in VIEWS.values())
 
 
 class Counting(Generic[C]):
-    """A counter on its way through a store, of all records or of those that a filter holds of. `is_complete` tells
-    whether no more records come. Raises `FilterError`."""
+    """Feeds a store to a counter: all records, or the ones that match a filter.
+
+    `is_complete` returns whether the store is complete. Raises `FilterError`.
+    """
 
     def __init__(self, counter: C, filter: str, store: Store, is_complete: Callable[[], bool]) -> None:
         self.counter = counter
         self.filter = Filter(filter) if filter.strip() else None
         self.looked_at = 0
         self.steps = 0
-        """Taken so far: as long as they are the same, so is what was counted."""
+        """Steps taken. While this is unchanged, the result is too."""
         self._store = store
         self._is_complete = is_complete
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is something to do."""
+        """Whether there is work to do."""
         return self.looked_at < len(self._store) or self._has_work
 
     @property
@@ -51,7 +52,7 @@ class Counting(Generic[C]):
         return self.counter.has_work(is_last=self.looked_at == len(self._store) and self._is_complete())
 
     def step(self) -> None:
-        """Do some of it."""
+        """Do one step of work."""
         self.steps += 1
         if self._has_work:
             self.counter.work()
@@ -66,7 +67,7 @@ class Counting(Generic[C]):
 
 
 class Made(NamedTuple):
-    """A table, the request that it was made for, and after how many steps of counting."""
+    """A table with its request, and the number of steps before it was made."""
 
     request: TableOf
     steps: int
@@ -74,7 +75,7 @@ class Made(NamedTuple):
 
 
 class CountedView:
-    """A view, and what is counted for it."""
+    """A view and its counter."""
 
     def __init__(self, view: View, counting: Counting[Any]) -> None:
         self.view = view
@@ -82,7 +83,7 @@ class CountedView:
         self._made: Made | None = None
 
     def table(self, request: TableOf) -> ViewTable:
-        """What was counted so far. The same table is made once."""
+        """Return the table of the counted records. A repeated request returns the same table."""
         made, steps = self._made, self.counting.steps
         if made is None or (made.request, made.steps) != (request, steps):
             made = self._made = Made(request, steps, self.view.table(request.sort, request.opened, request.most))
@@ -90,9 +91,10 @@ class CountedView:
 
 
 class CountedViews:
-    """All views that were looked at; the last of them is kept up. What is derived of all records is kept up beside
-    them, where there is time for it. `is_complete` tells whether no more records come, `ongoing` is that of the
-    analyser."""
+    """All views shown so far; only the last one is updated. Derived data of all records is updated when there is time.
+
+    `is_complete` returns whether the store is complete, `ongoing` returns the state of the analyser.
+    """
 
     def __init__(
         self, store: Store, is_complete: Callable[[], bool], ongoing: Callable[[], Ongoing] = lambda: ENDED
@@ -103,20 +105,20 @@ class CountedViews:
         self._views: dict[tuple[str, str], CountedView] = {}
         self._looked_at: Counting[Any] | None = None
         self._derived: Counting[Derived] | None = None
-        """Of all records; there when somebody wants it first."""
+        """Derived from all records; created when first needed."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether the view that is looked at is not up to date."""
+        """Whether the shown view needs an update."""
         return self._looked_at is not None and self._looked_at.is_behind
 
     def step(self) -> None:
-        """Count some more for the view that is looked at."""
+        """Do one step of work for the shown view."""
         if self._looked_at is not None:
             self._looked_at.step()
 
     def table(self, request: TableOf) -> Table:
-        """What a view shows; it is the one that is looked at now."""
+        """Return the table of a view, which becomes the shown view."""
         key = request.view, request.filter
         view = self._views.pop(key, None) or self._view(*key)
         self._views[key] = view
@@ -137,27 +139,27 @@ class CountedViews:
     def _counting(self, counter: C, filter: str) -> Counting[C]:
         return Counting(counter, filter, self._store, self._is_complete)
 
-    # -- what is derived -----------------------------------------------------------------------------------------------
+    # -- derived data --------------------------------------------------------------------------------------------------
 
     @property
     def derived(self) -> Counting[Derived]:
-        """What is derived of all records."""
+        """Data derived from all records."""
         if self._derived is None:
             self._derived = self._counting(new_derived(self._store, self._ongoing), "")
         return self._derived
 
     @property
     def diagnoses(self) -> str | None:
-        """How many causes of which severity were found in all records; None: nobody has looked for them yet."""
+        """Number of diagnoses by severity, in words; None if not yet computed."""
         return None if self._derived is None else self._derived.counter.summary
 
     @property
     def diagnosed(self) -> int:
-        """How many records that was derived from."""
+        """Number of records the diagnoses are derived from."""
         return 0 if self._derived is None else self._derived.looked_at
 
     def _derived_of(self, filter: str) -> Counting[Derived]:
-        """What is derived of the records that a filter holds of; views of the same records share it."""
+        """Return the data derived from records that match a filter, shared by views with the same filter."""
         if not filter.strip():
             return self.derived
         shared = (each.counting for (name, of), each in self._views.items() if of == filter and VIEWS[name].is_derived)
@@ -165,7 +167,7 @@ class CountedViews:
 
 
 def new_derived(store: Store, ongoing: Callable[[], Ongoing]) -> Derived:
-    """Nothing of it yet."""
-    from zmtpscope.tui.worker.views.derived import Derived  # takes a while, before there are rows
+    """Return a new, empty `Derived`."""
+    from zmtpscope.tui.worker.views.derived import Derived  # slow to import: rows are shown first
 
     return Derived(store, ongoing)

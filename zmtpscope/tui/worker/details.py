@@ -1,4 +1,4 @@
-"""All that there is to see of one record: its fields as a tree, the octets behind them, and what it is about."""
+"""The details of a record: its fields as a tree, its octets, and findings about it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ RECORD_FIELDS = {
     "zmtp1.body": "bodies",
     "plain.username": "username",
 }
-"""Which field of a record mostly has what stands in a field of its octets; whether it does is asked."""
+"""Fields of records that usually contain the value of a field of the octets. A filter is offered only if it matches."""
 
 MORE_FIELDS = f"... and more than {MOST_FIELDS:,} fields: read --json has all of them"
 
 
 def details_of(store: Store, number: int) -> Details:
-    """The record with this number: what it is made of, field by field; findings about it; then its own fields by the
-    names of outputs. `problem` says why octets are missing: the rest is there then."""
+    """Return the details of a record: fields of its octets, findings about it, its fields by output name.
+
+    `problem` is the reason if octets are missing; the rest is still returned.
+    """
     values, line = row_of(store.batch([number]), store.options)
     sources = Sources()
     nodes: list[Node] = []
@@ -62,7 +64,7 @@ def details_of(store: Store, number: int) -> Details:
 
 
 def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
-    """The fields of the only record of a batch by name, and what it is in a few words."""
+    """Return the fields by name of the only record of a batch, and its description."""
     if batch.records:
         values = record_values(batch.records[0], options)
         return values, DESCRIBE[values["record"]](values)
@@ -73,7 +75,7 @@ def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
 
 
 def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: int) -> Iterator[Node]:
-    """The fields of a greeting or frame, from top to bottom, at most so many."""
+    """Yield at most `most` fields of a greeting or frame, from top to bottom."""
     known: dict[tuple[str, Any], str] = {}
     waiting = [(0, detail.tree)]
     while waiting and most > 0:
@@ -86,7 +88,7 @@ def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: in
 
 
 def _filter_of(node: FieldNode, values: dict[str, Any], known: dict[tuple[str, Any], str]) -> str:
-    """A filter for the value of a field of octets; empty where no field of the record has it."""
+    """Return a filter for the value of a field of octets, or "" if no field of the record contains it."""
     name = RECORD_FIELDS.get(node.name)
     if name is None or node.value is None:
         return ""

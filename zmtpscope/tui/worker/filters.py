@@ -1,4 +1,4 @@
-"""Help for somebody who writes a filter: what is wrong with it, and what could come next."""
+"""Checks and completions of filters."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from zmtpscope.store import Store
 from zmtpscope.tui.requests import Completion, FilterProblem
 
 Offer = tuple[str, str]
-"""A text, and what it means."""
+"""A text and its meaning."""
 
 MOST = 200
-"""Texts that are offered at once."""
+"""Maximum number of completions."""
 
 OPERATORS: tuple[tuple[str, str, tuple[Type, ...]], ...] = (
     ("==", "is", tuple(Type)),
@@ -37,7 +37,7 @@ OPERATORS: tuple[tuple[str, str, tuple[Type, ...]], ...] = (
     (">", "is more than", tuple(each for each in Type if each not in (Type.ADDRESS, Type.TRUTH))),
     (">=", "is at least", tuple(each for each in Type if each not in (Type.ADDRESS, Type.TRUTH))),
 )
-"""Text, meaning, and what it goes with."""
+"""Operator, meaning, and the types it applies to."""
 
 JOINERS = {"and": "both hold", "or": "one of them holds", ")": "the end of the bracket"}
 IN_FRONT = (
@@ -49,21 +49,21 @@ IN_FRONT = (
     ("upper(", "in capital letters"),
 )
 MOST_LOOKED_AT, MOST_MESSAGES = 2000, 30
-"""Records, and messages among them, whose insides are looked at for names of members."""
+"""Number of last records, and of messages among them, whose payloads are searched for member names."""
 
 DEEPEST = 6
-"""Members within each other that are offered."""
+"""Maximum depth of offered members."""
 
 _HAS_MEMBERS = Filter("record == message and payload.fields")
 
 FUNCTIONS = ("len(", "lower(", "upper(")
 
 USUAL = ("topic", "size", "conn", "record", "socket_type", "parts", "payload.protocol", "port", "ip", "severity", "id")
-"""The fields that are offered first, where nothing is typed yet."""
+"""Fields offered first."""
 
 
 def check(text: str) -> FilterProblem | None:
-    """What is wrong with a filter; None of one that is understood, or empty."""
+    """Return the error of a filter, or None if it is valid or empty."""
     if not text.strip():
         return None
     try:
@@ -75,7 +75,7 @@ def check(text: str) -> FilterProblem | None:
 
 
 def complete(text: str, place: int, store: Store) -> Completion:
-    """What could be typed at a place of a filter, in order: what begins as it was typed, then what has it within."""
+    """Return completions at a position of a filter: first texts that start with the typed one, then others with it."""
     wanted = expected(text, place)
     typed = wanted.typed.lower()
     offers = [offer for offer in _OFFERS[wanted.what](wanted, store) if typed.strip("\"'") in offer[0].lower()]
@@ -98,12 +98,12 @@ def _fields(wanted: Expected, store: Store) -> Iterator[Offer]:
 
 
 def meaning_of(field: FilterField) -> str:
-    """A field in one line."""
+    """Return the meaning of a field in one line."""
     return field.meaning if field.alias_of is None else f"{field.alias_of}: {field.meaning}"
 
 
 def _members(store: Store) -> list[Any]:
-    """What rides inside some of the last messages."""
+    """Return the payload fields of some of the last messages."""
     rows = np.arange(max(0, len(store) - MOST_LOOKED_AT), len(store))
     numbers = store.select(_HAS_MEMBERS, rows)[-MOST_MESSAGES:]
     if not len(numbers):
@@ -113,7 +113,7 @@ def _members(store: Store) -> list[Any]:
 
 
 def ways_of(fields: Any) -> list[str]:
-    """The ways to all members, as filters have them."""
+    """Return the paths of all members, as written in filters."""
     found: list[str] = []
     waiting: list[tuple[tuple[str, ...], Any]] = [((), fields)]
     while waiting and len(found) < MOST:
@@ -133,7 +133,7 @@ def _operators(wanted: Expected, store: Store) -> Iterable[Offer]:
 
 
 def _values(wanted: Expected, store: Store) -> Iterator[Offer]:
-    """Values that records have; of a part of a field, or a function, they are not known."""
+    """Yield values that occur in records. Values of functions and parts of fields are unknown."""
     operand = wanted.operand
     if not isinstance(operand, FieldOperand) or operand.steps:
         return

@@ -1,4 +1,4 @@
-"""Lists of records: those that a filter holds of, in an order, growing while the store does."""
+"""Lists of records that match a filter, in some order. They grow with the store."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from zmtpscope.tui.worker.columns import COLUMNS, DEFAULT, RowMaker, table_colum
 from zmtpscope.tui.worker.sides import Sides
 
 STEP = 1 << 16
-"""Records that are looked at in a step, about."""
+"""Approximate number of records in a step."""
 
 STEP_SECONDS = 0.012
-"""A step of sorting takes about so long."""
+"""Approximate duration of a step of sorting."""
 
 MANY_MORE = 1.25
-"""While records come, all are sorted anew when there are so many times as many."""
+"""While the store grows, sort again when it has this many times as many rows."""
 
 MOST_ROWS = 1000
-"""Rows that are made at a time."""
+"""Maximum rows in a page."""
 
 
 class Numbers:
-    """Numbers of records, as many as come."""
+    """A growing array of record numbers."""
 
     def __init__(self) -> None:
         self._room: Int64 = np.empty(1024, np.int64)
@@ -42,7 +42,6 @@ class Numbers:
         return self._count
 
     def append(self, numbers: Int64) -> None:
-        """Take in what follows."""
         end = self._count + len(numbers)
         if end > len(self._room):
             room: Int64 = np.empty(max(end, 2 * len(self._room)), np.int64)
@@ -53,12 +52,12 @@ class Numbers:
 
     @property
     def array(self) -> Int64:
-        """All of them, not to be written to."""
+        """All numbers, read-only."""
         return self._room[: self._count]
 
 
 class RecordList:
-    """One list. Raises `FilterError` where the filter of `spec`, a rule or a column is not understood."""
+    """A list. Raises `FilterError` if the filter of `spec`, a rule or a column is invalid."""
 
     def __init__(self, name: str, generation: int, spec: ListSpec, store: Store, sides: Sides) -> None:
         self.name, self.generation, self.spec = name, generation, spec
@@ -73,28 +72,28 @@ class RecordList:
         self._found = Numbers()
         self._looked_at = 0
         self._sorted: Int64 | None = None
-        """The first of those that were found, in another order than that of time."""
+        """The first found records, in the requested order; None before sorting."""
         self._sorting: Iterator[Int64 | None] | None = None
         self._order = 0
         self._total = 0
-        """How many records there were at the last step."""
+        """Number of records at the last step."""
         self.said: ListState | None = None
-        """What was said of it last."""
+        """The state sent last."""
 
     @property
     def state(self) -> ListState:
-        """How far it has come."""
+        """Progress of the list."""
         found, total = len(self._found), len(self._store)
         return ListState(self.name, self.generation, found, self._looked_at, total, self.columns, self._order)
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is something to do."""
+        """Whether there is work to do."""
         is_unsorted = self._operand is not None and self._sorted_count < len(self._found)
         return self._looked_at < len(self._store) or self._sorting is not None or is_unsorted
 
     def step(self) -> None:
-        """Go on for a moment."""
+        """Do one step of filtering or sorting."""
         total = len(self._store)
         if self._looked_at < total:
             end = min(total, self._looked_at + STEP)
@@ -107,7 +106,7 @@ class RecordList:
         self._total = total
 
     def _sort_on(self, operand: Operand, *, has_settled: bool) -> None:
-        """Sort for a moment: anew when many have come, or no more come."""
+        """Sort for one step. Sorting restarts when many rows were added, or no more are."""
         count, descending = len(self._found), self.spec.sort is not None and self.spec.sort.descending
         if self._sorting is None and (has_settled or count > MANY_MORE * self._sorted_count):
             self._sorting = self._store.sorting(self._found.array, operand, descending=descending)
@@ -123,7 +122,7 @@ class RecordList:
         return 0 if self._sorted is None else len(self._sorted)
 
     def _numbers(self, low: int = 0, high: int | None = None) -> Int64:
-        """The numbers of the records of some rows: what came after they were sorted stands behind the others."""
+        """Return the record numbers of some rows. Rows found after sorting are at the end."""
         found = self._found.array
         if self._sorted is None:
             return found[low:high]
@@ -131,7 +130,7 @@ class RecordList:
         return np.concatenate((self._sorted[low:high], behind)) if len(behind) else self._sorted[low:high]
 
     def page(self, low: int, high: int) -> Page:
-        """The rows `low..high` (high excluded), as far as there are any."""
+        """Return the existing rows of `low..high` (`high` excluded)."""
         numbers = self._numbers(max(0, low), min(high, low + MOST_ROWS))
         clock = Clock(self.spec.time, lambda: self._store.first_time)
         if clock.moves and 0 < low <= len(self._found):
@@ -143,14 +142,14 @@ class RecordList:
     def _rows(self, numbers: Int64, clock: Clock) -> Sequence[Row]:
         ascending = np.unique(numbers)
         made = self._maker.rows(self._store.batch(ascending), ascending.tolist(), clock)
-        for rule, style in reversed(self._rules):  # the first that holds has the last word
+        for rule, style in reversed(self._rules):  # the first rule that matches wins
             for place in ascending.searchsorted(self._store.select(rule, ascending)).tolist():
                 made[place] = replace(made[place], style=style)
         places = ascending.searchsorted(numbers)
         return [made[place] for place in places.tolist()]
 
     def place_of(self, record: int) -> PlaceFound | None:
-        """The row of a record, or the one nearest to it; None of an empty list."""
+        """Return the row of a record, or the nearest row; None if the list is empty."""
         numbers = self._numbers()
         if not len(numbers):
             return None
@@ -162,18 +161,18 @@ class RecordList:
         return PlaceFound(place, int(numbers[place]) == record)
 
     def all_numbers(self) -> Int64:
-        """The numbers of the records of all rows, not to be written to."""
+        """Return the record numbers of all rows, read-only."""
         return self._numbers()
 
     def numbers(self) -> Iterator[Int64]:
-        """All records, some at a time, in the order of the list."""
+        """Yield the record numbers of all rows in portions."""
         numbers = self._numbers()
         for begin in range(0, len(numbers), STEP):
             yield numbers[begin : begin + STEP]
 
 
 def sort_field(column: str) -> str:
-    """The field that a column is sorted by."""
+    """Return the field that a column is sorted by."""
     return COLUMNS[column].sort if column in COLUMNS else column
 
 

@@ -1,4 +1,4 @@
-"""Captures into the store, a step at a time."""
+"""Reading captures into the store, step by step."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ from zmtpscope.tui.requests import Progress
 from zmtpscope.tui.worker.sides import Sides
 
 STEP_SECONDS = 0.03
-"""CPU seconds that a step takes, about: somebody who presses a key waits for one at most. Much shorter ones load far
-more slowly: each step costs something for each side of each connection, some 10 ms for 20 of them."""
+"""Approximate CPU seconds of a step: the longest wait after a key press.
+
+Much shorter steps load far more slowly, since each step has a cost per side of each connection (10 ms for some 20 of
+them).
+"""
 
 FIRST_PACKETS, LEAST_PACKETS, MOST_PACKETS = 256, 64, 1 << 16
-"""Packets of the first step, so that there are rows at once, and of any step."""
+"""Packets in the first step (few, to show rows at once), and minimum and maximum in others."""
 
 MOST_LAG = 1.0
-"""Seconds that the analysis may be behind packets before everything else has to wait."""
+"""Maximum seconds that the analysis may lag behind packets before other work waits."""
 
 
 class Opened(NamedTuple):
-    """Where packets come from: `open` begins to read them. `followed` is there where they still come, and they cannot
-    be read twice then."""
+    """A source of packets; `open` starts reading.
+
+    `followed` is set for a growing capture, which can be read only once.
+    """
 
     paths: tuple[str, ...]
     open: Callable[[], Captures]
@@ -52,7 +57,7 @@ class Loading:
 
     @property
     def octets(self) -> int | None:
-        """Octets of all packets, as far as files tell; None where they still come."""
+        """Size of all files, or None if unknown."""
         if self.opened.followed is not None or "-" in self.opened.paths:
             return None
         try:
@@ -62,12 +67,12 @@ class Loading:
 
     @property
     def ongoing(self) -> Ongoing:
-        """What goes on; when all was read, until when that was."""
+        """Ongoing events; after the end, only the time of the last packet."""
         return Ongoing(self.analyser.latest) if self.is_done else self.analyser.ongoing()
 
     @property
     def _lag(self) -> float:
-        """Seconds that the analysis is behind packets that still come."""
+        """Seconds that the analysis lags behind a growing capture."""
         followed = self.opened.followed
         if self.is_done or followed is None or not (followed.unread and self.analyser.latest):
             return 0.0
@@ -75,12 +80,12 @@ class Loading:
 
     @property
     def leaves_time(self) -> bool:
-        """Whether it could not go faster by having more time: all is read, or all that has come by now."""
+        """Whether other work may use the time: all is read, or a growing capture is read without lag."""
         return self.is_done or (self.opened.followed is not None and self._lag < MOST_LAG)
 
     @property
     def progress(self) -> Progress:
-        """How far it has come."""
+        """Progress of reading."""
         messages, connections = self.analyser.messages_so_far()
         followed = self.opened.followed
         statistics = self.captures.statistics
@@ -101,20 +106,20 @@ class Loading:
 
     @property
     def _useless(self) -> list[str]:
-        """What cannot be used of key files and dissectors."""
+        """Problems of key files and dissectors."""
         options = self.store.options
         keys = [] if options.keys is None else options.keys.problems
         return [*keys, *(options.payloads.problems if options.payloads is not None else ())]
 
     def step(self) -> bool:
-        """Read on for a moment; False when all is read."""
+        """Read for one step. Return False when all is read."""
         before = time.process_time()
         self.is_done = next(self._steps, None) is None
         self.captures.most_packets = paced(self.captures.most_packets, time.process_time() - before)
         return not self.is_done
 
     def stop(self) -> None:
-        """What was read until now is all there is to be."""
+        """Stop following a growing capture."""
         if self.opened.followed is not None:
             self.opened.followed.stop()
 
@@ -140,7 +145,9 @@ class Loading:
 
 
 def paced(packets: int, seconds: float) -> int:
-    """How many packets the next step takes, after one with so many took so many CPU seconds. What others do on the
-    machine meanwhile does not count, or steps became ever smaller and all of their time what a step costs at least."""
+    """Return the number of packets for the next step, from the number and CPU seconds of the last one.
+
+    Wall-clock time would include other processes: steps would shrink until their fixed cost dominates.
+    """
     factor = min(2.0, max(0.5, STEP_SECONDS / max(seconds, 1e-6)))
     return max(LEAST_PACKETS, min(MOST_PACKETS, round(packets * factor)))

@@ -1,4 +1,4 @@
-"""The worker's loop: reads on, keeps lists and views up with what was read, and answers in between."""
+"""The worker's loop: reads, updates lists and views, and answers requests between steps."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ from zmtpscope.tui.worker.snippets import text_as
 from zmtpscope.tui.worker.taking_away import saving_of
 
 IDLE = 10.0
-"""Seconds that the worker sleeps where there is nothing to do and nobody asks."""
+"""Seconds to sleep without work or requests."""
 
 NOTICE_SECONDS = 0.1
-"""From one notice to the next."""
+"""Minimum seconds between notices."""
 
 
 class Worker:
-    """Answers what is asked of `opened`, which is analysed with `options`. Each step is taken within `watching`."""
+    """Answers requests about `opened`, analysed with `options`. Each step runs within `watching`."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Worker:
         self._channel = channel
         self._opened = opened
         self._options = options
-        """Those of the command line."""
+        """Options of the command line."""
         self._loading = Loading(opened, options)
         self._epoch = 0
         self._lists: dict[str, RecordList] = {}
@@ -82,7 +82,7 @@ class Worker:
         self._generation = 0
         self._saving: Saving | None = None
         self._search: tuple[int, Search] | None = None
-        """Who asked for it, and what is looked for."""
+        """Number of the request, and its search."""
         self._noticed = 0.0
         self._said: Progress | None = None
         self._answers: dict[type[Request[Any]], Callable[[Any], object]] = {
@@ -108,7 +108,7 @@ class Worker:
         }
 
     def run(self) -> None:
-        """Go on until the screen is gone: raises `ScreenGone`. Nothing is left of a file that is being written then."""
+        """Run until the screen closes, which raises `ScreenGone`. An unfinished file is removed."""
         try:
             while True:
                 has_work = False
@@ -123,7 +123,7 @@ class Worker:
             self._cancel_saving()
 
     def _answer_all(self, timeout: float) -> None:
-        """Answer what was asked by now, after waiting for at most `timeout` seconds."""
+        """Answer the requests received so far, after waiting at most `timeout` seconds."""
         for number, request in self._channel.receive(timeout):
             if isinstance(request, Find):
                 self._begin_search(number, request)
@@ -133,7 +133,7 @@ class Worker:
             self._channel.reply(number, reply)
 
     def _steps(self) -> Iterator[Callable[[], object]]:
-        """A step of everything that has something to do, each when the one before was taken."""
+        """Yield one step of each task with work to do."""
         if not self._loading.is_done:
             yield self._loading.step
         for each in list(self._lists.values()):
@@ -150,7 +150,7 @@ class Worker:
 
     @property
     def _has_time(self) -> bool:
-        """Whether nobody waits for anything: then it is found out what went wrong, before somebody asks."""
+        """Whether no task is waited for, so that there is time to compute diagnoses in advance."""
         is_waited_for = self._search is not None or self._views.is_behind
         return self._loading.leaves_time and not is_waited_for and not any(map(_is_behind, self._lists.values()))
 
@@ -162,7 +162,7 @@ class Worker:
         except CannotAnswer as error:
             return Failure(safe_text(str(error)))
 
-    # -- what is said unasked ------------------------------------------------------------------------------------------
+    # -- notices -------------------------------------------------------------------------------------------------------
 
     def _notify(self, *, is_last: bool) -> None:
         now = time.monotonic()
@@ -202,12 +202,12 @@ class Worker:
         return made.state
 
     def _save_capture(self, request: SaveCapture) -> bool:
-        from zmtpscope.tui.worker.saved_capture import capture_saving_of  # an excerpt takes a while, before any rows
+        from zmtpscope.tui.worker.saved_capture import capture_saving_of  # slow to import: rows are shown first
 
         return self._save(lambda: capture_saving_of(request, self._loading))
 
     def _read_again(self, request: ReadAgain) -> int:
-        from zmtpscope.tui.worker.reading_again import loading_again  # keys and CURVE take a while, before any rows
+        from zmtpscope.tui.worker.reading_again import loading_again  # keys and CURVE are slow to import
 
         self._give_up_search()
         self._loading = loading_again(request, self._opened, self._options)
@@ -227,7 +227,7 @@ class Worker:
         return Page(request.low, ()) if shown is None else shown.page(request.low, request.high)
 
     def _begin_search(self, number: int, request: Find) -> None:
-        """Answer when something was found: whoever asks again meanwhile does not wait for that any more."""
+        """Start a search, answered when a row is found. A new request cancels the search before."""
         self._give_up_search()
         shown = self._lists.get(request.list)
         if shown is None:
@@ -266,7 +266,7 @@ class Worker:
         return None if shown is None else shown.place_of(request.record)
 
     def _save(self, begin: Callable[[], Saving | None]) -> bool:
-        """Begin to write a file, unless it is there already."""
+        """Start writing a file, unless it exists. Return whether it was started."""
         if self._saving is not None and not self._saving.state.is_done:
             raise CannotSave(f"{self._saving.state.path} is still being written; cancel that, or wait")
         saving = begin()

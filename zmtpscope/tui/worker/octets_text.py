@@ -1,4 +1,4 @@
-"""Octets as text that can be pasted elsewhere."""
+"""Octets as text to paste elsewhere."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from base64 import b64encode
 from collections.abc import Callable
 
 LINE = 12
-"""Octets in a line of an array of C."""
+"""Octets in a line of a C array."""
 
 
 def as_hex(octets: bytes) -> str:
-    """Two digits for each octet."""
     return octets.hex()
 
 
 def as_base64(octets: bytes) -> str:
-    """As JSON lines and e-mails have it."""
+    """Return base64, as in JSON lines and e-mails."""
     return b64encode(octets).decode()
 
 
 def as_c(octets: bytes) -> str:
-    """An array of C, and of languages that write theirs alike."""
+    """Return an initialiser of an array in C and languages with the same syntax."""
     digits = [f"0x{octet:02x}" for octet in octets]
     lines = [", ".join(digits[begin : begin + LINE]) for begin in range(0, len(digits), LINE)]
     return "{\n" + "".join(f"    {line},\n" for line in lines) + "}"
 
 
 OCTET_FORMS: dict[str, Callable[[bytes], str]] = {"hex": as_hex, "base64": as_base64, "c": as_c}
-"""By the names of `requests.COPY_FORMS`."""
+"""Formats by their names in `requests.COPY_FORMS`."""

@@ -1,4 +1,4 @@
-"""The packets behind a record as fields: what its headers say, and which octets are the stream's."""
+"""The packets of a record as fields: headers, and the octets of the stream."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from zmtpscope.tui.requests import Node
 
 ADDRESSES = {"ip.src": "src_ip", "ip.dst": "dst_ip", "ipv6.src": "src_ip", "ipv6.dst": "dst_ip"}
 PORTS = {"tcp.srcport": "src_port", "tcp.dstport": "dst_port"}
-"""Fields of records that have what stands in headers."""
+"""Fields of records that contain a value of a header."""
 
 
 def nodes_of_packet(packet: WholePacket, source: int, values: Mapping[str, Any]) -> Iterator[Node]:
-    """A packet that brought a record, from top to bottom; it is a source of its own. Its time is known where it is the
-    first or last one of the record with these fields."""
+    """Yield the fields of a packet with octets of a record, from top to bottom. The packet is a source of its own.
+
+    Its time is known only if it is the first or last packet of the record with fields `values`.
+    """
     number, size = packet.reference & PACKET_MASK, len(packet.octets)
     time = {values["packet"]: values["ts_ns"], values.get("packet_end"): values.get("ts_end_ns")}.get(number)
     when = "" if time is None else f", {timestamp(time)}"

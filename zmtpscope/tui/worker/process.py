@@ -1,4 +1,4 @@
-"""The worker as a process of its own: forked while the program is small and has one thread, gone when its screen is."""
+"""The worker process, forked while the program is small and has one thread. It ends with its screen."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 SIGNALS_OF_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH)
-"""They reach all processes of a terminal, and are for the screen; the worker ends when its socket does."""
+"""Sent to all processes of a terminal, but meant for the screen; the worker ends with its socket."""
 
 
 PATIENCE, POLL_INTERVAL = 1.0, 0.005
-"""Seconds that the worker has for its last step, and between two looks at it."""
+"""Seconds for the last step of the worker, and between checks whether it has ended."""
 
 
 class WorkerProcess(NamedTuple):
-    """The other process, and our end of the socket between us."""
+    """The worker process, and this end of the socket to it."""
 
     pid: int
     socket: socket.socket
 
     def end(self) -> None:
-        """Let it end, and wait until it has. It does by itself when its step is over, and removes what it has begun to
-        write; a dissector that stands still is not waited for."""
+        """Close the socket and wait for the process.
+
+        It ends after its step and removes unfinished files. A process that does not end within `PATIENCE` seconds (a
+        hanging dissector) is killed.
+        """
         self.socket.close()
         until = time.monotonic() + PATIENCE
         while not os.waitpid(self.pid, os.WNOHANG)[0]:
@@ -37,7 +40,7 @@ class WorkerProcess(NamedTuple):
 
 
 def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
-    """Run `run` with the other end of a socket in a process of its own. Call it before there are threads."""
+    """Fork a process that calls `run` with the other end of a socket. Call this before threads are started."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -55,7 +58,7 @@ def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
 
 
 def leave_terminal() -> None:
-    """From now on nothing that is written by mistake reaches the screen."""
+    """Redirect standard output and error to nowhere, so that stray output does not reach the screen."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(nothing, descriptor)

@@ -1,4 +1,4 @@
-"""Filters that nobody has to type: of what stands in a cell, and of all that belongs to a record."""
+"""Filters made from the value of a cell, and of conversations of a record."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FIELDS_OF_COLUMNS = {
     "dst": ("dst_ip", "dst_port"),
     "content": ("payload.protocol",),
 }
-"""The fields that a column stands for, where it is not the one of its name."""
+"""Fields of columns that are not the field of the same name."""
 
 
 def cell_filter(values: Values, column: str) -> str | None:
-    """A filter that holds of the records with the same values as this record in a column; None: there is none."""
+    """Return a filter for records with the same values in a column, or None if there is none."""
     conditions = []
     for name in FIELDS_OF_COLUMNS.get(column, (column,)):
         found = [comparison(name, value) for value in operand_of(name).values(values)]
@@ -37,7 +37,7 @@ def cell_filter(values: Values, column: str) -> str | None:
 
 
 def followed(values: Values, sides: Sides) -> Iterator[Followed]:
-    """What can be followed from a record."""
+    """Yield the conversations that a record belongs to."""
     conn = values.get("conn")
     if conn is None:
         return

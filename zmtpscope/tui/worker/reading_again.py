@@ -1,4 +1,4 @@
-"""Other settings for a capture that is open: what people add from inside, checked, and the capture read once more."""
+"""Reading an open capture again with other settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 def loading_again(request: ReadAgain, opened: Opened, options: Options) -> Loading:
-    """A new reading of what is open, with what was asked for in addition to `options`. Raises `CannotAnswer`, and
-    nothing has changed then."""
+    """Return a new reading of a capture, with the requested settings in addition to `options`.
+
+    Raises `CannotAnswer`.
+    """
     if opened.followed is not None:
         raise CannotAnswer(
             "what comes live cannot be read again: give the same on the command line (-d, --keys, --frames) next time"

@@ -1,4 +1,4 @@
-"""The fields of a record by the names of outputs and filters, and links to the records that it belongs to."""
+"""The fields of a record, named as in outputs and filters, with links to related records."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from zmtpscope.store import Store
 from zmtpscope.tui.requests import Node
 
 LONGEST = 200
-"""Characters of a value."""
+"""Maximum characters of a value."""
 
 MOST_FINDINGS = 20
-"""Findings about one record."""
+"""Maximum findings about one record."""
 
 DEEPEST = 20
-"""Members within each other."""
+"""Maximum depth of members."""
 
 
 def nodes_of_record(store: Store, number: int, values: dict[str, Any]) -> Iterator[Node]:
-    """Every field of a record that has a value, below a node for all of them."""
+    """Yield the fields of a record that have a value, below a node for the record."""
     kind = values["record"]
     yield Node(0, "record", kind, -1, filter=f"record == {kind}")
     connection = store.connection(values["conn"], near=number)
@@ -51,7 +51,7 @@ def nodes_of_record(store: Store, number: int, values: dict[str, Any]) -> Iterat
 
 
 def nodes_of_findings(store: Store, number: int, values: dict[str, Any]) -> Iterator[Node]:
-    """What is worth saying about the octets of a record, each a link."""
+    """Yield the findings about the octets of a record, as links."""
     if values.get("offset") is None or values["record"] == "finding":
         return
     found = store.findings_about(values, number)[:MOST_FINDINGS].tolist()
@@ -68,7 +68,7 @@ def _node(depth: int, name: str, text: str, filter: str | None = None, link: int
 
 
 def _nodes_of_refs(store: Store, number: int, refs: Sequence[str]) -> Iterator[Node]:
-    """The records that a finding is about."""
+    """Yield the records that a finding refers to."""
     yield _node(1, "refs", f"{len(refs)}")
     for place, each in enumerate(refs):
         yield _node(2, f"refs[{place}]", safe_text(each), comparison("refs", each), store.find(each, near=number))
@@ -90,7 +90,7 @@ def _nodes_of_list(field: Field, value: list[Any]) -> Iterator[Node]:
 
 
 def _nodes_of_payload(name: str, value: dict[str, Any]) -> Iterator[Node]:
-    """What rides inside: who says so, in a few words, and its members with the way to them."""
+    """Yield protocol and summary of a payload, and its members with their paths."""
     yield _node(1, name, safe_text(value["protocol"] or ""))
     for inner in ("protocol", "summary"):
         if value[inner] is not None:
@@ -101,7 +101,7 @@ def _nodes_of_payload(name: str, value: dict[str, Any]) -> Iterator[Node]:
 
 
 def _nodes_of_members(name: str, value: Any) -> Iterator[Node]:
-    """Members of members, from top to bottom."""
+    """Yield nested members, from top to bottom."""
     waiting: list[tuple[int, str, Any, tuple[str, ...]]] = [(2, name, value, ())]
     left = MOST_FIELDS
     while waiting and left:
@@ -129,7 +129,7 @@ def _json_text(value: Any) -> str:
 
 
 def _text(field: Field, value: Any) -> str:
-    """A value as people read it."""
+    """Return a value as text."""
     if isinstance(value, bytes):
         size = len(value)
         return preview(value, size, LONGEST) + (f" ({size} octets)" if size > 16 else "")

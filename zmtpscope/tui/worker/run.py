@@ -1,4 +1,4 @@
-"""What the worker's process does from its first line to its last."""
+"""Main function of the worker process."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 
 def run(end: socket.socket, open_capture: Callable[[], tuple[Opened, Options]], *, is_alone: bool = True) -> None:
-    """Open a capture, say whether that went well, and answer until the screen is gone. `open_capture` raises
-    `SystemExit` when it has said on the terminal why there is nothing to read. `is_alone`: in a process of its own."""
+    """Open a capture, notify the screen of the result, and answer requests until the screen closes.
+
+    `open_capture` prints the reason and raises `SystemExit` if there is nothing to read. `is_alone`: this is a separate
+    process.
+    """
     channel = Channel(end)
     try:
         opened, options = open_capture()

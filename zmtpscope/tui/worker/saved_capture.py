@@ -1,4 +1,4 @@
-"""All packets that were captured so far, as they are, as a file."""
+"""Saving all packets captured so far, unchanged."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ AT_ONCE = 1 << 20
 
 
 class Held(NamedTuple):
-    """A file that stays readable while the capture goes on, and how many octets of it are whole blocks."""
+    """A file that stays readable while the capture continues, and the size of its complete blocks."""
 
     file: BinaryIO
     octets: int
 
 
 def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
-    """The file that somebody asks for; None: there is one already. Raises `CannotSave`."""
+    """Return a `Saving` of all packets, or None if the file exists. Raises `CannotSave`."""
     path = target_of(request.path)
     followed = loading.opened.followed
     files = [] if followed is None else followed.written_files
@@ -45,8 +45,11 @@ def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
 
 
 def save_files(path: Path, files: Sequence[CaptureFile]) -> Steps:
-    """Write one file after the other to `path`: together they are a pcapng again. Says what is not there any more.
-    Raises `CannotSave` and `OSError`."""
+    """Concatenate files into one pcapng file at `path`. Return a text with the size, and with the amount of removed
+    packets.
+
+    Raises `CannotSave` and `OSError`.
+    """
     output, done = OutputFile(path), 0
     with ExitStack() as opened:
         held = list(_held(files, opened))
@@ -69,7 +72,7 @@ def save_files(path: Path, files: Sequence[CaptureFile]) -> Steps:
 
 
 def _held(files: Sequence[CaptureFile], opened: ExitStack) -> Iterator[Held]:
-    """Those that are still there: of a capture that nobody named a file for, the oldest go."""
+    """Yield the files that still exist: a temporary capture loses its oldest files."""
     for each in files:
         with suppress(FileNotFoundError):
             file = open(each.path, "rb")  # noqa: SIM115 (`opened` closes it)

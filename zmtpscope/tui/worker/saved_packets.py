@@ -1,4 +1,4 @@
-"""The packets behind records as a capture of their own: pcapng, with comments, as `read -w` writes it."""
+"""Saving the packets of records as pcapng with comments, as `read -w` writes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORM = ".pcapng"
 
 
 def readable_again(paths: Sequence[str | None]) -> list[str]:
-    """The paths of captures that packets can be copied from. Raises `CannotSave` where one can be read only once."""
+    """Return the paths of captures that can be read again. Raises `CannotSave` if one of them can be read only once."""
     found = []
     for path in paths:
         if path is None or path == "-" or not _is_plain(path):
@@ -33,7 +33,7 @@ def readable_again(paths: Sequence[str | None]) -> list[str]:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether its octets can be had again; what is gone has a sentence of its own later."""
+    """Whether a file is regular. A missing file is reported later."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -41,8 +41,10 @@ def _is_plain(path: str) -> bool:
 
 
 def save_packets(path: Path, store: Store, numbers: Iterable[Int64], paths: Sequence[str]) -> Steps:
-    """Copy the packets behind records of a store, whose numbers ascend, from the captures `paths`. Raises `CannotSave`,
-    `CaptureError` and `OSError`."""
+    """Copy the packets of records of a store from the captures `paths`.
+
+    `numbers` ascend. Raises `CannotSave`, `CaptureError` and `OSError`.
+    """
     file, wanted, done = OutputFile(path), WantedPackets(store.options), 0
     try:
         file.open()

@@ -1,4 +1,4 @@
-"""Records as a file of rows: JSON lines, CSV or Parquet, with the columns of `zmtpscope export`."""
+"""Saving records as JSON lines, CSV or Parquet, with the columns of `zmtpscope export`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from zmtpscope.store.packed import Int64
 from zmtpscope.tui.worker.saving import CannotSave, Steps
 
 FORMS = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
-"""Forms of rows, by the endings of files."""
+"""Formats by file extension."""
 
 LEAST_ROWS, MOST_ROWS = 512, 4096
-"""Rows of the first step, and of any: fewer cost about as much."""
+"""Minimum rows of a step (fewer cost about as much), and maximum."""
 
 MOST_OCTETS = 4 << 20
-"""Octets of messages of a step, unless one alone has more."""
+"""Maximum octets of messages in a step of several messages."""
 
 STEP_SECONDS = 0.012
 
 
 def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
-    """Records of a store, which ascend, as many at a time as are worth a step for whoever asks for the next ones."""
+    """Split ascending record numbers into portions, adapted to the time that the caller spends on each."""
     rows = LEAST_ROWS
     for some in numbers:
         at = 0
@@ -50,13 +50,13 @@ def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
 
 
 def _octets(batch: Batch) -> int:
-    """Octets of all frames."""
+    """Return the size of all frames."""
     runs: list[MessageRun | FrameRun] = [*batch.runs, *batch.frame_runs]
     return sum(int(np.clip(run.end - run.bodies, 0, run.sizes).sum()) for run in runs)
 
 
 class JsonLines:
-    """Records of all types as the lines of `read --json`, in order."""
+    """Writes records of all types in the format of `read --json`, in order."""
 
     def __init__(self, file: OutputFile, store: Store) -> None:
         self.rows = 0
@@ -64,18 +64,19 @@ class JsonLines:
         self._options = store.options
 
     def add(self, batch: Batch) -> None:
-        """Write the records of a batch."""
         for text in text_of(batch, self._options):
             self._file.write(text)
             self.rows += text.count(b"\n")
 
     def close(self) -> None:
-        """Every line is written already."""
+        """Do nothing: all lines are written."""
 
 
 class SavedRows:
-    """Files of rows on their way: JSON lines are one file, tables one for each record type. Where there are several
-    of these, the type stands in front of the ending: `out.messages.csv`."""
+    """Unfinished files: one for JSON lines, one per record type for tables.
+
+    If there are several, the type precedes the extension: `out.messages.csv`.
+    """
 
     def __init__(self, path: Path, store: Store, *, force: bool) -> None:
         self._path, self._store, self._force = path, store, force
@@ -85,7 +86,6 @@ class SavedRows:
         self._make: MakeTable | None = None if self._form == "jsonl" else _table_maker(self._form)
 
     def add(self, batch: Batch) -> None:
-        """Write the records of a batch."""
         if self._make is None:
             self._table("").add(batch)
             return
@@ -104,7 +104,7 @@ class SavedRows:
         return self._tables[record]
 
     def commit(self) -> str:
-        """Put all files in their places; what is in them."""
+        """Rename all files to their final names, and return a description of their contents."""
         for record, file in self._files.items():
             self._tables[record].close()
             if len(self._files) > 1:
@@ -120,13 +120,13 @@ class SavedRows:
         return f"{rows}, {octets}" + (f" in {names}" if len(self._files) > 1 else "")
 
     def discard(self) -> None:
-        """Remove what is not in its place."""
+        """Remove unfinished files."""
         for file in self._files.values():
             file.discard()
 
 
 def save_rows(path: Path, store: Store, numbers: Iterable[Int64], *, force: bool) -> Steps:
-    """Write records of a store, whose numbers ascend. Raises `CannotSave` and `OSError`."""
+    """Write records of a store with ascending `numbers`. Raises `CannotSave` and `OSError`."""
     saved, done = SavedRows(path, store, force=force), 0
     problem: str | None = None
     try:

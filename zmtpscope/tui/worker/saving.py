@@ -1,4 +1,4 @@
-"""Files that people take away: written step by step while the worker answers, complete or not there."""
+"""Saving files step by step while the worker answers requests. An incomplete file is removed."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from zmtpscope.tui.requests import SavingState
 from zmtpscope.tui.worker.channel import CannotAnswer
 
 Steps = Generator[int, None, str]
-"""Writes a file: yields how much is done, returns what there is to say of the file. What it has begun is gone again
-when it is closed before its end."""
+"""Writes a file: yields progress, returns a description of the file. Closing it early removes the incomplete file."""
 
 
 class CannotSave(CannotAnswer):
-    """Why nothing was saved."""
+    """The file cannot be saved; the message gives the reason."""
 
 
 class Saving:
-    """Something that is written to `path`; `total` is how much there is to do."""
+    """A file that is being written to `path`; `total` is the amount of work."""
 
     def __init__(self, path: Path, total: int, steps: Steps) -> None:
         self._steps = steps
         self.state = SavingState(safe_text(str(path)), 0, total)
         self.said: SavingState | None = None
-        """What was said of it last."""
+        """The state sent last."""
 
     def step(self) -> None:
-        """Go on for a moment."""
+        """Write for one step."""
         try:
             self.state = msgspec.structs.replace(self.state, done=next(self._steps))
         except StopIteration as end:
@@ -43,7 +42,7 @@ class Saving:
             self._fail(sentence_of(error))
 
     def cancel(self) -> None:
-        """Leave nothing behind."""
+        """Cancel writing and remove the incomplete file."""
         self._steps.close()
         self._fail(f"{self.state.path}: cancelled, nothing was saved")
 
@@ -52,14 +51,14 @@ class Saving:
 
 
 def sentence_of(error: Exception) -> str:
-    """What went wrong with a file."""
+    """Return an error of a file as a sentence."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
     return str(error)
 
 
 def target_of(text: str) -> Path:
-    """The file that somebody has typed, a home directory by its ~. Raises `CannotSave`."""
+    """Return the path for a typed text, with ~ expanded. Raises `CannotSave`."""
     if not text.strip():
         raise CannotSave("name a file to write")
     try:
@@ -72,8 +71,10 @@ def target_of(text: str) -> Path:
 
 
 def is_free(path: Path, sources: Iterable[str | None], *, force: bool) -> bool:
-    """Whether a file may be written to `path`; False: there is one already, which may be overwritten with `force`.
-    Raises `CannotSave` where it cannot be written at all, be it that it is one of the captures that are read."""
+    """Whether a file may be written to `path`; False if it exists and `force` is not set.
+
+    Raises `CannotSave` if it cannot be written, or is one of the captures `sources`.
+    """
     if path.is_dir():
         raise CannotSave(f"{path}: is a directory; name a file in it")
     if not path.parent.is_dir():

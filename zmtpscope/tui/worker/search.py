@@ -1,4 +1,4 @@
-"""The next row of a list, or the one before, that says something: a text, /a regular expression/ or 0xOCTETS."""
+"""Search for the next or previous row that contains a text, matches /a regular expression/ or contains 0xOCTETS."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 
 FIRST_STEP, MOST_AT_ONCE = 256, 4096
-"""Rows of the first step, so that what is near is found at once, and of any step."""
+"""Rows of the first step (few, to find near rows at once), and maximum of others."""
 
 OCTETS = ("bodies", "body", "context", "data")
 TEXTS = ("topic", "payload.summary", "name", "text", "hint", "identity", "username", "reason", "group")
 FIELDS = (*TEXTS, "metadata.value", *OCTETS)
-"""What is looked through: no filter finds a password, so no search does."""
+"""Fields to search. Passwords are not among them, since no filter finds them."""
 
 _HEX = re.compile(r"0x((?:[0-9A-Fa-f]{2})+)")
 
 
 def filter_of(sought: str) -> Filter:
-    """What is looked for, as a filter. Raises `FilterError` where a regular expression is none."""
+    """Return a search text as a filter. Raises `FilterError` for an invalid regular expression."""
     names: Sequence[str] = FIELDS
     operator, value = "contains", quoted(sought.encode("utf-8", "surrogateescape"))
     if match := _HEX.fullmatch(sought.replace(" ", "")):
@@ -38,8 +38,10 @@ def filter_of(sought: str) -> Filter:
 
 
 class Search:
-    """Looks through the records `numbers` of the rows of a list, from the one behind `place` to the last, or from the
-    one before it to the first. Raises `FilterError`."""
+    """Searches the rows of a list (records `numbers`) from `place` to the end, or backwards to the start.
+
+    `place` itself is skipped. Raises `FilterError`.
+    """
 
     def __init__(self, store: Store, numbers: Int64, sought: str, place: int, *, forward: bool) -> None:
         self._store = store
@@ -50,15 +52,15 @@ class Search:
         self._looked_at = 0
         self._step = FIRST_STEP
         self.found: int | None = None
-        """The row."""
+        """The found row."""
 
     @property
     def is_done(self) -> bool:
-        """Whether it was found, or is nowhere."""
+        """Whether a row was found, or all were searched."""
         return self.found is not None or self._looked_at == len(self._rows)
 
     def step(self) -> None:
-        """Look on for a moment."""
+        """Search for one step."""
         rows = self._rows[self._looked_at : self._looked_at + self._step]
         numbers = self._numbers[rows]
         fits = np.isin(numbers, self._store.select(self._filter, np.sort(numbers))).nonzero()[0]

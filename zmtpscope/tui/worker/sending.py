@@ -1,4 +1,4 @@
-"""What it would take to send a message once more: as which socket, where to, and what to hand to it."""
+"""The socket, endpoint and parts needed to send a message again."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.socket_types import IDENTIFIED, PEERS
 
 STAND_INS = {("ROUTER", "REQ"): "REP", ("ROUTER", "DEALER"): "DEALER", ("ROUTER", "ROUTER"): "DEALER"}
-"""(sender, receiver): a ROUTER sends to whom it has heard from, and these send the same frames without that."""
+"""(sender, receiver): socket type that sends the frames of a ROUTER, which itself sends only to known peers."""
 
 NEVER_FIRST = ("SERVER", "PEER", "ROUTER")
-"""They send to whom they have heard from, and nobody can stand in for them."""
+"""Types that send only to known peers and have no replacement."""
 
 ENVELOPED = ("REQ", "REP")
-"""They put the envelope in front of a message themselves."""
+"""Types that add the envelope of a message themselves."""
 
 SUBSCRIPTIONS = {"SUBSCRIBE": ("topic", "SUB"), "JOIN": ("group", "DISH")}
-"""Commands that ask for messages: the field that says for which, and who sends them."""
+"""Commands that subscribe: the field of the subscription, and the socket type to send it."""
 
 
 class Sending(NamedTuple):
-    """A socket, and what it is given. `topics` are asked for, where there are no `parts`."""
+    """A socket and the parts to send. Without `parts` it subscribes to `topics`."""
 
     socket_type: str
     listens: bool
-    """Whether the other side connects to it."""
+    """Whether the socket binds."""
     host: str
     port: int
     mechanism: str | None
-    """PLAIN, CURVE: it takes keys or a password."""
+    """PLAIN or CURVE if keys or a password are needed."""
     identity: bytes
-    """What the receiver knows it by; empty where that does not matter."""
+    """Identity for the receiver, or b"" if irrelevant."""
     parts: tuple[bytes, ...]
     topics: tuple[bytes, ...] = ()
 
     @property
     def endpoint(self) -> str:
-        """As libzmq writes it."""
+        """The endpoint as libzmq writes it."""
         return f"tcp://{endpoint(self.host, self.port)}"
 
 
 def sending_of(store: Store, sides: Sides, number: int) -> Sending:
-    """What sends the message, or the subscription, that a record is. Raises `CannotAnswer` where nothing can."""
+    """Return how to send a message or subscription again. Raises `CannotAnswer` if that is impossible."""
     store.problem = None
     batch = store.batch([number], details=True)
     values = store.row(number)
@@ -98,7 +98,7 @@ def _of_message(run: MessageRun, values: dict[str, Any], sides: Sides) -> Sendin
 
 
 def _said(values: dict[str, Any], sides: Sides) -> tuple[str | None, str | None]:
-    """The socket type and the identity of the sender, as far as it has said them."""
+    """Return socket type and identity that the sender announced."""
     return sides.said(values["conn"], values["side"])
 
 
@@ -110,7 +110,7 @@ def _placed(
     parts: tuple[bytes, ...],
     topics: tuple[bytes, ...] = (),
 ) -> Sending:
-    """In the place of the sender: who connected does so again, who was connected to listens."""
+    """Return a socket in place of the sender: it connects if the sender did, and otherwise binds."""
     listens = values["side"] != OPENER
     end = "src" if listens else "dst"
     needed = None if mechanism in (None, "NULL") else mechanism

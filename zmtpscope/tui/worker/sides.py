@@ -1,4 +1,4 @@
-"""What the sides of all connections say of themselves: socket types and identities, in a few octets a connection."""
+"""Socket types and identities announced by the sides of all connections, stored in a few octets per connection."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from zmtpscope.export.describe import endpoint
 from zmtpscope.export.side_names import OPENER, name_and_type
 
 MOST_CONNECTIONS = 100
-"""Of a peer that came again and again so many are followed."""
+"""Maximum connections of a peer to follow."""
 
 
 class Sides:
-    """Fed all batches; knows each side of each connection by what it said last."""
+    """Stores the last announcement of each side of each connection, from all batches."""
 
     def __init__(self) -> None:
         self._said: list[tuple[str | None, str | None]] = [(None, None)]
-        """(socket type, identity), each pair once."""
+        """Distinct pairs (socket type, identity)."""
         self._numbers: dict[tuple[str | None, str | None], int] = {(None, None): 0}
         self._of_sides = array("I", bytes(8))
-        """Which of them each side of each connection has said."""
+        """For each side of each connection the index of its pair."""
 
     def feed(self, batch: Batch) -> None:
-        """Take in what greetings and commands say of who sent them."""
+        """Store the announcements in greetings and commands."""
         for record in batch.records:
             if record.type in ("greeting", "command"):
                 values = record.values
@@ -45,22 +45,28 @@ class Sides:
         self._of_sides[place] = number
 
     def said(self, conn: int | None, side: int) -> tuple[str | None, str | None]:
-        """The socket type and the identity of a side, as far as it has said them; datagrams have no connection."""
+        """Return the announced socket type and identity of a side.
+
+        (None, None) for datagrams, which have no connection.
+        """
         if conn is None:
             return None, None
         place = 2 * conn + side
         return self._said[self._of_sides[place]] if place < len(self._of_sides) else (None, None)
 
     def connections_of(self, identity: str) -> list[int]:
-        """The connections on which a side has this identity."""
+        """Return the connections on which a side has this identity."""
         wanted = [number for number, said in enumerate(self._said) if said[1] == identity]
         places = np.flatnonzero(np.isin(np.frombuffer(self._of_sides, np.uint32), wanted))
         found: list[int] = np.unique(places // 2)[:MOST_CONNECTIONS].tolist()
         return found
 
     def name(self, conn: int | None, side: int, socket_type: str | None, address: str, port: int | None) -> str:
-        """A side in a few words, safe to show: its identity, type and, where it was connected to, its port; its
-        address where it has said nothing. `socket_type` is what its messages are known by."""
+        """Return a short name of a side, safe to print: identity, type, and the port if it was connected to. A side
+        without announcements is named by its address.
+
+        `socket_type` is used if the side announced none.
+        """
         said, identity = self.said(conn, side)
         words = name_and_type(said or socket_type, identity)
         if not words:

@@ -1,4 +1,4 @@
-"""A record as text that can be pasted elsewhere: its line, JSON, octets, or what would send it. Nothing is sent."""
+"""A record as text to paste elsewhere: its line, JSON, octets, or a command or program to send it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zmtpscope.tui.worker.sending import Sending, sending_of
 from zmtpscope.tui.worker.sides import Sides
 
 MOST_OCTETS = 60_000
-"""Of a record: an argument of a command holds 128 KiB, and octets in hex take two characters each."""
+"""Maximum size of a record: an argument of a command holds 128 KiB, and hex takes two characters per octet."""
 
 CREDENTIALS = {
     ("PLAIN", False): ("--plain-file", "client.plain"),
@@ -23,7 +23,7 @@ CREDENTIALS = {
     ("CURVE", False): ("--server-key", "server.public", "--curve-file", "client.secret"),
     ("CURVE", True): ("--curve-server", "server.secret"),
 }
-"""(mechanism, whether it listens): options of `zmtpscope cat`, with files that people have to name."""
+"""(mechanism, whether the socket binds): options of `zmtpscope cat`, with placeholders for files."""
 
 ATTRIBUTES = {
     ("PLAIN", False): ("plain_username", "plain_password"),
@@ -31,13 +31,13 @@ ATTRIBUTES = {
     ("CURVE", False): ("curve_serverkey", "curve_publickey", "curve_secretkey"),
     ("CURVE", True): ("curve_server", "curve_publickey", "curve_secretkey"),
 }
-"""The same of sockets of pyzmq."""
+"""The same as attributes of pyzmq sockets."""
 
 PRINTABLE = range(0x20, 0x7F)
 
 
 def text_as(form: str, store: Store, sides: Sides, number: int) -> str:
-    """A record in one of `FORMS`. Raises `CannotAnswer`."""
+    """Return a record in one of `FORMS`. Raises `CannotAnswer`."""
     length = store.row(number).get("length") or 0
     if length > MOST_OCTETS and form != "line":
         raise CannotAnswer(f"it has {length:,} octets, and at most {MOST_OCTETS:,} are copied -> save it as a file")
@@ -45,7 +45,7 @@ def text_as(form: str, store: Store, sides: Sides, number: int) -> str:
 
 
 def _line(store: Store, sides: Sides, number: int) -> str:
-    """Both addresses are in it, since it stands alone."""
+    """Return the line of a record, with both addresses since it has no context."""
     lines = TextLines(Look(Clock("r", lambda: store.first_time), wide=True, chat=True), store.options)
     return "".join(line for _, line in lines.lines_in_order(store.batch([number]))).rstrip("\n")
 
@@ -68,7 +68,7 @@ def _octets_as(form: Callable[[bytes], str]) -> Callable[[Store, Sides, int], st
     return text
 
 
-# -- what would send it ------------------------------------------------------------------------------------------------
+# -- sending again -----------------------------------------------------------------------------------------------------
 
 
 def _cat(store: Store, sides: Sides, number: int) -> str:
@@ -76,7 +76,7 @@ def _cat(store: Store, sides: Sides, number: int) -> str:
 
 
 def cat_arguments(sending: Sending) -> list[str]:
-    """The words of the command that sends this (docs/cat.md). All are printable ASCII."""
+    """Return the words of the `zmtpscope cat` command that sends a message again, in printable ASCII (docs/cat.md)."""
     words = ["zmtpscope", "cat", sending.socket_type.lower(), sending.endpoint]
     if sending.listens:
         words.append("--bind")
@@ -95,12 +95,12 @@ def cat_arguments(sending: Sending) -> list[str]:
 
 
 def _is_plain(part: bytes) -> bool:
-    """Whether a part is written as it is in all notations of `zmtpscope cat`."""
+    """Whether a part reads the same in all notations of `zmtpscope cat`."""
     return all(octet in PRINTABLE and octet != ord("\\") for octet in part) and not part.startswith(b"@")
 
 
 def escaped(octets: bytes) -> str:
-    """Octets as a `text` (`zmtpscope.records`) in printable ASCII."""
+    """Return octets as a `text` (`zmtpscope.records`) in printable ASCII."""
     return "".join(chr(each) if each in PRINTABLE and each != ord("\\") else f"\\x{each:02x}" for each in octets)
 
 
@@ -109,7 +109,7 @@ def _pyzmq(store: Store, sides: Sides, number: int) -> str:
 
 
 def pyzmq_lines(sending: Sending) -> Iterator[str]:
-    """The lines of a program that sends this."""
+    """Yield the lines of a program that sends a message again."""
     is_published = sending.listens and sending.socket_type in ("PUB", "XPUB", "RADIO")
     if is_published:
         yield "import time"
@@ -162,4 +162,4 @@ FORMS: dict[str, Callable[[Store, Sides, int], str]] = {
     "cat": _cat,
     "pyzmq": _pyzmq,
 }
-"""By the names of `requests.COPY_FORMS`."""
+"""Formats by their names in `requests.COPY_FORMS`."""

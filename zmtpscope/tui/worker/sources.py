@@ -1,4 +1,4 @@
-"""The octets behind a record: what fields count in, a tab of the bytes pane each."""
+"""The octets of a record: the sources that fields refer to, each a tab of the bytes pane."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from zmtpscope.store.packets import ShownPacket
 from zmtpscope.tui.requests import Source
 
 MOST_OCTETS = 1 << 20
-"""Octets of a source that are shown."""
+"""Maximum octets shown of a source."""
 
 MOST_PACKETS = 8
-"""Packets of a record that have a tab."""
+"""Maximum packets of a record with a tab."""
 
 TITLES = {0: "stream", OPENED: "opened"}
 UNPACKED = "unpacked"
 PACKET = -1
-"""In place of the number of a source."""
+"""Source number of packets."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """A source that grows. `kind` is its number in records."""
+    """A growing source. `kind` is its number in records."""
 
     kind: int
     title: str
@@ -36,11 +36,11 @@ class _Part:
 
     @property
     def end(self) -> int:
-        """The offset behind the last octet."""
+        """Offset after the last octet."""
         return self.first + len(self.octets)
 
     def add(self, octets: bytes, secrets: Iterable[range]) -> None:
-        """Take in what follows, with 0 in place of secrets, which are offsets."""
+        """Append octets, with 0 in place of secrets, which are ranges of offsets."""
         begin, clean = self.end, bytearray(octets)
         for secret in secrets:
             start, stop = (min(max(0, at - begin), len(clean)) for at in (secret.start, secret.stop))
@@ -51,13 +51,13 @@ class _Part:
 
 
 class Sources:
-    """Octets of one record, put together from its units in order. Units that lie side by side are one source."""
+    """The octets of one record, from its units in order. Adjacent units share a source."""
 
     def __init__(self) -> None:
         self._parts: list[_Part] = []
 
     def add(self, detail: Detail) -> int:
-        """Take in the octets of a unit: the index of their source."""
+        """Add the octets of a unit, and return the index of their source."""
         last = self._parts[-1] if self._parts else None
         goes_on = last is not None and detail.source <= OPENED and last.kind == detail.source
         if last is None or not goes_on or last.end != detail.offset:
@@ -67,7 +67,7 @@ class Sources:
         return self._parts.index(last)
 
     def add_packet(self, shown: ShownPacket) -> int:
-        """Take in a packet that brought some of it: the index of its source."""
+        """Add a packet, and return the index of its source."""
         packet, secrets = shown
         made = _Part(PACKET, f"packet {packet.reference & PACKET_MASK}", 0)
         made.add(packet.octets, secrets)
@@ -80,7 +80,7 @@ class Sources:
         return len(self._parts) - 1
 
     def all(self) -> tuple[Source, ...]:
-        """All sources, each cut to what is shown."""
+        """Return all sources, cut to `MOST_OCTETS`."""
         return tuple(
             Source(each.title, each.first, bytes(each.octets[:MOST_OCTETS]), apart(each.stars), tuple(each.parts))
             for each in self._parts
@@ -88,7 +88,7 @@ class Sources:
 
     @property
     def problem(self) -> str | None:
-        """What was left out, in a sentence."""
+        """A sentence if octets are left out."""
         longest = max((len(each.octets) for each in self._parts), default=0)
         if longest <= MOST_OCTETS:
             return None
@@ -96,7 +96,7 @@ class Sources:
 
 
 def apart(stars: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The same octets, in order, those that touch as one."""
+    """Sort ranges, and merge overlapping and adjacent ones."""
     found: list[tuple[int, int]] = []
     for start, stop in sorted(stars):
         if found and start <= found[-1][1]:

@@ -1,1 +1,1 @@
-"""The views of a capture: tables that are counted, each number with the filter that leads to its records."""
+"""The views of a capture: counted tables, with a filter for the records of each number."""

@@ -1,4 +1,4 @@
-"""All views: a new one is a module and a row here."""
+"""The catalogue of views. A new view is a module and a row here."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ if TYPE_CHECKING:
 
 
 class ViewKind(NamedTuple):
-    """One view: `key` opens it, `meaning` says what it shows."""
+    """A view. `key` opens it, `meaning` describes it."""
 
     name: str
     key: str
     title: str
     meaning: str
     view: str
-    """Its class, in the module of its name. That is loaded when somebody looks: all of them would take a fifth of the
-    time until there are rows."""
+    """Name of its class, in the module named after the view.
+
+    The module is imported when the view is opened: importing all of them would take a fifth of the time until rows are
+    shown.
+    """
     records: tuple[str, ...] = MESSAGES
-    """The types of records that the filters of its rows are about."""
+    """Types of records that the filters of its rows match."""
 
     is_derived: bool = False
-    """Whether it shows what is derived, which it shares with others, and does not count for itself."""
+    """Whether it shows shared derived data instead of counting records itself."""
 
     def of(self, what: Store | Derived) -> Any:
-        """This view of a store, or of what is derived: a `CountingView`, or a `DerivedView`."""
+        """Return this view of a store or of derived data: a `CountingView` or a `DerivedView`."""
         return getattr(import_module(f"zmtpscope.tui.worker.views.{self.name}"), self.view)(what)
 
 
@@ -95,4 +98,4 @@ VIEWS: dict[str, ViewKind] = {
         ),
     )
 }
-"""By name, in the order of their keys; on 1 are the messages."""
+"""Views by name, in the order of their keys. Key 1 shows the messages."""

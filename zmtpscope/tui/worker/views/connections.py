@@ -1,4 +1,4 @@
-"""The view of connections: who talks to whom, in which version, how much, for how long, and how it ended."""
+"""The view of connections: peers, version, traffic, duration and end of each."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MOST_FACTS = 12
-"""Greetings and commands of a handshake that are listed below a connection."""
+"""Maximum greetings and commands listed below a connection."""
 
 NOT_OF_HANDSHAKES = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "PING", "PONG"})
 
 WORTH_TELLING = SEVERITIES[:-1]
-"""Severities of findings that are told of a connection, the worst first: the last is of what is normal."""
+"""Severities of findings shown for a connection, the worst first. The last one, for normal events, is left out."""
 
 ALARMING = SEVERITIES[:2]
 
 OF_ATTEMPTS = ("id", "conn", "src_ip", "dst_ip", "dst_port", "count", "severity")
-"""What is kept of findings that stand for connections that were never established."""
+"""Fields kept of findings about connections that were never established."""
 
 ENDED = {"open": "still open", "reused": "end not captured", "evicted": "given up"}
-"""What stands for `close`, where nobody closed or reset the connection."""
+"""Text for values of `close` other than a close or reset."""
 
 COLUMNS = (
     Column("conn", "CONN", str, is_number=True),
@@ -56,12 +56,12 @@ COLUMNS = (
 )
 NAMES = [column.name for column in COLUMNS]
 TEXT = NAMES.index("from")
-"""The column in which the lines below a connection have their sentence."""
+"""Column of the sentences below a connection."""
 
 
 @dataclass(slots=True)
 class Counted:
-    """What was counted of one connection. Messages and octets are by the side that sent them."""
+    """Counts of one connection. Messages and octets are by sending side."""
 
     known: KnownConnection
     start_ns: int
@@ -69,39 +69,38 @@ class Counted:
     messages: list[int] = field(default_factory=lambda: [0, 0])
     octets: list[int] = field(default_factory=lambda: [0, 0])
     announced: list[str | None] = field(default_factory=lambda: [None, None])
-    """The mechanism that each side announced."""
+    """Mechanism announced by each side."""
     version: str | None = None
     transport: str | None = None
     mechanism: str | None = None
     handshake: str | None = None
     ended: str | None = None
-    """None as long as its record has not come."""
+    """None until the record of the connection."""
     facts: list[int] = field(default_factory=list)
-    """The numbers of the records of its handshake, at most `MOST_FACTS`."""
+    """Numbers of its handshake records, at most `MOST_FACTS`."""
     record: int | None = None
-    """The number of its own record."""
+    """Number of the record of the connection."""
 
     def seen(self, start: int, end: int) -> None:
-        """There was something from one time to another."""
+        """Extend the duration to include a period."""
         self.start_ns, self.end_ns = min(self.start_ns, start), max(self.end_ns, end)
 
 
 class ConnectionsView(CountingView):
-    """A line a connection, in the order of their first packets; below it its handshake and its end."""
+    """One line per connection, in the order of their first packets, with its handshake and end below."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._known = KnownConnections()
         self._counted: dict[int, Counted] = {}
         self._findings: dict[int, Counter[tuple[str, str]]] = {}
-        """Of each connection, by severity and id."""
+        """Findings of each connection by (severity, id)."""
         self._attempts: dict[int, dict[str, Any]] = {}
-        """Findings that stand for connections that were never established, by the numbers of their records."""
+        """Findings about connections that were never established, by record number."""
 
-    # -- counting ----------------------------------------------------------------------------------------------------
+    # -- counting ------------------------------------------------------------------------------------------------------
 
     def feed(self, step: Step) -> None:
-        """Count the next records."""
         for messages in step.messages:
             self._count(messages)
         for number, record in step.records("greeting", "command", "finding", "connection"):
@@ -160,10 +159,9 @@ class ConnectionsView(CountingView):
     def _has_room(self, conn: int) -> bool:
         return conn in self._findings or len(self._findings) < MOST_CONNECTIONS
 
-    # -- showing -----------------------------------------------------------------------------------------------------
+    # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """A line a connection."""
         rows = sorted(self._counted.values(), key=lambda row: row.known.number)
         text = [", ".join(self._summary(rows))] if rows else ["no connections that speak ZMTP"]
         lines = chain(map(self._line, rows), starmap(_attempts, self._attempts.items()))
@@ -207,7 +205,7 @@ class ConnectionsView(CountingView):
         )
 
     def _below(self, row: Counted) -> Iterator[Line]:
-        """What the lines below a connection say: its handshake, what each side sent, its findings, how it ended."""
+        """Yield the lines below a connection: handshake, traffic of each side, findings, end."""
         conn = row.known.number
         findings = self._findings.get(conn, Counter())
         for number in row.facts:
@@ -230,7 +228,7 @@ class ConnectionsView(CountingView):
             )
 
     def _values(self, number: int) -> dict[str, Any]:
-        """The fields of a record that is no row; secrets are starred."""
+        """Return the fields of a record that is not a message or frame, with secrets starred."""
         return record_values(self.store.batch([number], octets=False).records[0], self.store.options)
 
 
@@ -241,7 +239,7 @@ def _sentence(key: str, text: str, filter: str, record: int | None = None, style
 
 
 def _attempts(number: int, values: dict[str, Any]) -> Line:
-    """The line of connections that were never established."""
+    """Return the line of connections that were never established."""
     cells: list[Any] = [None] * len(COLUMNS)
     ended = f"{ATTEMPTS[values['id']]} ({counted(values['count'] or 1, 'attempt')})"
     for name, value in (
@@ -261,7 +259,7 @@ def _times(count: int) -> str:
 
 
 def _end_of(values: dict[str, Any]) -> str:
-    """How a connection ended, and by whom, in a few words."""
+    """Describe how a connection ended, and which side ended it."""
     failed = "" if values["handshake"] in ("complete", "unseen") else f"handshake {values['handshake']}, "
     if values["reset_by"] is not None:
         return f"{failed}reset by {name_of_side(values, values['reset_by'])}"

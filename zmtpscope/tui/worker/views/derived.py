@@ -1,4 +1,4 @@
-"""What records mean together, derived once for all views that show some of it."""
+"""Data derived from records, shared by all views that show it."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ from zmtpscope.tui.worker.views.kept_requests import KeptRequests
 from zmtpscope.tui.worker.views.view import Counter, Step, View
 
 INTERVAL, SHARE = 1.0, 20
-"""Seconds between two looks for causes while records still come, or so many times what the last one took: that grows
-with all that is known."""
+"""Minimum seconds between searches for diagnoses while the store grows, and minimum multiple of a search's time."""
 
 MOST_FOUND = 10_000
-"""Records that were looked for and whose numbers are remembered."""
+"""Maximum number of cached record numbers."""
 
 
 class Derived(Counter):
-    """What is derived from the records of a store, all of them or those that a filter holds of. Nothing is derived
-    twice: what is new is added to what is known, and `knowledge` is made anew when somebody asks after that."""
+    """Data derived from the records of a store, all or filtered.
 
-    step_rows = 2048  # records are made again for it, which takes some microseconds each
+    Derivation is incremental; `knowledge` is rebuilt on demand.
+    """
+
+    step_rows = 2048  # deriving makes record objects, at some microseconds each
 
     def __init__(self, store: Store, ongoing: Callable[[], Ongoing]) -> None:
         self.store = store
         self._ongoing = ongoing
         self.requests = KeptRequests()
         self.diagnoses: list[Explained] | None = None
-        """As they were found last; None where nobody has looked for them yet."""
+        """The last result; None before the first search."""
         self._derivation = Derivation()
         self._knowledge: Knowledge | None = None
         self._near = 0
         self._found: dict[str, int] = {}
-        """Numbers of records, by their identities."""
+        """Record numbers by record identity."""
         self._looking: Iterator[list[Explained] | None] | None = None
-        """Nothing may be fed meanwhile."""
+        """The search in progress; no records may be fed meanwhile."""
         self._is_looked_through = False
         self._seconds = 0.0
-        """That the look took so far."""
+        """Duration of the search so far."""
         self.due = time.monotonic() + INTERVAL
-        """When it is time for the next look, while records still come."""
+        """Time of the next search while the store grows."""
 
     def feed(self, step: Step) -> None:
-        """Derive from the next records."""
+        """Derive data from the next records."""
         tables = self._derivation.feed(self.store.batch(step.rows))
         self._near = int(step.rows[-1]) if len(step.rows) else self._near
         self.requests.take(tables, self._near)
@@ -60,27 +61,27 @@ class Derived(Counter):
 
     @property
     def knowledge(self) -> Knowledge:
-        """What is known so far."""
+        """All derived knowledge so far."""
         if self._knowledge is None:
             self._knowledge = self._derivation.knowledge()
         return self._knowledge
 
     @property
     def summary(self) -> str | None:
-        """How many causes of which severity were found last, the worst first; None as `diagnoses`."""
+        """Number of diagnoses by severity, in words, worst first; None before the first search."""
         if self.diagnoses is None:
             return None
         counts = Counts[str](each.diagnosis.severity for each in self.diagnoses)
         return severities_in_words({severity: counts[severity] for severity in SEVERITIES if counts[severity]})
 
     def has_work(self, *, is_last: bool) -> bool:
-        """Whether it is time to look for causes, or to go on with that."""
+        """Whether a search for diagnoses is due or in progress."""
         if self._looking is not None:
             return True
         return not self._is_looked_through if is_last else time.monotonic() >= self.due
 
     def work(self) -> None:
-        """Look for the causes of one more rule."""
+        """Run one more rule of the search."""
         began = time.monotonic()
         if self._looking is None:
             self._derivation.note_ongoing(self._ongoing())
@@ -94,8 +95,10 @@ class Derived(Counter):
             self.due = now + max(INTERVAL, SHARE * self._seconds)
 
     def find(self, ref: str, near: int | None = None) -> int | None:
-        """The number of the record with this identity, looked for `near` a record first, else near the last; None:
-        there is none."""
+        """Return the number of the record with this identity, or None.
+
+        Records near `near` (default: the last one) are searched first.
+        """
         found = self._found.get(ref)
         if found is None:
             found = self.store.find(ref, self._near if near is None else near)
@@ -107,7 +110,7 @@ class Derived(Counter):
 
 
 class DerivedView(View):
-    """A view of what is derived."""
+    """A view of derived data."""
 
     def __init__(self, derived: Derived) -> None:
         self.derived = derived

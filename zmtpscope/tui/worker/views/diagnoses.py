@@ -1,4 +1,4 @@
-"""The view of diagnoses: what went wrong and why, with what it stands on."""
+"""The view of diagnoses: each problem with its cause and evidence."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from zmtpscope.tui.worker.views.view import ViewTable
 
 
 class DiagnosesView(DerivedView):
-    """A line for each cause, the worst first; below it what it stands on, which leads to the records, and what follows
-    from it."""
+    """One line per cause, the worst first. Below it are evidence, which links to records, and consequences."""
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """A line a cause."""
         shown_time = since_start(self.store)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),

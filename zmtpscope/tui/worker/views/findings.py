@@ -1,4 +1,4 @@
-"""The view of findings: what is wrong or worth saying, how often, and the records that show it."""
+"""The view of findings: kinds, counts, and the records concerned."""
 
 from __future__ import annotations
 
@@ -21,34 +21,35 @@ from zmtpscope.tui.worker.views.times import since_start
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MOST_SINGLE = 1000
-"""Findings that are listed below one kind."""
+"""Maximum findings listed below a kind."""
 
 
 @dataclass(slots=True)
 class Kind:
-    """The findings of one id and severity."""
+    """All findings with the same id and severity."""
 
     severity: str
     id: str
     times: int = 0
-    """Repeats are counted, too."""
+    """Occurrences, including repeats."""
     connections: set[int] = field(default_factory=set)
     first_ns: int | None = None
     last_ns: int = 0
     numbers: array[int] = field(default_factory=lambda: array("q"))
-    """Those of their records."""
+    """Record numbers of the findings."""
 
 
 class FindingsView(CountingView):
-    """A line for each kind of findings, the worst first; below it the single ones, which lead to the first record that
-    they are about."""
+    """One line per kind, the worst first.
+
+    Below it are single findings, which link to the first record they refer to.
+    """
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._kinds: dict[tuple[str, str], Kind] = {}
 
     def feed(self, step: Step) -> None:
-        """Count the next findings."""
         for number, record in step.records("finding"):
             values = record.values
             key = values["severity"], values["id"]
@@ -61,7 +62,7 @@ class FindingsView(CountingView):
                 kind.connections.add(values["conn"])
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """A line a kind, the worst first, of those the most frequent."""
+        """Return the kinds, the worst first, of the same severity the most frequent."""
         shown_time = since_start(self.store)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),
@@ -107,6 +108,6 @@ class FindingsView(CountingView):
         return Line(f"record {number}", cells, record=partial(self._evidence, number, values["refs"] or ()))
 
     def _evidence(self, number: int, references: Sequence[str]) -> int:
-        """The record to go to: the first that the finding is about; where it is about none, itself."""
+        """Return the first record that a finding refers to, or its own if it refers to none."""
         found = (self.store.find(reference, near=number) for reference in references)
         return next((place for place in found if place is not None), number)

@@ -1,4 +1,4 @@
-"""Single requests that are listed: of each connection those without a reply, then the slowest."""
+"""Selected requests of each connection: the ones without reply, then the slowest."""
 
 from __future__ import annotations
 
@@ -11,37 +11,40 @@ from zmtpscope.meaning.observers.observer import DerivedTable
 from zmtpscope.meaning.observers.request_table import ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN, RequestTable
 
 MOST_SINGLE = 100
-"""Requests of a connection that are kept: those without a reply, then the slowest."""
+"""Maximum requests kept of a connection."""
 
 MOST_CONNECTIONS = 4096
-"""Connections whose requests are kept."""
+"""Maximum connections with kept requests."""
 
 RANKS = {OPEN: 0, UNANSWERED: 0, UNASKED: 1, LATE: 2, ANSWERED: 2, UNKNOWN: 3}
-"""Which outcomes are listed first."""
+"""Order of outcomes."""
 
 NAMES = ("rank", "waited", "time", "side", "source", "offset", "outcome", "reply_time", "reply_source", "reply_offset")
 Kept = NDArray[np.void]
 KEPT = np.dtype([(name, np.int64) for name in (*NAMES, "near")])
-"""A request: `waited` (ns) is below zero where that is not known, `reply_time` where there is no reply; `near` is the
-number of a record in whose neighbourhood both are."""
+"""A kept request.
+
+`waited` (ns) is negative if unknown, `reply_time` if there is no reply. `near` is the number of a record close to
+request and reply.
+"""
 
 
 class KeptRequests:
-    """Takes derived tables as they come."""
+    """Selects requests from derived tables."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
-        """By conn_id."""
+        """Kept requests by conn_id."""
 
     def of_connection(self, conn_id: str) -> Sequence[np.void]:
-        """Those of a connection, in the order in which they are listed."""
+        """Return the kept requests of a connection, in order."""
         return list(self._kept.get(conn_id, ()))
 
     def __contains__(self, conn_id: str) -> bool:
         return conn_id in self._kept
 
     def take(self, tables: Iterable[DerivedTable], near: int) -> None:
-        """Keep what is listed of these, made of records up to `near`."""
+        """Select requests from tables derived from the records up to `near`."""
         for table in tables:
             if isinstance(table, RequestTable):
                 self._keep(table, near)

@@ -1,4 +1,4 @@
-"""Who the sides of connections are, as far as records and messages have told."""
+"""The peers of connections, as learnt from records and messages."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zmtpscope.export.words import counted
 from zmtpscope.store.counting import Sender
 
 MOST_CONNECTIONS = 16_384
-"""Connections that are told apart, some 1 kB each; later ones are only counted."""
+"""Maximum number of distinct connections (some 1 kB each); more are only counted."""
 
 TELLING = ("greeting", "command", "connection")
-"""Records that say who the sides are."""
+"""Records that identify the sides."""
 
 
 class KnownConnection:
-    """One connection. `listener` is the side that was connected to."""
+    """A connection. `listener` is the side that was connected to."""
 
     def __init__(self, stream: Stream) -> None:
         self.ends = ConnectionEnds(stream)
@@ -28,20 +28,20 @@ class KnownConnection:
         self.ready_ns: int | None = None
         """Time of the last greeting or READY."""
         self.ended_ns: int | None = None
-        """When it was closed, or ended otherwise; None: it is open as far as is known."""
+        """Time when it closed or otherwise ended; None if it is open as far as known."""
         self._types_of_messages: list[str | None] = [None, None]
-        """Where no greeting and no command has told."""
+        """Socket types known from messages, if neither greeting nor command announced one."""
         self._names: list[str | None] = [None, None]
-        """As they were made last; None where something was learnt since."""
+        """Cached names; None after a change."""
 
     @property
     def number(self) -> int:
-        """`conn`."""
+        """Number of the connection (`conn`)."""
         assert self.ends.number is not None
         return self.ends.number
 
     def learn_of_record(self, values: Mapping[str, Any]) -> None:
-        """Learn what a greeting, a command or the record of the connection says."""
+        """Learn from a greeting, a command or the record of the connection."""
         self._names = [None, None]
         if values["record"] == "connection":
             for side in (0, 1):
@@ -57,23 +57,23 @@ class KnownConnection:
                 self.ready_ns = max(values["ts_ns"], self.ready_ns or 0)
 
     def learn_of_messages(self, sender: Sender) -> None:
-        """Learn what is known of who sends and who receives."""
+        """Learn the types of sender and receiver."""
         side = sender.stream.side or 0
         for each, socket_type in ((side, sender.socket_type), (1 - side, sender.peer_socket_type)):
             if socket_type is not None and self._types_of_messages[each] is None:
                 self._types_of_messages[each], self._names[each] = socket_type, None
 
     def socket_type(self, side: int) -> str | None:
-        """That of a side, if it is known."""
+        """Return the socket type of a side, or None."""
         return self.ends.socket_types[side] or self._types_of_messages[side]
 
     def address(self, side: int) -> str:
-        """That of a side; of the one that was connected to with its port: the other's is new each time."""
+        """Return the address of a side. The port is added only if it was connected to; the other is new each time."""
         address, port = self.ends.addresses[side]
         return endpoint(address, port) if side == self.listener else str(address)
 
     def name(self, side: int) -> str:
-        """`"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`: safe to show."""
+        """Return a name safe to print: `"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`."""
         name = self._names[side]
         if name is None:
             name = self._names[side] = self._name(side)
@@ -84,7 +84,7 @@ class KnownConnection:
 
 
 class KnownConnections:
-    """By their numbers."""
+    """Connections by number, at most `most`."""
 
     def __init__(self, most: int = MOST_CONNECTIONS) -> None:
         self.most = most
@@ -98,19 +98,18 @@ class KnownConnections:
         return len(self._known)
 
     def get(self, conn: int) -> KnownConnection | None:
-        """The connection with this number, if it is known."""
+        """Return the connection with this number, or None."""
         return self._known.get(conn)
 
     def of_record(self, values: Mapping[str, Any]) -> KnownConnection | None:
-        """That of a record, which is learnt from where it is of the handshake or the end; None of datagrams, and where
-        there are too many."""
+        """Return the connection of a record, and learn from the record. None for datagrams, and beyond the maximum."""
         known = self._of(values["conn"], lambda: Stream(*(values[name] for name in Stream._fields)))
         if known is not None and values["record"] in TELLING:
             known.learn_of_record(values)
         return known
 
     def of_sender(self, sender: Sender) -> KnownConnection | None:
-        """That of who sent some messages."""
+        """Return the connection of a sender, and learn from it."""
         known = self._of(sender.stream.conn, lambda: sender.stream)
         if known is not None:
             known.learn_of_messages(sender)
@@ -120,14 +119,14 @@ class KnownConnections:
         known = self._known.get(conn) if conn is not None else None
         if known is None and conn is not None:
             if len(self._known) < self.most:
-                found = stream()  # without a side the addresses are those of side 0, of side 1
+                found = stream()  # without a side, the addresses are in the order of the sides
                 known = self._known[conn] = KnownConnection(found._replace(side=found.side or 0))
             else:
                 self._left_out.add(conn)
         return known
 
     def left_out(self) -> list[str]:
-        """A sentence where there are more connections than are told apart."""
+        """Return a sentence if there are more connections than the maximum."""
         if not self._left_out:
             return []
         return [f"{counted(len(self._left_out), 'connection')} more than the {self.most} that are told apart"]

@@ -1,4 +1,4 @@
-"""The last value of something, and what is different from the one before: read when somebody looks."""
+"""The last values of topics and their changes, read when they are shown."""
 
 from __future__ import annotations
 
@@ -14,39 +14,40 @@ from zmtpscope.export.top.rows import value_text
 from zmtpscope.store import Store
 
 LONGEST_VALUE = 60
-"""Characters of a value that are shown."""
+"""Maximum characters of a value."""
 
 LONGEST_NUMBER = 32
-"""Octets of a body that may be a number."""
+"""Maximum octets of a body that is read as a number."""
 
 LARGEST = 2**53
-"""Numbers are told apart below this."""
+"""Limit below which numbers are exact."""
 
 MOST_NAMES, LONGEST_NAME = 3, 20
-"""Members that are named, and characters of their names."""
+"""Maximum members named, and characters of a name."""
 
 SAME, CHANGED = "same", "changed"
 
 
 class LastValue(NamedTuple):
-    """The content of a message, and how it differs from the message before: `+0.3` where both are numbers,
-    `price +0.3, state` where both have named members that differ, else `same` or `changed`; None where there is none
-    before, or the octets are not there. Safe to show."""
+    """The content of a message and its change, both safe to print.
+
+    The change is `+0.3` for numbers, `price +0.3, state` for named members that differ, otherwise `same` or `changed`.
+    None without a previous message, or if octets are missing.
+    """
 
     text: str
     change: str | None
 
 
 class LastValues:
-    """Reads the values of records of one store, all that are wanted at once; those that were read are remembered as
-    long as they are wanted."""
+    """Reads values of records in bulk. Values are cached while they are requested."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._read: dict[tuple[int, int], LastValue] = {}
 
     def read(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Read those of pairs: the numbers of a message, and of the one before it (below zero: none)."""
+        """Read the values of pairs: the numbers of a message and of the previous one (negative: none)."""
         wanted = set(pairs)
         self._read = {pair: value for pair, value in self._read.items() if pair in wanted}
         missing = wanted - self._read.keys()
@@ -56,11 +57,11 @@ class LastValues:
             self._read[last, before] = LastValue(_text(runs[last]), change)
 
     def __getitem__(self, pair: tuple[int, int]) -> LastValue:
-        """That of a pair that was read."""
+        """Return the value of a pair that was read."""
         return self._read[pair]
 
     def _runs(self, numbers: set[int]) -> dict[int, MessageRun]:
-        """Each message as a run of its own."""
+        """Return each message as a run of its own."""
         if not numbers:
             return {}
         columns = MessageColumns.of(self._store.batch(sorted(numbers)), self._store.options)
@@ -74,7 +75,7 @@ def _text(run: MessageRun) -> str:
 
 
 def _content(run: MessageRun) -> list[bytes | None]:
-    """The frames behind addresses and topic; None where octets of one were not kept."""
+    """Return the frames after addresses and topic; None for frames with missing octets."""
     first, last = int(content_frames(run)[0]), int(run.last[0])
     heads = [(run.head(frame), int(run.sizes[frame])) for frame in range(first, last + 1)]
     return [octets if octets is not None and len(octets) == size else None for octets, size in heads]
@@ -93,13 +94,13 @@ def _change(before: MessageRun, last: MessageRun) -> str | None:
 
 
 def _members(run: MessageRun) -> dict[str, Any]:
-    """What a dissector found in a message, by name."""
+    """Return the members that a dissector found in a message, by name."""
     made = run.made(0)
     return made.fields if made is not None and isinstance(made.fields, dict) else {}
 
 
 def members_changed(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Those that both have and that differ; of numbers by how much."""
+    """Return the common members that differ, numbers with their difference."""
     words = []
     for name, value in new.items():
         if name in old and old[name] != value:

@@ -1,4 +1,4 @@
-"""The map: who is bound where, who has connected there, and what flows between them."""
+"""The map: bound endpoints, the clients connected to them, and the traffic between them."""
 
 from __future__ import annotations
 
@@ -23,37 +23,36 @@ from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MOST_TOPICS = 4
-"""Topics of one line that are named; of a connection so many are remembered."""
+"""Maximum topics named on a line, and remembered of a connection."""
 
 LONGEST_TOPIC = 24
-"""Characters of one that are shown."""
+"""Maximum characters of a topic."""
 
 LONGEST_FILTER = 4000
-"""Characters of a list of connections."""
+"""Maximum characters of a filter that lists connections."""
 
 BAR = 10
-"""Characters of a bar that stands for all octets."""
+"""Characters of a bar for all octets."""
 
 OCTETS = 6
-"""The column of octets."""
+"""Index of the column of octets."""
 
 ARROWS = {(True, False): "──→", (False, True): "←──", (True, True): "←─→", (False, False): "───"}
-"""By whether who is bound sends, and whether who connects does."""
+"""By (whether the bound side sends, whether the connecting side sends)."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """What flowed on one connection. Messages and octets are by the side that sent them."""
+    """Traffic of one connection, by sending side."""
 
     messages: list[int] = field(default_factory=lambda: [0, 0])
     octets: list[int] = field(default_factory=lambda: [0, 0])
     topics: list[bytes] = field(default_factory=list)
-    """Some that were subscribed to."""
+    """Some subscribed topics."""
 
 
 class Between(NamedTuple):
-    """Connections between who is bound and who connected, added up; of messages and octets first those of who is
-    bound."""
+    """Total of connections between a bound peer and its clients. Messages and octets are (from bound, from clients)."""
 
     connections: Sequence[KnownConnection]
     messages: tuple[int, int]
@@ -62,8 +61,7 @@ class Between(NamedTuple):
 
 
 class MapView(CountingView):
-    """A line for each endpoint where somebody is bound, those with the most octets first; below it who connected, and
-    below these the single connections."""
+    """One line per bound endpoint, sorted by octets. Below it are clients, and below these single connections."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -72,10 +70,9 @@ class MapView(CountingView):
         self._first_ns: int | None = None
         self._last_ns = 0
 
-    # -- counting ----------------------------------------------------------------------------------------------------
+    # -- counting ------------------------------------------------------------------------------------------------------
 
     def feed(self, step: Step) -> None:
-        """Count the next records."""
         for change in changes_of(step, self._known):
             topics = self._flow(change.connection).topics
             if change.is_new and change.topic not in topics and len(topics) < MOST_TOPICS:
@@ -96,10 +93,9 @@ class MapView(CountingView):
             flow.messages[side] += each.messages
             flow.octets[side] += each.octets
 
-    # -- showing -----------------------------------------------------------------------------------------------------
+    # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """The endpoints."""
         by_endpoint = _grouped(self._known, lambda known: known.address(known.listener))
         total = sum(sum(flow.octets) for flow in self._flows.values())
         lines = [self._endpoint(address, connections) for address, connections in by_endpoint.items()]
@@ -144,7 +140,7 @@ class MapView(CountingView):
             yield f"{name} sends the most: {percent(octets / total)} of {size(total)}"
         yield from self._known.left_out()
 
-    # -- lines -------------------------------------------------------------------------------------------------------
+    # -- lines ---------------------------------------------------------------------------------------------------------
 
     def _endpoint(self, address: str, connections: Sequence[KnownConnection]) -> Line:
         types = _types((known.socket_type(known.listener) for known in connections), "")
@@ -197,7 +193,7 @@ def _values(name: str, flow: str, between: Between) -> list[object]:
 
 
 def percent(part: float) -> str:
-    """`61%`; 0% and 100% are nothing and all."""
+    """Format a share as `61%`. 0% and 100% are exact; near values are `<1%` and `>99%`."""
     shown = f"{part:.0%}"
     if shown == "100%" and part < 1:
         return ">99%"
@@ -210,14 +206,14 @@ def _arrow(between: Between) -> str:
 
 
 def _topics(topics: Collection[bytes]) -> str | None:
-    """The first of them."""
+    """Return the first topics as text."""
     shown = [quoted(to_text(topic), LONGEST_TOPIC) if topic else "(everything)" for topic in topics]
     more = "" if len(shown) <= MOST_TOPICS else " …"
     return ", ".join(shown[:MOST_TOPICS]) + more if shown else None
 
 
 def _types(types: Iterable[str | None], unknown: str, *, counts: bool = False) -> str:
-    """`SUB`, `DEALER, REQ`; with counts `3 SUB`."""
+    """Return types as `SUB`, `DEALER, REQ`; with counts as `3 SUB`."""
     found = Counter(safe_text(each)[:12] if each else unknown for each in types)
     words = [f"{count} {each}" if counts and count > 1 else each for each, count in sorted(found.items()) if each]
     return ", ".join(words)
@@ -233,7 +229,7 @@ def _grouped(
 
 
 def _filter_of(between: Between) -> str:
-    """That of some connections; of very many those of the endpoint."""
+    """Return a filter for connections, or for their endpoint if there are too many to list."""
     filter = one_of("conn", (known.number for known in between.connections))
     if len(filter) <= LONGEST_FILTER:
         return filter

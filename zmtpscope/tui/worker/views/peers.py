@@ -1,4 +1,4 @@
-"""The view of peers: who was there, over all their connections, from when to when, and why each connection ended."""
+"""The view of peers: their connections, presence, and the cause of the end of each connection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CAUSES = {
     "handshake": "closed it in the handshake",
     "violation": "closed it: the other side broke the protocol",
 }
-"""What a side did that ended a connection."""
+"""Descriptions of the causes that end a connection."""
 
 LIFELINE = 40
 """Characters of a lifeline."""
@@ -35,10 +35,10 @@ CONNECTED, ENDED, AWAY = "█", "┃", "·"
 
 
 class PeersView(DerivedView):
-    """A line for each peer, and below it one for each of its connections, which leads there."""
+    """One line per peer, with its connections below."""
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """A line a peer, those that listen first."""
+        """Return the peers, listening ones first."""
         shown_time = since_start(self.store)
         columns = (
             Column("peer", "PEER"),
@@ -85,7 +85,7 @@ class PeersView(DerivedView):
         return Line(key, values, f"conn == {connection.stream.conn}")
 
     def _lifeline(self, connections: Sequence[ObservedConnection]) -> str:
-        """When these were there, from the beginning of the capture to its end."""
+        """Draw when connections existed, over the time of the capture."""
         start, end = self.derived.knowledge.first_ns or 0, self.derived.knowledge.last_ns
         scale = LIFELINE / max(1, end + 1 - start)
         line, ends = [AWAY] * LIFELINE, set[int]()

@@ -1,4 +1,4 @@
-"""The view of requests: what waits for a reply, what took long, and the records of request and reply."""
+"""The view of requests: pending and slow ones, with the records of request and reply."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from zmtpscope.tui.worker.views.times import since_start
 from zmtpscope.tui.worker.views.view import ViewTable
 
 WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not captured")
-"""What a single request came to, as `OUTCOMES`."""
+"""Text of outcomes, in the order of `OUTCOMES`."""
 
 NO_COUNTS = (None,) * 5
 
 
 class RequestsView(DerivedView):
-    """A line for each connection with requests, those without a reply first, then the slowest; below it its requests in
-    the same order, which lead to their records, and below these their replies."""
+    """One line per connection with requests, sorted by missing replies, then by the slowest.
+
+    Below it are requests, which link to their records, and below these their replies.
+    """
 
     def __init__(self, derived: Derived) -> None:
         super().__init__(derived)
         self._contents = LastValues(derived.store)
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """A line a connection."""
         shown_time = since_start(self.store)
         columns = (
             Column("request", "REQUEST", self._content),
@@ -79,7 +80,7 @@ class RequestsView(DerivedView):
         return Line(conn_id, values, f"conn == {connection.stream.conn}", style, children=children)
 
     def _longest(self, seen: ObservedRequests) -> int | None:
-        """How long a request has waited at most, for its reply or until now."""
+        """Return the longest wait for a reply, including pending requests."""
         waiting = [self.derived.knowledge.last_ns - each.moment.ns for each in seen.waiting[:1]]
         return max([*waiting, *([] if seen.latency.most is None else [seen.latency.most])], default=None)
 
@@ -113,17 +114,17 @@ class RequestsView(DerivedView):
         return Line(ref, values, style=style, record=number, children=lambda: [beneath])
 
     def _read(self, lines: Sequence[Line]) -> None:
-        """Read what stands in the messages that are shown."""
+        """Read the contents of the shown messages."""
         values = (value for line in lines for value in (line.values[0], line.values[-1]))
         self._contents.read((value, -1) for value in values if isinstance(value, int))
 
     def _content(self, value: str | int) -> str:
-        """A text, or what stands in the message with this number."""
+        """Return a text, or the content of the message with this number."""
         return safe_text(value) if isinstance(value, str) else self._contents[value, -1].text
 
 
 def _counts(connection: ObservedConnection, seen: ObservedRequests) -> Counter[str]:
-    """How many there are of each outcome; what waits by now is open."""
+    """Return the number of requests by outcome; pending ones are open."""
     is_going_on = connection.values is None
     return seen.counts + Counter({OUTCOMES[OPEN]: seen.waiting_count if is_going_on else 0})
 

@@ -1,4 +1,4 @@
-"""The view of statistics: how many messages there were when, how large they were, and which records there are."""
+"""The view of statistics: messages over time, by size and connection, and records by type."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED
 
 MOST_CONNECTIONS = 4096
-"""Connections with a line of their own; the others have one together."""
+"""Maximum connections with their own line; the others share one."""
 
 WIDTH = 32
 """Characters of a plot."""
@@ -54,7 +54,7 @@ NAMES = [column.name for column in COLUMNS]
 
 
 class StatisticsView(CountingView):
-    """All messages, stretch of time by stretch; how many are of which size, on which connection; records by type."""
+    """All messages, divided by time, size and connection, and records by type."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -64,17 +64,16 @@ class StatisticsView(CountingView):
         self._connections = Group("connection", MOST_CONNECTIONS)
         self._scale = Scale(SECOND, LEAST_BAR_NS)
         self._sizes = Counter[int]()
-        """Messages of less than 2 to the power of so many octets, and no less than half of that."""
+        """Number of messages by power p: sizes from 2^(p-1) to below 2^p octets."""
         self._types = Counter[tuple[str, str | None]]()
-        """Records by type, commands by name as well."""
+        """Number of records by type, and of commands by name."""
         self._has_marked = False
         self._messages = 0
         self._last_ns = 0
 
-    # -- counting ----------------------------------------------------------------------------------------------------
+    # -- counting ------------------------------------------------------------------------------------------------------
 
     def feed(self, step: Step) -> None:
-        """Count the next records."""
         for _, record in step.records(*OTHER_TYPES):
             values = record.values
             if record.type in ("greeting", "command", "connection"):
@@ -85,7 +84,7 @@ class StatisticsView(CountingView):
             self._count(messages)
 
     def _type_of(self, record: Record) -> tuple[str, str | None]:
-        """The type of a record, and of a command its name: of different ones as many as there is room for."""
+        """Return the type of a record, and the name of a command while there is room for distinct names."""
         key = record.type, record.values["name"] if record.type == "command" else None
         return key if key in self._types or len(self._types) < MOST_COMMANDS else (OTHER_COMMANDS, None)
 
@@ -117,10 +116,10 @@ class StatisticsView(CountingView):
         self._connections.add(tally, rows, back, np.zeros_like(back))
         self._all.add(tally, np.ones_like(rows), np.zeros_like(back), np.zeros_like(back))
 
-    # -- showing -----------------------------------------------------------------------------------------------------
+    # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """All messages, and below headings what they are divided into."""
+        """Return a line for all messages, and headings with subdivisions."""
         every_message = self._row_of(self._all, 1)
         lines = [
             self._line("all", "all messages", every_message, "", self._stretches),
@@ -156,12 +155,12 @@ class StatisticsView(CountingView):
         return Line(key, values, self._data(filter), children=children)
 
     def _data(self, filter: str) -> str:
-        """The filter of messages that are no subscriptions."""
+        """Return a filter without messages that subscribe."""
         kinds = "kind in {data, encrypted}" if self._has_marked else "record == message"
         return every(filter, kinds)
 
     def _stretches(self) -> Sequence[Line]:
-        """A line for each bar that is not empty: the messages in so much time."""
+        """Return a line for each non-empty bar: the messages in a period."""
         start, width = self._scale.start_ns or 0, self._scale.width_ns
         bars = self._row_of(self._all, 1).bars
         lines = []
@@ -213,7 +212,7 @@ class StatisticsView(CountingView):
 
 
 def _row(group: Group, key: Hashable) -> int:
-    """The row of a key; that of the others where there is no room."""
+    """Return the row of a key, or the shared one if there is no room."""
     is_known = key in group.counters.rows or len(group.counters) <= group.counters.most
     return group.row(key) if is_known else OTHERS
 
@@ -227,5 +226,5 @@ def _heading(key: str, what: str, children: Any, *, is_open: bool = False) -> Li
 
 
 def _bar(count: int, counts: Collection[int]) -> str:
-    """As long as it is a part of the largest."""
+    """Draw a bar in proportion to the largest count."""
     return "█" * round(WIDTH * count / max(1, *counts))

@@ -1,4 +1,4 @@
-"""Who subscribes at which publisher, over all its connections there, and what became of each subscription."""
+"""Subscribers of each publisher, over all their connections, and the state of each subscription."""
 
 from __future__ import annotations
 
@@ -20,28 +20,32 @@ from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS_AND_DISH
 
 LATE_NS = SECOND // 20
-"""A subscription that comes so long after the handshake misses what is published until then. (Those of an application
-that subscribes before it connects come with the handshake.)"""
+"""Minimum delay after the handshake of a late subscription, which misses messages published until then.
+
+An application that subscribes before it connects sends its subscriptions with the handshake.
+"""
 
 NOT_AGAIN, NOT_SINCE, NEW, AGAIN, CANCELLED, HELD = "not again", "not since", "new", "again", "cancelled", ""
 STATES = (NOT_AGAIN, NOT_SINCE, NEW, AGAIN, CANCELLED, HELD)
-"""What became of a subscription, in the order in which somebody wants to see it. Beside the connection before: it was
-made `AGAIN`, or is `NEW`. It was in force when the publisher ended a connection, and was `NOT_AGAIN` made; or it was
-not made since for another reason: the subscriber went by itself, or stayed away for long."""
+"""States of a subscription in sort order, compared with the previous connection.
+
+`AGAIN`: repeated. `NEW`: not there before. `NOT_AGAIN`: not repeated after the publisher ended the connection.
+`NOT_SINCE`: not repeated for another reason: the subscriber left by itself, or stayed away for long.
+"""
 
 LOOKS = {NOT_AGAIN: "warn", NOT_SINCE: "muted", NEW: "good", CANCELLED: "muted"}
 
 NO_SUBSCRIPTION = "no subscription"
 
 Alike = tuple[str, str | None, str | None]
-"""Address, identity and socket type: all that the wire tells of who connects."""
+"""(address, identity, socket type): all that identifies a subscriber on the wire."""
 
 LostTopic = tuple[str, bytes]
-"""A topic that was in force on a connection, by its conn_id, and was not made again on the next one."""
+"""(conn_id, topic): a subscription in force on a connection, and not repeated on the next one."""
 
 
 class Cell(NamedTuple):
-    """What stands where a subscriber and a topic meet, or a publisher: `order` is what it is sorted by."""
+    """The cell of a subscriber in the row of a topic or publisher, sorted by `order`."""
 
     order: tuple[int, int]
     text: str
@@ -50,7 +54,7 @@ class Cell(NamedTuple):
 
 @dataclass(slots=True)
 class Subscribing:
-    """A subscriber at one publisher: its connections there, in the order in which they began, one after the other."""
+    """A subscriber at one publisher, with its consecutive connections."""
 
     connections: list[Subscriber]
     by_topic: list[dict[bytes, ObservedSubscription]] = field(init=False)
@@ -61,12 +65,11 @@ class Subscribing:
 
     @property
     def last(self) -> Subscriber:
-        """Its last connection."""
+        """The last connection."""
         return self.connections[-1]
 
     def state(self, topic: bytes, lost: frozenset[LostTopic]) -> tuple[Subscriber, ObservedSubscription, str] | None:
-        """The last connection on which it subscribed to a topic, the subscription, and what became of that; None where
-        it never did."""
+        """Return the last connection with a subscription to a topic, the subscription and its state, or None."""
         place = next((place for place in reversed(range(len(self.by_topic))) if topic in self.by_topic[place]), None)
         if place is None:
             return None
@@ -83,7 +86,7 @@ class Subscribing:
         return connection, subscription, state
 
     def cell(self, topic: bytes, lost: frozenset[LostTopic]) -> Cell | None:
-        """How many messages its subscription to a topic matched, and what became of it."""
+        """Return the number of matched messages and the state of a subscription."""
         found = self.state(topic, lost)
         if found is None:
             return None
@@ -95,7 +98,7 @@ class Subscribing:
         return Cell(order, ", ".join(filter(None, (count, state, late))), LOOKS.get(state, "warn" if late else ""))
 
     def presence(self, knowledge: Knowledge) -> Cell:
-        """Whether it is there, and whether it subscribed at all."""
+        """Return whether the subscriber is connected, and whether it subscribed."""
         times = len(self.connections) - 1
         words = ["came back" if times == 1 else f"came back {times} times"] if times else []
         if not self.last.connection.is_open:
@@ -112,8 +115,10 @@ class Subscribing:
 
 @dataclass(slots=True)
 class SubscribedPublisher:
-    """A publisher with its subscribers, by their keys, and all that these ever subscribed to there: first what was not
-    made again. `conn` is the only connection of one that connects: its others nothing tells."""
+    """A publisher with its subscribers by key, and all their topics, lost ones first.
+
+    `conn` is set for a publisher that connects: its other connections cannot be recognised.
+    """
 
     name: str
     endpoint: tuple[str, int]
@@ -123,19 +128,22 @@ class SubscribedPublisher:
 
     @property
     def has_groups(self) -> bool:
-        """Whether what stands in place of topics are groups."""
+        """Whether the topics are groups."""
         return any(each.last.is_of_groups for each in self.subscribers.values())
 
     @property
     def conns(self) -> list[int]:
-        """The numbers of all its connections."""
+        """Numbers of all connections."""
         streams = (each.connection.stream for of in self.subscribers.values() for each in of.connections)
         return [stream.conn for stream in streams if stream.conn is not None]
 
 
 class Subscribers(NamedTuple):
-    """All of a run: the names of subscribers by their keys, those first that have not made something again, then in the
-    order in which they came; publishers in that order; and what was not made again."""
+    """All subscribers and publishers.
+
+    Names of subscribers are by key: first the ones with lost subscriptions, then in order of appearance, as are
+    publishers.
+    """
 
     names: dict[str, str]
     publishers: list[SubscribedPublisher]
@@ -143,7 +151,7 @@ class Subscribers(NamedTuple):
 
 
 def subscribers_of(knowledge: Knowledge) -> Subscribers:
-    """Who subscribed to something, or is of a type that does."""
+    """Return all subscribers: peers that subscribed, or have a type that does."""
     found: dict[object, list[Subscriber]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):
@@ -177,7 +185,7 @@ def subscribers_of(knowledge: Knowledge) -> Subscribers:
 
 
 def is_late(connection: Subscriber, subscription: ObservedSubscription) -> bool:
-    """Whether it came long after the handshake."""
+    """Whether a subscription was made long after the handshake."""
     return (delay_of(connection.connection, subscription) or 0) >= LATE_NS
 
 
@@ -196,8 +204,10 @@ def _publisher(
 
 
 def _subscribing(connections: Sequence[Subscriber], keys: dict[Alike, str]) -> Iterator[tuple[str, Subscribing]]:
-    """By subscriber, with its key; `keys` are those of subscribers at several publishers. Where connections that look
-    alike are there at a time, nothing tells who comes back: each is a subscriber of its own."""
+    """Yield subscribers with their keys; `keys` identifies subscribers across publishers.
+
+    If connections with the same `Alike` overlap in time, each is a subscriber of its own, since none can be recognised.
+    """
     alike: dict[Alike, list[Subscriber]] = {}
     for each in connections:
         alike.setdefault((each.ip, each.identity, each.socket_type), []).append(each)
@@ -210,13 +220,12 @@ def _subscribing(connections: Sequence[Subscriber], keys: dict[Alike, str]) -> I
 
 
 def _is_over(one: Subscriber, other: Subscriber) -> bool:
-    """Whether one connection was over when another began."""
+    """Whether a connection ended before another began."""
     return not one.connection.is_open and one.connection.last_ns <= other.connection.start.ns
 
 
 def _names(clients: dict[str, Subscriber]) -> dict[str, str]:
-    """Of each its identity or address; with its type, and the number of its connection, where that does not tell them
-    apart."""
+    """Return the identity or address of each subscriber, with type and connection number where ambiguous."""
     names = {key: name_of_subscriber(each) for key, each in clients.items()}
     if len(set(names.values())) < len(names):
         types = {key: safe_text(each.socket_type or "")[:LONGEST_TYPE] for key, each in clients.items()}
@@ -230,7 +239,7 @@ def _names(clients: dict[str, Subscriber]) -> dict[str, str]:
 
 
 def name_of_subscriber(subscriber: Subscriber) -> str:
-    """Its identity, else its address: safe to show."""
+    """Return the identity or address of a subscriber, safe to print."""
     connection = subscriber.connection
     if subscriber.identity:
         return named(subscriber.identity)

@@ -1,4 +1,4 @@
-"""Subscriptions as they are made and cancelled: commands of 3.1, and messages of the versions before it."""
+"""Subscriptions made and cancelled, by commands of ZMTP 3.1 or messages of earlier versions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
 
 
 class Change(NamedTuple):
-    """`side` of a connection subscribes to what begins with `topic` (its first `LONGEST_TOPIC` octets), or cancels one
-    such subscription. `number` is that of the record, `time` in nanoseconds since the epoch."""
+    """A subscription of `side` to `topic` (its first `LONGEST_TOPIC` octets), or its cancellation.
+
+    `number` is the record number, `time` is in nanoseconds since the epoch.
+    """
 
     connection: KnownConnection
     side: int
@@ -27,7 +29,7 @@ class Change(NamedTuple):
 
 
 def changes_of(step: Step, known: KnownConnections) -> Iterator[Change]:
-    """Those of a step, the ones of each connection in order; `known` learns who is there from what is looked at."""
+    """Yield the changes in a step, in order for each connection. `known` learns from the records."""
     for number, record in step.records("greeting", "command", "connection"):
         values = record.values
         connection = known.of_record(values)

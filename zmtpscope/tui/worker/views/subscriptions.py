@@ -1,5 +1,4 @@
-"""The view of subscriptions: who is subscribed to what, by topic and subscriber, and what became of it after a
-reconnect."""
+"""The view of subscriptions, by topic and subscriber, with their state after reconnects."""
 
 from __future__ import annotations
 
@@ -32,32 +31,34 @@ from zmtpscope.tui.worker.views.times import since_start
 from zmtpscope.tui.worker.views.view import ViewTable
 
 MOST_SUBSCRIBERS = 32
-"""Subscribers with a column of their own; of the others it is told how many have a topic."""
+"""Maximum subscribers with a column; the others are counted in one."""
 
 MOST_TOPICS = 4096
-"""Of one publisher."""
+"""Maximum topics of a publisher."""
 
 MOST_BELOW = 100
-"""Subscriptions that are listed below a topic."""
+"""Maximum subscriptions listed below a topic."""
 
 LONGEST_NAME = 80
-"""Characters of a topic that are shown."""
+"""Maximum characters of a topic."""
 
 WIDEST_TOPIC = 30
-"""Cells of the column of topics, so that there is room for subscribers in 80."""
+"""Maximum cells of the topic column, to leave room for subscribers on 80 columns."""
 
 EVERYTHING = "(everything)"
 
 CHANGES = "name in {SUBSCRIBE, CANCEL, JOIN, LEAVE} or kind in {subscribe, cancel}"
-"""Commands of 3.1, and messages of the versions before it."""
+"""Commands of ZMTP 3.1, and messages of earlier versions."""
 
 
 class SubscriptionsView(DerivedView):
-    """A line for each publisher, below it one for each topic that somebody subscribed to there; a column for each
-    subscriber. Below a topic its single subscriptions, which lead to their records."""
+    """One line per publisher with its topics below, and one column per subscriber.
+
+    Below a topic are its subscriptions, which link to their records.
+    """
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """By publisher what was not made again after a reconnect, then by topic."""
+        """Return the publishers; their topics are sorted by name, with lost ones first."""
         found = subscribers_of(self.derived.knowledge)
         shown = dict(islice(found.names.items(), MOST_SUBSCRIBERS))
         others = len(found.names) - len(shown)
@@ -118,7 +119,7 @@ class SubscriptionsView(DerivedView):
     def _single(
         self, key: str, publisher: SubscribedPublisher, topic: bytes, lost: frozenset[LostTopic], width: int
     ) -> Sequence[Line]:
-        """Those to a topic, by subscriber, in the order in which they were made."""
+        """Return the subscriptions to a topic, by subscriber, in the order in which they were made."""
         made = [
             (of, subscription)
             for own in publisher.subscribers.values()
@@ -140,7 +141,7 @@ class SubscriptionsView(DerivedView):
         return lines
 
     def _sentence(self, subscriber: Subscriber, subscription: ObservedSubscription, *, is_lost: bool) -> str:
-        """Who, since when, until when, and what came of it."""
+        """Describe a subscription: subscriber, period, matched messages."""
         shown_time, connection = since_start(self.store), subscriber.connection
         who = f"connection {connection.stream.conn} of {name_of_subscriber(subscriber)}"
         who += ", not made again after it" if is_lost else ""
@@ -157,7 +158,7 @@ class SubscriptionsView(DerivedView):
 
 
 def _to(publisher: SubscribedPublisher) -> str:
-    """A filter of what is sent to a publisher."""
+    """Return a filter for records sent to a publisher."""
     if publisher.conn is not None:
         return f"conn == {publisher.conn}"
     ip, port = publisher.endpoint
@@ -177,7 +178,7 @@ def _look(cell: Cell) -> str:
 
 
 def _summary(found: Subscribers, others: int) -> Iterator[str]:
-    """What there is, and what the words of cells mean."""
+    """Yield a summary, and the legend of the cells."""
     if not found.publishers:
         yield "no subscriber was seen"
         return

@@ -1,4 +1,4 @@
-"""Messages added up by who sent them."""
+"""Sums of messages by sender."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.store.counting import CountedMessages, Sender
 
 
 class Sum(NamedTuple):
-    """What a side of a connection sent; times are in nanoseconds since the epoch."""
+    """The messages of one sender. Times are in nanoseconds since the epoch."""
 
     sender: Sender
     messages: int
@@ -21,7 +21,7 @@ class Sum(NamedTuple):
 
 
 def sums_of(messages: CountedMessages) -> Iterator[Sum]:
-    """One for each sender."""
+    """Yield one sum per sender."""
     count = len(messages.senders)
     counts = np.bincount(messages.sender_of, minlength=count)
     by_sender = np.argsort(messages.sender_of, kind="stable")

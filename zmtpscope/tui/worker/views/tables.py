@@ -1,4 +1,4 @@
-"""Tables of views: columns that know how their values are shown, and lines that are sorted and opened."""
+"""Tables of views: columns that format values, and lines that are sorted and opened."""
 
 from __future__ import annotations
 
@@ -12,31 +12,36 @@ from zmtpscope.tui.requests import Sort, TableColumn, TableRow
 from zmtpscope.tui.worker.views.view import ViewTable
 
 Value = Any
-"""What a cell shows and is sorted by: text, a number, or None where there is nothing to show."""
+"""Value of a cell, for text and sorting: text, a number, or None for an empty cell."""
 
 
 class Column(NamedTuple):
-    """A column; `shown` makes safe text of its values. Numbers stand on the right and come with the largest first."""
+    """A column; `shown` formats its values as safe text.
+
+    Numbers are right-aligned and sorted with the largest first.
+    """
 
     name: str
     heading: str
     shown: Callable[[Any], str] = safe_text
     is_number: bool = False
     order: Callable[[Any], Any] = lambda value: value
-    """What values are sorted by."""
+    """Sort key of a value."""
     rank: int = 0
     """As in `TableColumn`."""
     widest: int = 60
     """As in `TableColumn`."""
     look: Callable[[Any], str] | None = None
-    """How a cell looks, "" as its row; where this is not always so."""
+    """Style of a cell, "" for the style of its row. None if no cell has its own."""
 
 
 @dataclass(slots=True)
 class Line:
-    """A row of the table before it is shown. `values` are by column. `children` makes the lines below it, when they are
-    wanted: those of `is_sorted` lines in the order of the table, others in their own. `record` may be found out when
-    the line is shown."""
+    """A row before formatting.
+
+    `values` are by column. `children` returns the lines below it on demand; they are sorted with the table if
+    `is_sorted`, otherwise in their own order. `record` may be computed when the line is shown.
+    """
 
     key: str
     values: Sequence[Value]
@@ -45,10 +50,10 @@ class Line:
     record: int | Callable[[], int | None] | None = None
     children: Callable[[], Sequence[Line]] | None = None
     is_open: bool = False
-    """Whether these are shown in any case."""
+    """Whether the children are always shown."""
     is_sorted: bool = False
     scope: str | None = None
-    """As in `TableRow`; None: `filter`."""
+    """As in `TableRow`; None for `filter`."""
 
 
 def table_of(
@@ -60,9 +65,11 @@ def table_of(
     text: Sequence[str] = (),
     prepare: Callable[[Sequence[Line]], object] = len,
 ) -> ViewTable:
-    """The table of lines, at most so many rows of it; `lines` come in the order of the view, and where that is wanted
-    no more of them are made than are shown. `prepare` is called with
-    those that are shown, before the text of their cells is made."""
+    """Return a table with at most `most` rows.
+
+    `lines` are in the order of the view; without `sort`, only shown ones are consumed. `prepare` is called with the
+    shown lines before they are formatted.
+    """
     are_open = frozenset(opened)
     shown: list[tuple[Line, int]] = []
     for each in _opened(columns, lines, sort, are_open, 0):
@@ -82,7 +89,7 @@ def table_of(
 def _opened(
     columns: Sequence[Column], lines: Iterable[Line], sort: Sort | None, opened: frozenset[str], depth: int
 ) -> Iterator[tuple[Line, int]]:
-    """Lines and, below those that are opened, what belongs to them; each with its depth."""
+    """Yield lines with their depth, and below opened ones their children."""
     for line in _sorted(columns, lines, sort):
         yield line, depth
         if line.children is not None and (line.is_open or line.key in opened):
@@ -114,7 +121,7 @@ def _look(column: Column, value: Value) -> str:
 
 
 def seconds(nanoseconds: int) -> str:
-    """`1.234 s`, `12.3 ms`, `45 us`: a duration in a few characters."""
+    """Format a duration: `1.234 s`, `12.3 ms`, `45 us`."""
     for scale, unit in ((10**9, "s"), (10**6, "ms")):
         if nanoseconds >= scale:
             return scaled(nanoseconds / scale, unit)

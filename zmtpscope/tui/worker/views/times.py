@@ -1,4 +1,4 @@
-"""Times in views: seconds since the first packet."""
+"""Times in views, as seconds since the first packet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from zmtpscope.store import Store
 
 
 def since_start(store: Store) -> Callable[[int], str]:
-    """What shows a time, nanoseconds since the epoch, as seconds since the first packet, or the first record where
-    nobody has said when the first packet came."""
+    """Return a formatter of times as seconds since the first packet.
+
+    Times are nanoseconds since the epoch. The first record counts if the time of the first packet is unknown.
+    """
     start = store.first_time
     if start is None and len(store):
         start = store.row(0)["ts_ns"]

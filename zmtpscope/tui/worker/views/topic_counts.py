@@ -1,4 +1,4 @@
-"""Messages counted by topic and by who sent them: how many, how large, when, and which were the last two."""
+"""Message counts by topic and sender: number, size, time, and the last two messages."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from zmtpscope.store.counting import CountedMessages, Sender
 from zmtpscope.zmtp.events import MARKED
 
 MOST_ROWS = 65_536
-"""Pairs of a topic and a sender that are told apart, some 700 octets each; messages of others are only counted."""
+"""Maximum pairs of topic and sender (some 700 octets each); messages of further pairs are only counted."""
 
 FEW_CELLS = 1 << 18
-"""So many combinations of a sender and a topic are counted in an array of all of them."""
+"""Maximum combinations of sender and topic that are counted in a dense array."""
 
 NONE = -1
-"""Instead of the number of a record."""
+"""Record number for "none"."""
 
 
 class Key(NamedTuple):
-    """What the messages of a row have in common; the topic is cut to `LONGEST_TOPIC` octets, and None where there is
-    none."""
+    """The key of a row. The topic is cut to `LONGEST_TOPIC` octets, or None if there is none."""
 
     topic: bytes | None
     conn: int
@@ -33,17 +32,17 @@ class Key(NamedTuple):
 
 
 class TopicCounts:
-    """Row i is of `keys[i]`. `last` and `before` are the numbers of the records of its last two messages."""
+    """Counts by row; `keys[i]` is the key of row i. `last` and `before` are record numbers of its last two messages."""
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self.most = most
         self.keys: list[Key] = []
         self.topics: list[bytes | None] = []
-        """Different ones."""
+        """Distinct topics."""
         self.left_out = 0
-        """Messages of pairs for which there was no room."""
+        """Number of messages beyond the maximum of pairs."""
         self.has_marked = False
-        """Whether there are messages that subscribe: they have topics as well, and are not counted."""
+        """Whether there are messages that subscribe; they have topics too, but are not counted."""
         self.scale = Scale(SECOND, LEAST_BAR_NS)
         self.first_ns: int | None = None
         self.last_ns = 0
@@ -54,45 +53,45 @@ class TopicCounts:
 
     @property
     def messages(self) -> Int64:
-        """Of each row."""
+        """Number of messages of each row."""
         return self._columns[0, : len(self.keys)]
 
     @property
     def octets(self) -> Int64:
-        """In the frames of these."""
+        """Size of their frames."""
         return self._columns[1, : len(self.keys)]
 
     @property
     def last(self) -> Int64:
-        """The number of the record of the last one."""
+        """Record number of the last message."""
         return self._columns[2, : len(self.keys)]
 
     @property
     def before(self) -> Int64:
-        """That of the one before; `NONE` where there is none."""
+        """Record number of the message before the last one, or `NONE`."""
         return self._columns[3, : len(self.keys)]
 
     @property
     def times(self) -> Int64:
-        """When the last one came, nanoseconds since the epoch."""
+        """Time of the last message, in nanoseconds since the epoch."""
         return self._columns[4, : len(self.keys)]
 
     @property
     def topic_of(self) -> Int64:
-        """Which of `topics` each row is of."""
+        """Index of the topic in `topics`."""
         return self._columns[5, : len(self.keys)]
 
     def number(self, topic: bytes | None) -> int:
-        """The place of a topic among `topics`."""
+        """Return the index of a topic in `topics`."""
         return self._numbers[topic]
 
     def bars(self, rows: Int64) -> list[int]:
-        """Messages of some rows in each stretch of time."""
+        """Return the number of messages of some rows in each period."""
         bars: list[int] = self._bars[rows].sum(axis=0)[: self.scale.bars_until(self.last_ns)].tolist()
         return bars
 
     def count(self, messages: CountedMessages, start: int | None) -> None:
-        """Count messages, but for those that subscribe. `start` is the time of the first packet, if it is known."""
+        """Count messages, except for ones that subscribe. `start` is the time of the first packet, or None."""
         is_data: Bool = (messages.special & MARKED) == 0
         which = slice(None)
         if not is_data.all():
@@ -111,7 +110,7 @@ class TopicCounts:
         self._add(found, times, octets, numbers)
 
     def _rows_of(self, senders: list[Sender], sender_of: Int64, texts: list[bytes | None], topic_of: Int64) -> Int64:
-        """The row of each message; `NONE` where there is no room."""
+        """Return the row of each message, or `NONE` if there is no room."""
         cells = sender_of * len(texts) + topic_of
         if len(senders) * len(texts) <= FEW_CELLS:
             different = np.flatnonzero(np.bincount(cells))
@@ -150,7 +149,7 @@ class TopicCounts:
             self._bars[:, : BARS // 2] = joined
 
     def _add(self, rows: Int64, times: Int64, octets: Int64, numbers: Int64) -> None:
-        by_row = np.argsort(rows.astype(np.uint16), kind="stable")  # rows are fewer than 2^16: sorted by their digits
+        by_row = np.argsort(rows.astype(np.uint16), kind="stable")  # fewer than 2^16 rows: radix sort
         ordered, times = rows[by_row], times[by_row]
         is_first = np.append(True, ordered[1:] != ordered[:-1])
         begins = np.flatnonzero(is_first)

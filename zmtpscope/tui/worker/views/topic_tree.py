@@ -1,4 +1,4 @@
-"""Topics as a tree: by the sign that separates their levels, if there is one."""
+"""Topics as a tree, split at the separator of their levels if there is one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SEPARATORS = (b"/", b".", b":", b"|")
-"""Signs that levels of topics are separated by, the likelier first."""
+"""Separators of topic levels, the likelier first."""
 
 LEAST_SHARE = 0.5
-"""So large a part of topics has to have the separator."""
+"""Minimum share of topics that contain the separator."""
 
 
 class Node(NamedTuple):
-    """A topic, or several that begin with `prefix`, the last octet of which is a separator. `label` is what stands
-    behind the prefix of the node above it."""
+    """A topic, or a group of topics with a common `prefix` that ends with a separator.
+
+    `label` is the part after the prefix of the parent.
+    """
 
     label: bytes
     prefix: bytes
@@ -22,13 +24,12 @@ class Node(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Whether it is of several topics."""
+        """Whether the node has several topics."""
         return len(self.topics) > 1
 
 
 def separator_of(topics: Sequence[bytes]) -> bytes | None:
-    """The sign by which topics make the best tree: most of them have it, and share what stands in front of it. None
-    where no sign does that."""
+    """Return the separator that makes the best tree, or None: most topics contain it, and share the part before it."""
     best, separator = 0, None
     for sign in SEPARATORS:
         having = [topic for topic in topics if sign in topic[:-1]]
@@ -39,8 +40,10 @@ def separator_of(topics: Sequence[bytes]) -> bytes | None:
 
 
 def nodes_of(topics: Sequence[bytes], separator: bytes | None, prefix: bytes = b"") -> list[Node]:
-    """The nodes of one level: those of topics, which are sorted, that all begin with `prefix`. A group of one topic is
-    that topic, and groups reach as far as all of their topics are the same."""
+    """Return the nodes of one level, from sorted topics that start with `prefix`.
+
+    A group of one topic is the topic itself, and the prefix of a group is as long as its topics agree.
+    """
     if separator is None:
         return [Node(topic, topic, [topic]) for topic in topics]
     groups: dict[bytes, list[bytes]] = {}
@@ -58,6 +61,6 @@ def nodes_of(topics: Sequence[bytes], separator: bytes | None, prefix: bytes = b
 
 
 def _shared(one: bytes, other: bytes) -> bytes:
-    """What both begin with."""
+    """Return the common prefix."""
     different = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return one[: next(different, min(len(one), len(other)))]

@@ -1,4 +1,4 @@
-"""The view of topics: what is published, how often, how large, and what was said last."""
+"""The view of topics: number, rate and size of messages, and their last values."""
 
 from __future__ import annotations
 
@@ -29,33 +29,35 @@ from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 LAST = 6
-"""The column of the last value."""
+"""Index of the column of last values."""
 
 LONGEST_NAME = 80
-"""Characters of a topic that are shown."""
+"""Maximum characters of a topic."""
 
 HISTORY = 16
-"""Characters of a plot over the time of the capture."""
+"""Characters of a plot over the capture."""
 
 MOST_LOOKED_AT = 4096
-"""Topics and connections of one line that are looked at for the names of senders."""
+"""Maximum rows of a line examined for senders and subscribers."""
 
 MOST_SUBSCRIPTIONS = 16_384
-"""Different subscriptions of connections that are remembered."""
+"""Maximum distinct subscriptions remembered."""
 
 
 MOST_LINES = 2000
-"""Topics and groups of one level that have a line."""
+"""Maximum lines of one level."""
 
 Address = tuple[str | None, int | None]
 
 
 class Counted(NamedTuple):
-    """What was counted of a topic, of several, or of one on one connection: `rows` of the counts; `pair` are the
-    numbers of the last message and of the one before it, `time` is that of the last."""
+    """Counts of one topic, of several, or of one topic on one connection, from `rows` of the counts.
+
+    `pair` are the record numbers of the last message and of the one before it; `time` is the time of the last.
+    """
 
     topic: bytes | None
-    """None of several, and where there is none."""
+    """None for several topics, or for messages without topic."""
     rows: Int64
     messages: int
     octets: int
@@ -64,23 +66,23 @@ class Counted(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The first level of the tree of topics, and what separates levels."""
+    """The first level of the topic tree, and the separator."""
 
     topics_then: int
-    """How many topics there were when it was made."""
+    """Number of topics when it was made."""
     separator: bytes | None
     nodes: Sequence[Node]
 
     @classmethod
     def of(cls, topics: Sequence[bytes | None]) -> Tree:
-        """That of some topics."""
+        """Build the tree of these topics."""
         ordered = sorted(topic for topic in topics if topic is not None)
         separator = separator_of(ordered)
         return cls(len(topics), separator, nodes_of(ordered, separator))
 
 
 class Sums:
-    """The rows of counts added up by topic; `by_topic` are the messages of each."""
+    """Counts added up by topic; `by_topic` is the number of messages of each."""
 
     def __init__(self, counts: TopicCounts) -> None:
         self._counts = counts
@@ -91,18 +93,18 @@ class Sums:
         self._columns: list[list[int]] = [column.tolist() for column in columns]
 
     def messages(self, topics: Sequence[bytes]) -> int:
-        """All messages of some topics."""
+        """Return the number of messages of some topics."""
         return sum(self.by_topic[self._counts.number(topic)] for topic in topics)
 
     def of_topics(self, topics: Sequence[bytes | None]) -> Counted:
-        """What was counted of some topics."""
+        """Return the counts of some topics."""
         edges = self._edges
         numbers = [self._counts.number(topic) for topic in topics]
         rows = [self._rows[edges[number] : edges[number + 1]] for number in numbers]
         return self.of_rows(rows[0] if len(rows) == 1 else np.concatenate(rows))
 
     def of_rows(self, rows: Int64) -> Counted:
-        """What was counted in some rows."""
+        """Return the counts of some rows."""
         messages, octets, last, before, times = self._columns
         numbers = rows.tolist()
         newest = max(numbers, key=last.__getitem__)
@@ -117,20 +119,19 @@ class Sums:
 
 
 class TopicsView(CountingView):
-    """A tree of topics; below a topic that was sent on several connections, each of these."""
+    """A tree of topics. Below a topic sent on several connections are the connections."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._known = KnownConnections()
         self._counts = TopicCounts()
         self._holders: dict[Address, Holders] = {}
-        """Who has subscribed to what, by the address of the publisher."""
+        """Subscriptions by the address of the publisher."""
         self._subscriptions: set[tuple[int, bytes]] = set()
         self._values = LastValues(store)
         self._tree = Tree.of([])
 
     def feed(self, step: Step) -> None:
-        """Count the next records."""
         for change in changes_of(step, self._known):
             subscription = change.connection.number, change.topic
             is_known = not change.is_new or subscription in self._subscriptions
@@ -142,7 +143,7 @@ class TopicsView(CountingView):
             self._counts.count(messages, self.store.first_time)
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """The topics by name; behind them the messages without one."""
+        """Return the topics by name, then the messages without topic."""
         if len(self._counts.topics) != self._tree.topics_then:
             self._tree = Tree.of(self._counts.topics)
         sums = Sums(self._counts)
@@ -151,7 +152,7 @@ class TopicsView(CountingView):
             lines = chain(lines, [self._topic(None, "(no topic)", sums)])
         return table_of(self._columns(), lines, sort, opened, most, self._text(), self._read)
 
-    # -- columns -----------------------------------------------------------------------------------------------------
+    # -- columns -------------------------------------------------------------------------------------------------------
 
     def _columns(self) -> Sequence[Column]:
         duration, subscribers = self._duration, self._subscribers
@@ -177,14 +178,14 @@ class TopicsView(CountingView):
         return self._counts.last_ns - (self._counts.first_ns or 0)
 
     def _senders(self, counted: Counted) -> str:
-        """The name of who sent it, or how many did."""
+        """Return the name of the sender, or the number of senders."""
         sides = {self._counts.keys[row][1:] for row in counted.rows[:MOST_LOOKED_AT].tolist()}
         known = ((self._known.get(conn), side) for conn, side in sides)
         names = {connection.name(side) for connection, side in known if connection is not None}
         return f"{len(names)} senders" if len(names) > 1 else next(iter(names), "")
 
     def _subscribers(self, counted: Counted) -> int:
-        """How many connections have subscribed to a topic at those who send it, now or before."""
+        """Return how many connections have ever subscribed to a topic at its senders."""
         assert counted.topic is not None
         sides = {self._counts.keys[row][1:] for row in counted.rows[:MOST_LOOKED_AT].tolist()}
         known = ((self._known.get(conn), side) for conn, side in sides)
@@ -212,10 +213,10 @@ class TopicsView(CountingView):
             text.append(f"{counted(counts.left_out, 'message')} of more topics and connections than are told apart")
         return text + self._known.left_out()
 
-    # -- lines -------------------------------------------------------------------------------------------------------
+    # -- lines ---------------------------------------------------------------------------------------------------------
 
     def _lines(self, nodes: Sequence[Node], sums: Sums) -> Iterator[Line]:
-        """Those of one level: of very many the ones with the most messages."""
+        """Yield the lines of one level; if there are too many, the ones with the most messages."""
         shown = nodes
         if len(nodes) > MOST_LINES:
             messages = np.array([sums.messages(node.topics) for node in nodes])
@@ -252,7 +253,7 @@ class TopicsView(CountingView):
         )
 
     def _by_connection(self, key: str, rows: Int64, filter: str, sums: Sums) -> list[Line]:
-        """What was sent on each connection."""
+        """Return a line for each connection."""
         lines = []
         for (_, conn, side), row in sorted((self._counts.keys[row], row) for row in rows.tolist()):
             known = self._known.get(conn)
@@ -268,7 +269,7 @@ class TopicsView(CountingView):
         return [label, counted, messages, messages, counted.octets, of_one, counted, counted, counted]
 
     def _data(self, filter: str) -> str:
-        """The filter of messages that are no subscriptions: these have topics, too."""
+        """Return a filter without messages that subscribe, which have topics too."""
         return every(filter, "kind in {data, encrypted}") if self._counts.has_marked else filter
 
 

@@ -1,4 +1,4 @@
-"""What every view is, and what is fed the records of the store step by step for it."""
+"""Base classes of views, and the steps in which records are fed to them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from zmtpscope.tui.requests import Sort, TableColumn, TableRow
 
 
 class Step:
-    """The next records of a store that are counted: `rows` are their numbers, which ascend. Whoever counts only what a
-    filter holds of makes steps of these."""
+    """The next records to count. `rows` are ascending record numbers, of matching records if there is a filter."""
 
     def __init__(self, store: Store, rows: Int64 | range) -> None:
         self.store = store
@@ -28,12 +27,12 @@ class Step:
         return list(self.store.messages(self.rows))
 
     def records(self, *types: str) -> Iterator[tuple[int, Record]]:
-        """The records of some other types among them, with their numbers."""
+        """Yield the records of some other types, with their numbers."""
         return self.store.others(self.rows, types)
 
 
 class ViewTable(NamedTuple):
-    """What a view shows: all text in it is safe to show. `text` are lines above the table."""
+    """The contents of a view, safe to print. `text` are lines above the table."""
 
     columns: tuple[TableColumn, ...]
     rows: tuple[TableRow, ...]
@@ -41,35 +40,33 @@ class ViewTable(NamedTuple):
 
 
 class View(ABC):
-    """A table of what was counted, or derived, so far."""
+    """A table of counted or derived data."""
 
     @abstractmethod
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """At most so many rows, in the order that somebody wants, or in the view's own; below rows whose keys are
-        `opened` what belongs to them."""
+        """Return at most `most` rows, by `sort` or in the order of the view, with children of rows in `opened`."""
 
 
 class Counter(ABC):
-    """Counts the records of one store, all of them or those that a filter holds of. What it has counted depends on
-    these alone, not on how they were divided into steps."""
+    """Counts records of a store, all or filtered. The result does not depend on their division into steps."""
 
     step_rows = 8192
-    """Records that are counted in a step."""
+    """Number of records in a step."""
 
     @abstractmethod
     def feed(self, step: Step) -> None:
         """Count the next records."""
 
     def has_work(self, *, is_last: bool) -> bool:
-        """Whether there is something to do with what was fed before more is; `is_last`: no more comes."""
+        """Whether `work` must be called before the next `feed`. `is_last`: no more records follow."""
         return False
 
     def work(self) -> None:  # noqa: B027 - most have nothing more to do
-        """Do some of it."""
+        """Do one step of work."""
 
 
 class CountingView(View, Counter):
-    """A view that counts for itself."""
+    """A view that counts records itself."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

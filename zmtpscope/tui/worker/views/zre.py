@@ -1,4 +1,4 @@
-"""The view of ZRE: the nodes of a cluster, their groups, and how they found each other."""
+"""The view of ZRE: nodes, groups, and how nodes discovered each other."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from zmtpscope.tui.worker.views.times import since_start
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MESSAGES, BEACONS = "zre", "zre-beacon"
-"""What dissectors call what rides inside."""
+"""Names of the protocols in payload records."""
 
 MOST_NODES = MOST_GROUPS = 1024
 MOST_MEMBERS = 64
-"""Groups that are remembered of a node, members of a group, and pairs of a node."""
+"""Maximum groups and pairs of a node."""
 
 SHOWN = 6
-"""Names that are shown in a cell."""
+"""Maximum names in a cell."""
 
 NAMES = ("what", "uuid", "endpoint", "with", "messages", "shouts", "whispers", "last")
 
 
 @dataclass(slots=True)
 class Node:
-    """One node; `groups` are those that it is in as far as it has said so last."""
+    """A node. `groups` are the groups that it is in at present."""
 
     uuid: str
     name: str | None = None
@@ -46,13 +46,13 @@ class Node:
     whispers: int = 0
     beacons: int = 0
     pairs: list[int] = field(default_factory=list)
-    """The numbers of the records of those whom it found."""
+    """Record numbers of its discoveries of other nodes."""
     last_ns: int = 0
 
 
 @dataclass(slots=True)
 class Group:
-    """One group, with the UUIDs of its members."""
+    """A group, with the UUIDs of its members."""
 
     name: str
     members: dict[str, None] = field(default_factory=dict)
@@ -65,7 +65,7 @@ Kind = TypeVar("Kind", Node, Group)
 
 
 class ZreView(CountingView):
-    """Nodes by name, below each its beacons and whom it found; and groups."""
+    """Nodes by name, with beacons and discovered nodes below, and groups."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -73,10 +73,9 @@ class ZreView(CountingView):
         self._groups: dict[str, Group] = {}
         self._left_out: set[str] = set()
 
-    # -- counting ----------------------------------------------------------------------------------------------------
+    # -- counting ------------------------------------------------------------------------------------------------------
 
     def feed(self, step: Step) -> None:
-        """Count the next records."""
         for messages in step.messages:
             numbers = messages.of_protocol(MESSAGES)
             if len(numbers):
@@ -137,7 +136,7 @@ class ZreView(CountingView):
         return self._of(self._nodes, uuid, Node, MOST_NODES, time)
 
     def _of(self, kinds: dict[str, Kind], name: Any, new: Callable[[str], Kind], most: int, time: int) -> Kind | None:
-        """The node or group of this name; None where it has none, or there are too many."""
+        """Return the node or group of this name; None without a name or beyond the maximum."""
         if not isinstance(name, str):
             return None
         if name not in kinds:
@@ -148,10 +147,9 @@ class ZreView(CountingView):
         kinds[name].last_ns = max(kinds[name].last_ns, time)
         return kinds[name]
 
-    # -- showing -----------------------------------------------------------------------------------------------------
+    # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """Nodes, then groups."""
         columns = (
             Column("what", "NODE, OR GROUP"),
             Column("uuid", "UUID"),
@@ -175,7 +173,7 @@ class ZreView(CountingView):
         return table_of(columns, lines, sort, opened, most, text)
 
     def _name(self, uuid: str) -> str:
-        """The name of a node, or the beginning of its UUID."""
+        """Return the name of a node, or the start of its UUID."""
         node = self._nodes.get(uuid)
         return node.name if node is not None and node.name else uuid[:6]
 
@@ -222,11 +220,11 @@ def _heading(what: str, lines: Sequence[Line]) -> Line:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first of them, and how many there are more."""
+    """Join the first names, and the number of further ones."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
 
 def _text(value: str) -> str:
-    """A part of a payload in the quotes of a filter."""
+    """Quote a part of a payload for a filter."""
     return quoted_text(to_text(value.encode("utf-8", "surrogatepass")))
