@@ -1,1 +1,1 @@
-"""Records and message rows: as they are made, as columns, and how they are written."""
+"""Records and message rows: as objects, as columns, and their writers."""

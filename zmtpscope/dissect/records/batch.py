@@ -1,9 +1,9 @@
-"""What the analyser hands up: records as they become decidable, message rows as columns.
+"""The results of the analyser: records in the order in which they become decidable, and message rows as columns.
 
-A `Batch` holds what one block of capture made decidable: `MessageRun`s (columns, one row per message of one side) and
-`Record`s (everything else, one small object each). `Batch.arranged()` puts both into the order of the record schema:
+A `Batch` holds the results of one block of packets: `MessageRun`s (columns, one row per message of one side) and
+`Record`s (everything else, one small object each). `Batch.arranged()` sorts both into the order of the record schema:
 by the packet that made a record decidable, then by connection, side and stream offset. `stretches()` and `in_order()`
-walk it.
+iterate in this order.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from zmtpscope.zmtp.regime import Framing, Regime
 Int64 = NDArray[np.int64]
 
 HEAD_KEPT = LARGEST_AWAITED_TOPIC + 64
-"""Octets of a message that is not kept whole which are kept: its topic or envelope, and the headers in front."""
+"""Octets kept of a message that is not kept whole: its topic or envelope, and the headers before it."""
 
 LONGEST_SHORT, LONGEST_SHORT_ZWS = 2, 9
-"""Octets of a header whose size is not written in eight octets, at most, the flags octet included."""
+"""Maximum header octets, with the flags octet, of a frame whose size is not written in eight octets."""
 
 
 FRAME_COLUMNS = ("offsets", "bodies", "sizes", "flags")
-"""What runs have of each frame."""
+"""Columns of a run with one value per frame."""
 
 
 LATER = 0
-"""Instead of a packet reference: which packets carried the octets is looked up in an index, when somebody asks."""
+"""Packet reference of octets whose packets are looked up in an index on demand."""
 
 
 class PacketSlice(NamedTuple):
-    """The stream octets `start..stop` came with the packet that the reference `packet` names."""
+    """The stream octets `start..stop`, carried by the packet with the reference `packet`."""
 
     packet: int
     start: int
@@ -53,15 +53,15 @@ class PacketSlice(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """How a stretch of one stream came: `ends[i]` is the offset behind the piece that `packets[i]` carried (0: a hole);
-    the first piece begins at `begin`."""
+    """The packets of consecutive stream octets. Piece i ends before offset `ends[i]` and was carried by `packets[i]`
+    (0: a hole); the first piece begins at `begin`."""
 
     begin: int
     ends: list[int]
     packets: list[int]
 
     def slices(self, start: int, stop: int) -> list[PacketSlice]:
-        """The packets that carried the octets `start..stop`, in stream order."""
+        """Return the packets that carried the octets `start..stop`, in stream order."""
         found = []
         for place in range(bisect_right(self.ends, start), len(self.ends)):
             piece_start = self.ends[place - 1] if place else self.begin
@@ -73,8 +73,8 @@ class Pieces(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """The octets of one greeting or frame and the regime to read them under: enough to make its field tree again. What
-    is read under no regime has its `tree`."""
+    """The octets of one greeting or frame and its regime, from which its field tree can be made again. Without a
+    regime, `tree` is set."""
 
     regime: Regime | None
     offset: int
@@ -96,12 +96,12 @@ RANKS = {
         )
     )
 }
-"""Ties at one place of one stream: what was read first, then what is said about it."""
+"""Order of records at the same position of a stream: wire events first, then records derived from them."""
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """One record that is not a message row. `values` has every field of its type in `zmtpscope.records`."""
+    """One record that is not a message row. `values` contains every field of its type in `zmtpscope.records`."""
 
     type: str
     order: Order
@@ -113,8 +113,8 @@ class Record:
 class Run:
     """Frames of one side, in stream order, as columns.
 
-    Frame j has header octets `offsets[j]..bodies[j]` and body octets `bodies[j]..bodies[j] + sizes[j]`, all stream
-    offsets. `data[0]` has stream offset `base`; body octets outside `data` were not kept. `flags` are those of
+    The header of frame j is at stream offsets `offsets[j]..bodies[j]`, its body at `bodies[j]..bodies[j] + sizes[j]`.
+    `data[0]` has stream offset `base`; body octets outside `data` were not kept. `flags` are those of
     `zmtpscope.zmtp.events.FrameColumns`.
     """
 
@@ -128,35 +128,34 @@ class Run:
     sizes: Int64
     flags: Int64
     end: int
-    """Stream offset behind the last octet that had come: a body that was announced may go on beyond it."""
+    """Stream offset after the last octet received. The last body may extend beyond it."""
     pieces: Pieces | None
-    """Only where details were asked for."""
+    """Set only with `Options.details`."""
     has_stars: bool = field(default=False, kw_only=True)
-    """Stars stand in `data` in place of passwords."""
+    """Whether `data` has stars in place of passwords."""
 
     @property
     def sealing(self) -> int:
-        """Octets that the seal of a frame takes between its header and its body."""
+        """Octets of CURVE sealing between the header and the body of a frame."""
         return SMALLEST_MESSAGE if self.regime.opened else 0
 
     def length(self, first: int, last: int) -> int:
-        """Octets from the header of the frame `first` to the last one of the frame `last` that is there."""
+        """Return the number of captured octets from the header of frame `first` to the end of frame `last`."""
         body = int(self.bodies[last])
         return body + min(int(self.sizes[last]), self.end - body) - int(self.offsets[first])
 
     @property
     def source(self) -> int:
-        """0 for the stream as it was sent, 1 for the one with its boxes opened and its masks taken off."""
+        """0 for the stream as it was sent, 1 for the decrypted and unmasked stream."""
         return self.regime.source
 
     @property
     def longest_short_header(self) -> int:
-        """Octets in front of a body whose size is not written in eight octets, at most; with the seal, if there is
-        one."""
+        """Maximum octets before a body whose size is not written in eight octets, with sealing."""
         return (LONGEST_SHORT_ZWS if self.regime.framing is Framing.ZWS else LONGEST_SHORT) + self.sealing
 
     def head(self, frame: int, limit: int | None = None) -> bytes | None:
-        """The octets of the body of `frame` from its first on, at most `limit`; None where that is not kept."""
+        """Return the first octets of the body of `frame`, at most `limit`, or None if they were not kept."""
         start = int(self.bodies[frame]) - self.base
         size = int(self.sizes[frame])
         if start < 0 or (size and start >= len(self.data)):
@@ -166,12 +165,11 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class MessageRun(Run):
-    """Messages of one side: message i is made of the frames `first[i]..last[i]` (both included).
+    """Messages of one side. Message i has the frames `first[i]..last[i]`, both included.
 
-    The frames are those of these messages and no others, at least one: `first` begins with 0, each message where the
-    one before ends, and `last` ends with the last frame. `orders` are the ordinals of the segments that made the
-    messages decidable, `packets` and `times` those of their first octets, `packet_ends` and `time_ends` those of their
-    last.
+    The messages contain every frame of the run, in order, at least one. `orders` are the ordinals of the segments that
+    made the messages decidable. `packets` and `times` are those of their first octets, `packet_ends` and `time_ends`
+    those of their last.
     """
 
     version: str | None
@@ -186,23 +184,23 @@ class MessageRun(Run):
     packet_ends: Int64
     time_ends: Int64
     payloads: list[Dissected | None] | None = None
-    """What dissectors have made of each message, where they made anything; `made` tells it."""
+    """Dissector results by message, except JSON that is not parsed yet (`made` parses it). None: no results."""
     texts: NDArray[np.bool_] | None = None
-    """Which of the others are plain text: the last frame of each is."""
+    """Whether each message without a result is plain text."""
     json: NDArray[np.bool_] | None = None
-    """Which of the others are JSON, likewise: of those it is not made yet what a dissector makes of them."""
+    """Whether each message without a result is JSON, still to be parsed."""
     topics: Int64 | None = None
-    """Octets of each message's topic, with which its first frame begins (behind the mark of a subscription); below zero
-    where it has none. None: no message has one."""
+    """Octets of each message's topic, at the start of its first frame (after the mark of a subscription); negative
+    without a topic. None: no message has one."""
 
     def part(self, low: int, high: int) -> MessageRun:
-        """The messages `low..high` (high excluded), at least one, as a run of their own; the octets are shared."""
+        """Return the messages `low..high` (high excluded), at least one, as a run that shares the octets."""
         rows, begin = slice(low, high), int(self.first[low])
         frames = slice(begin, int(self.last[high - 1]) + 1)
         return self._of(rows, frames, self.first[rows] - begin, self.last[rows] - begin)
 
     def take(self, rows: Int64) -> MessageRun:
-        """The messages `rows`, which ascend, at least one, as a run of their own; the octets are shared."""
+        """Return the messages `rows` (ascending, at least one) as a run that shares the octets."""
         first = self.first[rows]
         counts = self.last[rows] - first + 1
         ends = np.cumsum(counts)
@@ -222,15 +220,16 @@ class MessageRun(Run):
         return replace(self, first=first, last=last, **columns)
 
     def made(self, row: int) -> Dissected | None:
-        """What a dissector makes of a message; None where that is nothing, and of plain text."""
+        """Return the dissector result of a message, parsing JSON if necessary. None for plain text, or without a
+        result."""
         if self.json is not None and self.json[row]:
-            from zmtpscope.payloads.json import dissected  # what nobody asks for is not loaded
+            from zmtpscope.payloads.json import dissected  # loaded only if used
 
             return dissected(self.head(int(self.last[row])) or b"")
         return None if self.payloads is None else self.payloads[row]
 
     def topic(self, row: int) -> bytes | None:
-        """The topic of a message; None where it has none."""
+        """Return the topic of a message, or None."""
         size = -1 if self.topics is None else int(self.topics[row])
         if size < 0:
             return None
@@ -241,7 +240,7 @@ class MessageRun(Run):
 
 @dataclass(slots=True, eq=False)
 class FrameRun(Run):
-    """Frames one by one, where frame records were asked for; `messages` are the offsets of their messages."""
+    """Single frames, made if frame records are wanted. `messages` are the offsets of their messages."""
 
     messages: Int64
     orders: Int64
@@ -249,7 +248,7 @@ class FrameRun(Run):
     times: Int64
 
     def take(self, rows: Int64) -> FrameRun:
-        """The frames `rows`, which ascend, at least one, as a run of their own; the octets are shared."""
+        """Return the frames `rows` (ascending, at least one) as a run that shares the octets."""
         names = (*FRAME_COLUMNS, "messages", "orders", "packets", "times")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
@@ -258,10 +257,10 @@ R = TypeVar("R", MessageRun, FrameRun)
 
 
 class Arrangement(NamedTuple):
-    """A batch in the order of the schema: message rows as columns, and what stands between them.
+    """A batch in record order: message rows as columns, and the records and frame rows between them.
 
-    Row i is row `row_of[i]` of `runs[run_of[i]]`. (place, item, index) of `between` comes in front of row `place`: a
-    record (index -1), or a frame row.
+    Row i is row `row_of[i]` of `runs[run_of[i]]`. Each (place, item, index) of `between` precedes row `place`: a record
+    (index -1), or a frame row.
     """
 
     runs: list[MessageRun]
@@ -272,11 +271,13 @@ class Arrangement(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What one block made decidable. `records` come in the order of the schema from an analyser, as do the rows of each
-    run. `files` are the file names that packet references index. `facts` are for those who compare
-    connections themselves; else they have been evaluated. `segments` are those of the block, and of earlier ones, on
-    connections that speak ZMTP, where an index was asked for. `until` is when the capture ended (ns) in the last batch
-    of a run, 0 in all others."""
+    """The records that one block made decidable. `files` are the file names that packet references index.
+
+    The analyser adds `records`, and the rows of each run, in record order. `facts` are for callers that compare
+    connections themselves; otherwise they have been evaluated. `segments`, if an index is wanted, are of connections
+    that speak ZMTP, from this and earlier blocks. `until` is the end of the capture (ns) in the last batch of a run,
+    otherwise 0.
+    """
 
     files: list[str | None]
     runs: list[MessageRun] = field(default_factory=list)
@@ -287,14 +288,14 @@ class Batch:
     until: int = 0
 
     def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
-        """Every record of the batch in the order of the schema: (Record, -1), or a run and the index of its row."""
+        """Yield every record in record order: (Record, -1), or a run and the index of its row."""
         for item, low, high in self.stretches():
             for index in range(low, high):
                 yield item, index
 
     def stretches(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int, int]]:
-        """The same, with message rows of one run that follow each other taken together: (item, low, high) is a run and
-        its rows `low..high` (high excluded), or (Record, -1, 0)."""
+        """Yield the same, with consecutive message rows of a run together: (run, low, high) for its rows `low..high`
+        (high excluded), or (Record, -1, 0)."""
         runs, run_of, row_of, between = self.arranged()
         cuts = np.ones(len(run_of) + 1, np.bool_)
         cuts[1:-1] = (run_of[1:] != run_of[:-1]) | (row_of[1:] != row_of[:-1] + 1)
@@ -317,7 +318,7 @@ class Batch:
             yield item, index, index + 1
 
     def arranged(self) -> Arrangement:
-        """The order of the schema, as columns."""
+        """Return the batch in record order, as columns."""
         messages = sorted(self.runs, key=_place_of_run)
         frames = sorted(self.frame_runs, key=_place_of_run)
         runs: list[MessageRun | FrameRun] = [*messages, *frames]
@@ -330,7 +331,7 @@ class Batch:
         decided = np.array([record.order[0] for record in records], np.int64)
         places, highs = (np.searchsorted(ordinals, decided, side).tolist() for side in ("left", "right"))
         for at, (record, low, high) in enumerate(zip(records, places, highs, strict=True)):
-            if low < high:  # rows were decided by the same segment
+            if low < high:  # rows decided by the same segment
                 places[at] = low + bisect_left(range(low, high), record.order, key=order_at)
         between: list[tuple[int, Record | FrameRun, int]]
         between = [(place, record, -1) for place, record in zip(places, records, strict=True)]
@@ -347,7 +348,7 @@ class Batch:
 
 
 class RowOrder(NamedTuple, Generic[R]):
-    """Rows in the order of the schema: row i is row `row_of[i]` of `runs[run_of[i]]`."""
+    """Rows in record order: row i is row `row_of[i]` of `runs[run_of[i]]`."""
 
     runs: list[R]
     run_of: Int64
@@ -355,15 +356,15 @@ class RowOrder(NamedTuple, Generic[R]):
 
 
 def rows_in_order(runs: Sequence[R]) -> RowOrder[R]:
-    """The rows of runs of one kind."""
+    """Return the rows of runs of one kind in record order."""
     by_place: list[R] = sorted(runs, key=_place_of_run)
     run_of, row_of, _ = _rows_in_order(by_place, mixed=False)
     return RowOrder(by_place, run_of, row_of)
 
 
 def _rows_in_order(runs: Sequence[MessageRun | FrameRun], *, mixed: bool) -> tuple[Int64, Int64, Int64]:
-    """Run, row and ordinal of every row in order. Runs come sorted by side and their rows by offset, so a stable sort
-    by ordinal is enough, unless frames stand between messages."""
+    """Return run, row and ordinal of every row in record order. Runs are sorted by side and rows by offset, so a stable
+    sort by ordinal is enough, unless frames and messages are mixed."""
     if not runs:
         nothing = np.empty(0, np.int64)
         return nothing, nothing, nothing
@@ -381,23 +382,23 @@ def _rows_in_order(runs: Sequence[MessageRun | FrameRun], *, mixed: bool) -> tup
 
 
 DATAGRAMS = 1 << 62
-"""Where in the order of connections come datagrams, and what they settle: behind the segment in front of them, each by
-its packet."""
+"""First place of datagrams, and of records that they decide, in the order of connections: after those of the segment
+before them, by packet."""
 
 
 def place_of(stream: Stream) -> int:
-    """The place of a connection, or of datagrams, among the others."""
+    """Return the place of a connection, or of a datagram flow, in the order of records."""
     return DATAGRAMS if stream.conn is None else stream.conn
 
 
 def order_of_record(record: Record) -> tuple[Order, str]:
-    """The order of the schema; findings about one thing by their ids: which was made first depends on what came
-    together."""
+    """Return the sort key of a record. Findings about one thing are sorted by id, since the order in which they are
+    made depends on where blocks end."""
     return record.order, record.values["id"] if record.type == "finding" else ""
 
 
 def _place_of_run(run: MessageRun | FrameRun) -> tuple[int, int, int, int]:
-    """(conn, side, source, rank)."""
+    """Return (conn, side, source, rank)."""
     rank = RANKS["message" if isinstance(run, MessageRun) else "frame"]
     return place_of(run.stream), run.stream.side or 0, run.source, rank
 

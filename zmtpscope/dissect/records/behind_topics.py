@@ -1,7 +1,7 @@
-"""What rides behind the topic of a message of one frame: `prices:{"bid": 1.1}`.
+"""Read the content after the topic in single-frame messages, like `prices:{"bid": 1.1}`.
 
-Only a subscription shows where the topic ends, and messages are looked into before that is known. So the content is
-looked at once more, for formats whose octets alone tell everything (JSON, MessagePack): no state, and no findings.
+Only a subscription shows where the topic ends, and messages are dissected before it is known. So the content is
+dissected again, by stateless formats only (JSON, MessagePack), and without findings.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
 
 BETWEEN = b" \t\r\n\0:|,;=/"
-"""Octets that stand between topic and content, ..."""
+"""Octets that may separate topic and content."""
 MOST_BETWEEN = 4
-"""... at most so many."""
+"""Maximum number of separators."""
 IS_BETWEEN = np.isin(np.arange(256), list(BETWEEN))
 
 
 class BehindTopics:
-    """Reads the content of such messages, by those dissectors of `registry` that octets alone tell all."""
+    """Reads content after topics with the stateless dissectors of `registry`."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -38,12 +38,12 @@ class BehindTopics:
 
     @cached_property
     def _begins(self) -> NDArray[np.bool_]:
-        """By octet: whether content that somebody reads may begin with it."""
+        """By octet: whether content that a dissector reads may begin with it."""
         asked = [each for each in self.registry.asked().dissectors if each.tells_at_once]
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 
     def read(self, runs: Iterable[MessageRun]) -> None:
-        """Read what is behind the topics of messages of publishers of which nobody has claimed the whole."""
+        """Dissect the content after topics of published messages that no dissector has claimed."""
         for run in runs:
             if run.topics is not None:
                 rows = _behind_topics(run, run.topics)
@@ -72,7 +72,7 @@ class BehindTopics:
                 run.texts[found] = False
 
     def _told(self, octets: bytes) -> Dissected | None:
-        """What somebody says of the octets behind a topic."""
+        """Return the dissected octets after a topic, or None."""
         front = octets[:MOST_BETWEEN]
         content = octets[len(front) - len(front.lstrip(BETWEEN)) :]
         for dissector in self.registry.asked().dissectors if content else ():
@@ -87,7 +87,7 @@ class BehindTopics:
 
 
 def _first_octets(run: MessageRun, topics: Int64, rows: Int64) -> Int64:
-    """The first octet of the content of such messages, or the last octet of those without content."""
+    """Return the first octet of the content of each row, or its last octet if there is no content."""
     octets, frames = np.frombuffer(run.data, np.uint8), run.first[rows]
     starts = run.bodies[frames] - run.base
     places, last = starts + topics[rows], starts + run.sizes[frames] - 1
@@ -98,7 +98,7 @@ def _first_octets(run: MessageRun, topics: Int64, rows: Int64) -> Int64:
 
 
 def _behind_topics(run: MessageRun, topics: Int64) -> Int64:
-    """The messages of a run that are one whole frame with a topic and something behind it, and no JSON."""
+    """Return the rows that are one complete frame with a topic and more octets, and not JSON."""
     frames = run.first
     starts, sizes = run.bodies[frames] - run.base, run.sizes[frames]
     chosen = (run.last == frames) & (topics > 0) & (sizes > topics) & run.complete

@@ -1,6 +1,6 @@
-"""Columns: the values of one field, one for each row, by the logical type that `zmtpscope.records` declares.
+"""Columns: the values of one field by row, by the logical types that `zmtpscope.records` declares.
 
-`column[row]` is the value as a record has it, None where it is unknown; whoever wants many takes the arrays.
+`column[row]` is the value as in a record, or None if it is unknown. To read many values, use the arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bool = NDArray[np.bool_]
 
 
 def numbers(first: Int64, counts: Int64) -> Int64:
-    """`counts[i]` numbers from `first[i]` on, for every i."""
+    """Return `counts[i]` consecutive numbers from `first[i]` on, for every i."""
     if len(counts) and counts.min() == 1 == counts.max():
         return first
     ends = np.cumsum(counts)
@@ -32,15 +32,15 @@ class Column(Protocol):
     """The values of one field."""
 
     def __getitem__(self, row: int, /) -> Any:
-        """The value in a row; None where it is unknown."""
+        """Return the value in a row; None if it is unknown."""
 
     def tolist(self) -> list[Any]:
-        """The values in all rows."""
+        """Return the values of all rows."""
 
 
 @dataclass(slots=True, eq=False)
 class Integers:
-    """int: `values[row]`, null where not `known`; None: all are known."""
+    """int: `values[row]`, null if not `known`. None: all are known."""
 
     values: Int64 | NDArray[np.uint64]
     known: Bool | None = None
@@ -71,7 +71,7 @@ class Booleans:
 
 @dataclass(slots=True, eq=False)
 class Words:
-    """text of which there are few different ones: `words[codes[row]]`."""
+    """text with few different values: `words[codes[row]]`."""
 
     words: Sequence[str | None]
     codes: NDArray[Any]
@@ -84,8 +84,7 @@ class Words:
 
 
 class JoinedOctets:
-    """The octets of several runs as if they were one behind the other: those of run i have their places from
-    `begins[i]` on."""
+    """The octets of several runs, numbered as if joined: run i begins at `begins[i]`."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = pieces
@@ -94,7 +93,7 @@ class JoinedOctets:
 
     @cached_property
     def whole(self) -> bytes:
-        """All of them, in fact one behind the other."""
+        """The joined octets."""
         return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
 
     @cached_property
@@ -103,7 +102,7 @@ class JoinedOctets:
         return begins
 
     def slice(self, start: int, size: int) -> bytes:
-        """Octets of one run."""
+        """Return octets of one run."""
         place = bisect_right(self._begins, start) - 1
         start -= self._begins[place]
         return self.pieces[place][start : start + size]
@@ -111,8 +110,8 @@ class JoinedOctets:
 
 @dataclass(slots=True, eq=False)
 class Octets:
-    """octets: of the slices `starts[i] : starts[i] + sizes[i]` of `octets`, which follow one another, the one with the
-    number `index[row]`; null where not `known`."""
+    """octets: `octets[starts[i] : starts[i] + sizes[i]]` for i = `index[row]`, null if not `known`. Slices are in
+    order."""
 
     octets: JoinedOctets
     starts: Int64
@@ -142,13 +141,13 @@ class Octets:
         return listed
 
     def of(self, rows: Int64) -> Octets:
-        """Those of some rows."""
+        """Return the column of some rows."""
         return replace(self, index=self.index[rows], known=None if self.known is None else self.known[rows])
 
 
 @dataclass(slots=True, eq=False)
 class Texts:
-    """text that octets of the network are, as `to_text` has it."""
+    """text made of network octets by `to_text`."""
 
     octets: Octets
 
@@ -162,7 +161,7 @@ class Texts:
 
 @dataclass(slots=True, eq=False)
 class Lists:
-    """list: `items[edges[row] : edges[row + 1]]`, null where not `known`: there are no items of these."""
+    """list: `items[edges[row] : edges[row + 1]]`. Rows that are not `known` are null and have no items."""
 
     items: Integers | Octets | Texts
     edges: Int64
@@ -174,7 +173,7 @@ class Lists:
         return [self.items[place] for place in range(self.edges[row], self.edges[row + 1])]
 
     def sums(self) -> Integers:
-        """The sum of each list of sizes. (Frames lie side by side, so none reaches 2^64.)"""
+        """Return the sum of each list of sizes. Frames do not overlap, so sums are less than 2^64."""
         assert isinstance(self.items, Integers)
         if len(self.items.values) == len(self.known) and (np.diff(self.edges) == 1).all():
             return Integers(self.items.values)

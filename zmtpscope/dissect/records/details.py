@@ -1,4 +1,4 @@
-"""The octets, the field tree and the packets behind one record, made when somebody looks."""
+"""The octets, field tree and packets of one record, made on demand."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from zmtpscope.zmtp.reader import FieldNode
 
 
 class Detail(NamedTuple):
-    """One greeting or frame: the stream offset of its first octet, its octets, its fields, the packets it came in.
+    """One greeting or frame: the stream offset of its first octet, its octets, its fields, and its packets.
 
-    What was packed inside a message comes behind its frames; `source` is 2 or more then, and offsets count in it.
+    Unpacked contents of a message follow its frames. Their `source` is 2 or more, and offsets count within it.
     """
 
     offset: int
@@ -23,20 +23,20 @@ class Detail(NamedTuple):
     slices: list[PacketSlice]
     source: int = 0
     secrets: Sequence[range] = ()
-    """Offsets of what nobody shall see; stars stand there where that was looked after."""
+    """Offsets of octets to hide. They may already be replaced by stars."""
 
 
 def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail]:
-    """The greeting, command or frames that a record was made of, in stream order, each made when it is asked for.
+    """Yield the greeting, command or frames of a record in stream order, each made on demand.
 
-    Ask with `Options.details` set. Frames whose octets were not kept, and records that stand for no octets (findings,
-    gaps, connections), are left out. Of what could not be read there are the first octets.
+    Requires `Options.details`. Skips frames whose octets were not kept, and records without octets (findings, gaps,
+    connections). Of a leftover, yields the first octets.
     """
     if isinstance(item, Record):
         unit = item.unit
         if unit is None:
             values = item.values
-            if item.type == "leftover" and values["data"] and values["bytes"] == values["length"]:  # nothing in between
+            if item.type == "leftover" and values["data"] and values["bytes"] == values["length"]:  # contiguous
                 yield _not_understood(values)
             return
         tree, source = unit.tree, 0
@@ -68,7 +68,7 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail
 
 
 def _not_understood(values: dict[str, Any]) -> Detail:
-    """The first octets of what could not be read."""
+    """Return the first octets of a leftover."""
     offset, octets = values["offset"], values["data"]
     return Detail(offset, octets, FieldNode("not understood", offset, len(octets), octets), [])
 

@@ -1,8 +1,8 @@
-"""What is known of one connection or flow that findings about several need: plain values, which can be pickled.
+"""Facts about one connection or flow for findings about several. They are plain values that can be pickled.
 
-`comparison.py` evaluates them, in the run that met them or behind many workers. The first field of each fact is
-`arrival`; its ordinal is that of the segment that decided it, by which facts are put in order, whatever gave out the
-ordinals. All else that is compared across connections is a `Stamp`, since ordinals of several workers say nothing.
+`comparison.py` evaluates facts in the same run, or from many workers. The first field of each fact is `arrival`; the
+ordinal of the segment that decided it is the sort key, in whichever run it was counted. Other times are `Stamp`s, since
+ordinals of different workers cannot be compared.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.tcp.connection import Connection
 
 Endpoint = tuple[str, int]
-"""Address and port that were connected to."""
+"""Address and port of the listener."""
 
 
 class ConnectionIdentity(NamedTuple):
-    """A TCP connection by its flow key, and what sets it apart from others of that key (`identity.py`)."""
+    """A TCP connection: its flow key, and the fields that distinguish connections with the same key (`identity.py`)."""
 
     key: bytes
     start: Stamp
@@ -28,13 +28,13 @@ class ConnectionIdentity(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """What the records of side 0 have in common."""
+        """The constants of the records of side 0."""
         return stream_of(self.key, self.start.time, self.incarnation, self.number)
 
 
 class Attempt(NamedTuple):
-    """A TCP connection whose SYN was captured, once it is over; `outcome` is one of `attempts.py`. `last` is the last
-    SYN of the client, of which there were `syns`."""
+    """A TCP connection with a captured SYN, after it closed. `outcome` is one of `attempts.py`; `last` is the client's
+    last SYN of `syns`."""
 
     arrival: Arrival
     connection: ConnectionIdentity
@@ -44,21 +44,23 @@ class Attempt(NamedTuple):
 
     @property
     def pair(self) -> bytes:
-        """Client address, address and port that were connected to."""
+        """Client address, server address and server port."""
         key = self.connection.key
         return key[:-4] + key[-2:]
 
 
 class GaveWay(NamedTuple):
-    """A connection was given up for a newer one, although its end had not come; `arrival` is its last packet."""
+    """A connection evicted for a newer one before its end. `arrival` is its last packet."""
 
     arrival: Arrival
     connection: ConnectionIdentity
 
 
 class ClockWentBack(NamedTuple):
-    """In one block `times` packets are stamped before the one in front of them on their connection, `most` by most:
-    `ns`. The last one is `arrival`."""
+    """`times` packets of one block are older than the packet before them on their connection.
+
+    The largest step is `ns`, at packet `most`; the last one is at `arrival`.
+    """
 
     arrival: Arrival
     most: Stamp
@@ -67,8 +69,8 @@ class ClockWentBack(NamedTuple):
 
 
 class Relayed(NamedTuple):
-    """A client asked a proxy to connect it to `target`, once its connection is over; `refusal` is why the proxy did
-    not, None if it did, and if ZMTP followed. `client` is the side of the client."""
+    """A client's request to a proxy for a connection to `target`, after it closed. `refusal` is the proxy's reason, or
+    None if the proxy connected and ZMTP followed. `client` is the side of the client."""
 
     arrival: Arrival
     connection: ConnectionIdentity
@@ -79,9 +81,11 @@ class Relayed(NamedTuple):
 
 
 class WithoutZmtp(NamedTuple):
-    """A connection of TLS, or of a WebSocket without the sub-protocol of ZWS, once it is over: it matters if others
-    speak ZMTP to the same endpoint. `client` is the side of the client, `finding` the id of what it raises, `status`
-    the answer to a WebSocket, and `closed_by` the side that closed first, if one did."""
+    """A TLS connection, or a WebSocket without the ZWS sub-protocol, after it closed.
+
+    It matters if others speak ZMTP to the same endpoint. `client` is the side of the client, `finding` the id of the
+    finding that it causes, `status` the WebSocket response, and `closed_by` the side that closed first, if any.
+    """
 
     arrival: Arrival
     connection: ConnectionIdentity
@@ -92,18 +96,18 @@ class WithoutZmtp(NamedTuple):
 
 
 class Spoke(NamedTuple):
-    """Somebody spoke ZMTP with an endpoint, the first time in this run."""
+    """The first ZMTP connection to an endpoint in this run."""
 
     arrival: Arrival
     endpoint: Endpoint
 
 
 class Origin(NamedTuple):
-    """How a connection began. `listener` is the side that was connected to, None where that is not known; then `stream`
-    is that of whoever sent first.
+    """How a connection began. `listener` is the side that accepted it; if it is None, `stream` is that of the first
+    sender.
 
-    `initial` is the sequence number of the client's SYN, -1 where there was none: the same TCP connection that was
-    captured in two places under two addresses (NAT) has it in both.
+    `initial` is the sequence number of the client's SYN, or -1 without one. A TCP connection captured in two places
+    under two addresses (NAT) has the same number in both.
     """
 
     stream: Stream
@@ -113,7 +117,7 @@ class Origin(NamedTuple):
 
     @property
     def endpoint(self) -> Endpoint:
-        """What was connected to."""
+        """The address and port of the listener."""
         return self.stream.dst_ip, self.stream.dst_port
 
     @property
@@ -133,9 +137,9 @@ class Located(NamedTuple):
 
 
 class Said(NamedTuple):
-    """Something that was said on a connection and may matter to others; `kind` is a key of `endpoints.EVALUATE`.
+    """A fact about a connection that may matter to others. `kind` is a key of `endpoints.EVALUATE`.
 
-    `unit` is what says it (of what is over, the first greeting); what `value` is depends on the kind.
+    `unit` is its greeting or command (for a closed connection, the first greeting). `value` depends on the kind.
     """
 
     arrival: Arrival
@@ -155,18 +159,18 @@ class Close(NamedTuple):
     """How a connection ended."""
 
     failed: bool
-    """It closed otherwise than by the wish of the side that opened it."""
+    """Whether it closed without the wish of the side that opened it."""
     unsecured: str | None
-    """What was said with a client that is too old for security, though the listening side is not."""
+    """The exchange with a client that is too old for security, although the listener is not."""
     first: Stamp
-    """The first FIN or RST: from then on the client may want another."""
+    """The first FIN or RST, after which the client may open another connection."""
 
 
 class ZreSide(NamedTuple):
-    """A side on which a ZRE node sends to another.
+    """A side on which one ZRE node sends to another.
 
-    `stream` is that of the sender, `uuid` that of the node, `server` where it connected to; `whole`: the side was
-    captured from its start.
+    `stream` is that of the sender, `uuid` the id of the node, and `server` the endpoint that it connected to. `whole`:
+    the side was captured from its start.
     """
 
     stream: Stream
@@ -178,8 +182,8 @@ class ZreSide(NamedTuple):
 
 
 class ZreCommand(NamedTuple):
-    """A command of a node; `unit` is the offset of its message in `source`, `length` its octets. `lossy`: octets of the
-    side were lost in front of it."""
+    """A command of a node. `unit` is the offset of its message in `source`, `length` its octets. `lossy`: octets of the
+    side were lost before it."""
 
     arrival: Arrival
     sender: ZreSide
@@ -191,7 +195,7 @@ class ZreCommand(NamedTuple):
 
 
 class ZreClose(NamedTuple):
-    """The connection on which a node sent is over; `captured`: its end was captured."""
+    """The end of the connection on which a node sent. `captured`: the end was captured."""
 
     arrival: Arrival
     sender: ZreSide
@@ -199,7 +203,7 @@ class ZreClose(NamedTuple):
 
 
 class ZreBeacon(NamedTuple):
-    """A beacon of a node, which decides itself; `stream` is that of its flow."""
+    """A beacon of a node. It decides itself, and `stream` is that of its flow."""
 
     arrival: Arrival
     stream: Stream
@@ -210,17 +214,17 @@ Fact = Attempt | ClockWentBack | GaveWay | Relayed | WithoutZmtp | Spoke | Said 
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:
-    """The identity of a record of a connection, as `refs` hold it."""
+    """Return the identity of a record of a connection, as in `refs`."""
     return f"{stream.conn_id}/{side}/{source}/{start}/{record}"
 
 
 def origin_of(connection: Connection, stream: Stream) -> Origin:
-    """How a connection began; `stream` is that of side 0."""
+    """Return how a connection began. `stream` is that of side 0."""
     return Origin(stream, stamp(connection.start), connection.listener, connection.tcp[0].initial)
 
 
 def end_facts(connection: Connection) -> list[Fact]:
-    """What others may have to know of the end of a connection, and how the attempt to connect came out."""
+    """Return facts about the end of a connection, and the outcome of the attempt to connect."""
     facts: list[Fact] = []
     identity = ConnectionIdentity(connection.key, stamp(connection.start), connection.incarnation, connection.number)
     if connection.close_how == "evicted":

@@ -1,4 +1,4 @@
-"""Where findings of one kind were made: at which endpoints, how many, the first, with which clients; within limits."""
+"""The endpoints of findings of one kind, with count, first packet and clients, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from zmtpscope.dissect.arrivals import Stamp
 from zmtpscope.dissect.records.facts import Endpoint
 
 MOST_ENDPOINTS = 256
-"""Endpoints that are remembered of one kind of finding: a scan that meets thousands costs no more."""
+"""Maximum number of endpoints to remember per kind of finding. A scan can meet thousands."""
 
 MOST_CLIENTS = 1024
-"""Clients that are remembered of one kind, at all of its endpoints together."""
+"""Maximum number of clients to remember per kind, at all of its endpoints together."""
 
 
 @dataclass(slots=True)
@@ -19,29 +19,29 @@ class AtEndpoint:
     """Findings of one kind at one endpoint."""
 
     first: Stamp
-    """The first packet that one of them is about, ..."""
+    """The first packet that a finding is about."""
     hint: str | None
-    """... and what there is to do about that one."""
+    """The remedy for that finding."""
     count: int = 0
     clients: set[str] = field(default_factory=set)
-    """Addresses of those who connected to it, as far as they are remembered, ..."""
+    """Addresses of clients that connected to the endpoint."""
     has_more_clients: bool = False
-    """... and whether there were others."""
+    """Whether some clients are not in `clients`."""
 
 
 @dataclass(slots=True)
 class FindingEndpoints:
-    """The endpoints of one kind of finding: the first `MOST_ENDPOINTS` that were met."""
+    """The endpoints of one kind of finding: the first `MOST_ENDPOINTS`."""
 
     endpoints: dict[Endpoint, AtEndpoint] = field(default_factory=dict)
     elsewhere: int = 0
-    """Findings at all others."""
+    """Number of findings at all other endpoints."""
     clients: int = 0
-    """Clients that are remembered, of `MOST_CLIENTS`."""
+    """Number of remembered clients, at most `MOST_CLIENTS`."""
 
     def add(self, count: int, endpoint: Endpoint, client: str, packet: Stamp, hint: str | None) -> None:
-        """`count` more findings, with `client` at `endpoint`; `packet` is what the first of them is about, `hint` what
-        there is to do."""
+        """Add `count` findings of a connection from `client` to `endpoint`. `packet` and `hint` are those of the first
+        one."""
         found = self.endpoints.get(endpoint)
         if found is None:
             if len(self.endpoints) == MOST_ENDPOINTS:

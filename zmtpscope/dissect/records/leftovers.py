@@ -1,6 +1,6 @@
-"""The octets of a connection that are in no unit, until they can be written: lost by the capture, or left over.
+"""Octets of a connection that belong to no unit, until they are written: lost by the capture, or left over.
 
-Each is in one record, which is made when it is known how far the octets go, and not before it is known that this is
+Each is in one record. It is made when the extent of the octets is known, and only once the connection is known to be
 ZMTP.
 """
 
@@ -12,16 +12,16 @@ from typing import Generic, NamedTuple, TypeVar
 from zmtpscope.dissect.arrivals import Arrival
 
 MOST_PENDING = 1024
-"""So many gaps, and as many leftovers, of a side are remembered one by one while it is not known whether this is ZMTP;
-the last of them then stands for all that follow."""
+"""Maximum number of gaps, and of leftovers, to remember for a side before it is known to be ZMTP. The last of them then
+represents all that follow."""
 
 MANY_GAPS = "many losses before this was known to be ZMTP"
 MANY_LEFTOVERS = "many stretches before this was known to be ZMTP"
 
 UNFINISHED = "unfinished"
-"""The kind of what is there of a unit whose rest the capture does not have."""
+"""The kind of captured octets of a unit whose rest was not captured."""
 UNDISSECTED = "undissected"
-"""The kind of what could not be read as ZMTP."""
+"""The kind of octets that could not be read as ZMTP."""
 
 BEFORE_A_GAP = "gap behind it"
 AT_THE_END = "end of the connection"
@@ -32,15 +32,15 @@ NO_VERSION = "no version in force"
 NO_BOUNDARY = "frame boundary unknown"
 NOT_READ_ON = "reading stopped"
 FOR_A_PROXY = "for or from a proxy"
-"""Why octets are left over, beside the reasons of `zmtpscope.zmtp.events.Skipped`."""
+"""Reasons for leftovers, in addition to those of `zmtpscope.zmtp.events.Skipped`."""
 
 
 FIRST = 32
-"""So many of the octets that are left over are kept, to be shown."""
+"""Maximum octets kept of a leftover, to display them."""
 
 
 class Gap(NamedTuple):
-    """`octets` octets that were lost within the stream offsets `start..stop`, as the segment `decided` made known."""
+    """`octets` octets lost within the stream offsets `start..stop`, decided by the segment `decided`."""
 
     start: int
     stop: int
@@ -48,19 +48,19 @@ class Gap(NamedTuple):
     reason: str
     decided: Arrival
     resumed_at: int | None
-    """Where reading goes on behind it; None: nowhere."""
+    """Stream offset at which reading resumes; None if it does not."""
 
     def many(self, last: Gap, octets: int) -> Gap:
-        """This gap and all up to `last` as one."""
+        """Return this gap and all up to `last` as one."""
         return self._replace(stop=last.stop, octets=octets, reason=MANY_GAPS, resumed_at=last.resumed_at)
 
 
 class Leftover(NamedTuple):
-    """`octets` octets within the stream offsets `start..stop` that were captured and are in no unit.
+    """`octets` captured octets within the stream offsets `start..stop` that belong to no unit.
 
-    `decided` is the segment with the first of them, with the ordinal of that which made known how far they go.
-    `between_units` is that of `zmtpscope.zmtp.events.Skipped`. `data` are the first of these octets, at most `FIRST`;
-    None where nobody shall see them.
+    `decided` is the segment with the first of them, with the ordinal of the segment that decided their extent.
+    `between_units` is that of `zmtpscope.zmtp.events.Skipped`. `data` are the first octets, at most `FIRST`, or None if
+    they must stay hidden.
     """
 
     start: int
@@ -73,12 +73,15 @@ class Leftover(NamedTuple):
     data: bytes | None = None
 
     def many(self, last: Leftover, octets: int) -> Leftover:
-        """This leftover and all up to `last` as one."""
+        """Return this leftover and all up to `last` as one."""
         return self._replace(stop=last.stop, octets=octets, reason=MANY_LEFTOVERS)
 
     def joined(self, following: Leftover) -> Leftover | None:
-        """This and the next leftover of the side as one, if they belong in one record: the same segment has decided
-        both, they are of the same kind for the same reason, and what is between them is nothing, or whole units."""
+        """Return this and the next leftover of the side as one, or None if they belong in two records.
+
+        They are one if the same segment decided both, kind and reason are equal, and nothing or whole units are between
+        them.
+        """
         start, stop, octets, kind, reason, decided, between_units, data = self
         if (
             decided.ordinal == following.decided.ordinal
@@ -96,18 +99,21 @@ T = TypeVar("T", Gap, Leftover)
 
 
 class Pending(Generic[T]):
-    """Gaps or leftovers that are not written yet, by side, in the order of the stream."""
+    """Gaps or leftovers that are not written yet, by side, in stream order."""
 
     def __init__(self) -> None:
         self.waiting: tuple[list[T], list[T]] = ([], [])
 
     def add(self, side: int, item: T) -> None:
-        """It is known how far the octets go, and what is behind them."""
+        """Add octets whose extent is known."""
         self.waiting[side].append(item)
 
     def drain(self, since: int | None) -> list[tuple[int, T]]:
-        """(side, item) of all that can be written, where the segment `since` has made known that this is ZMTP (None:
-        none has, so nothing is written)."""
+        """Return the (side, item) pairs that can be written, and forget them.
+
+        `since` is the ordinal of the segment that showed that this is ZMTP; None if it is unknown, so nothing is
+        written.
+        """
         if not (self.waiting[0] or self.waiting[1]):
             return []
         taken: list[tuple[int, T]] = []
@@ -124,10 +130,11 @@ class Pending(Generic[T]):
 
 
 class PendingLeftovers(Pending[Leftover]):
-    """Leftovers that are not written yet. Segments full of lengths of 0, say, have one record each, not hundreds."""
+    """Leftovers that are not written yet. A segment full of zero lengths, for example, makes one record, not
+    hundreds."""
 
     def add(self, side: int, item: Leftover) -> None:
-        """It is known how far the octets go; they go on with the leftover in front of them, where both are one."""
+        """Add octets whose extent is known, joined with the leftover before them if possible."""
         items = self.waiting[side]
         one = items[-1].joined(item) if items else None
         if one is None:
@@ -137,7 +144,7 @@ class PendingLeftovers(Pending[Leftover]):
 
 
 def _bounded(items: list[T]) -> list[T]:
-    """The first of them, and one for all that are too many."""
+    """Return the first items, with the excess as one item."""
     if len(items) <= MOST_PENDING:
         return items
     kept, rest = items[: MOST_PENDING - 1], items[MOST_PENDING - 1 :]

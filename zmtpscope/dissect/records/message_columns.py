@@ -1,7 +1,7 @@
-"""What a message row is: every field of it as a column, derived here and nowhere else (docs/decisions/analyser.md).
+"""The columns of message rows. Every field of a message row is derived here (docs/decisions/analyser.md).
 
-Octets have their places in `octets`, all that was kept of the runs: the body of frame j is `sizes[j]` octets from
-`starts[j]` on, of which `held[j]` were kept.
+`octets` joins the octets kept of all runs. The body of frame j is `sizes[j]` octets; the first `held[j]` of them were
+kept, at `octets[starts[j]:]`.
 """
 
 from __future__ import annotations
@@ -35,25 +35,24 @@ from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, MARKED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 KINDS = {0: "data", ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
-"""`kind` by the bits of `SPECIAL`."""
+"""`kind` of a message, by its `SPECIAL` bits."""
 
 REQUESTERS = frozenset({"REQ", "REP"})
 GROUPED = PUBLISHERS | {"RADIO"}
-"""Whose messages of several frames begin with a topic or group."""
+"""Socket types whose messages of several frames begin with a topic or group."""
 
 NO_TOPIC = -1
-"""Instead of the size of a topic."""
+"""Topic size of a message without a topic."""
 
 NOT_KEPT, HEAD_KEPT_ONLY, KEPT = range(3)
 KEPT_WORDS = ("none", "head", "full")
-"""`bodies_kept`."""
+"""`bodies_kept`, by the three codes above."""
 
 NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE, JSON_INSIDE = range(4)
-"""Nobody claims the message, it is plain text, a dissector made something of it, or it is JSON, of which nothing is
-made yet."""
+"""Payload of a message: unclaimed, plain text, read by a dissector, or JSON that is parsed on first access."""
 
 LONGEST_JSON = 4096
-"""Octets of JSON of which nothing is made before somebody wants it: what is larger is read once."""
+"""Maximum octets of JSON to parse on first access. Larger JSON is parsed with its run."""
 
 UNLIMITED = 2**64 - 1
 
@@ -63,12 +62,12 @@ NOTHING: Int64 = np.empty(0, np.int64)
 
 
 def is_enveloped(run: MessageRun) -> bool:
-    """Whether the socket types tell that what stands in front of an empty frame is an envelope (wire.md 10.1)."""
+    """Whether the socket types imply that frames before an empty frame are an envelope (wire.md 10.1)."""
     return not REQUESTERS.isdisjoint((run.socket_type, run.peer_socket_type))
 
 
 def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """The first empty frame of each message `first..last` that is not its last one; `last` where there is none."""
+    """Return the first empty frame of each message `first..last`, or `last` if only that or no frame is empty."""
     is_empty = sizes == 0
     empty = np.append(np.flatnonzero(is_empty), len(sizes))
     in_front = np.cumsum(is_empty) - is_empty
@@ -77,8 +76,8 @@ def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
 
 
 def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """The frame behind the delimiter of each message `first..last`; its first one where there is none."""
-    if not sizes[first].any() and (first < last).all():  # as of REQ, and most replies
+    """Return the frame after the delimiter of each message `first..last`, or its first frame without a delimiter."""
+    if not sizes[first].any() and (first < last).all():  # as sent by REQ, and in most replies
         return first + 1
     delimiter = delimiters(sizes, first, last)
     found: Int64 = np.where(delimiter < last, delimiter + 1, first)
@@ -102,8 +101,8 @@ def content_frames(run: MessageRun) -> Int64:
 
 
 def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
-    """Return the same for messages `first..last` of many sides, which may start with an envelope, or a topic or
-    group."""
+    """Return the first content frame of messages of many sides, by row: `enveloped`, `grouped` (a topic or group
+    first), or neither."""
     content = after_empty(sizes, first, last)
     if grouped.any():
         content = np.where(grouped, np.minimum(first + 1, last), content)
@@ -113,20 +112,23 @@ def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grou
 
 
 class Made(NamedTuple):
-    """What dissectors made of messages, by row. (Not the columns themselves: a column that points at all of them would
-    keep a batch until somebody looks for cycles.)"""
+    """Dissector results of messages, by row.
+
+    Columns do not hold all columns of the batch: this would be a reference cycle, which keeps a batch until the garbage
+    collector runs.
+    """
 
     runs: Sequence[MessageRun]
     run_of: Int64
     row_of: Int64
 
     def of(self, row: int) -> Dissected | None:
-        """What a dissector makes of a message."""
+        """Return the dissector result of a message, parsing JSON if necessary, or None."""
         run: MessageRun = self.runs[self.run_of[row]]
         return run.made(int(self.row_of[row]))
 
     def tolist(self) -> list[Dissected | None]:
-        """What was made of all messages, so of none that is `JSON_INSIDE`."""
+        """Return the results of all messages; None for JSON that is not parsed yet."""
         payloads = [run.payloads for run in self.runs]
         places = zip(self.run_of.tolist(), self.row_of.tolist(), strict=True)
         return [None if (of_run := payloads[run]) is None else of_run[row] for run, row in places]
@@ -134,8 +136,10 @@ class Made(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Payloads:
-    """payload: what rides inside, as a struct of protocol, summary and fields. `texts` are the last frames, of long
-    ones the beginning: they hold what is JSON. The last `counts` frames of a message that is plain text hold it."""
+    """`payload`, as a struct of protocol, summary and fields.
+
+    `texts` are the last frames, which hold JSON; long ones are cut off. Plain text is in the last `counts` frames.
+    """
 
     inside: NDArray[np.int8]
     texts: Octets
@@ -147,12 +151,12 @@ class Payloads:
         if inside == TEXT_INSIDE:
             return {"protocol": "text", "summary": self.text(row), "fields": None}
         made = None if inside == NOTHING_INSIDE else self.made.of(row)
-        if made is None or not made.protocol:  # who claimed it has failed
+        if made is None or not made.protocol:  # the dissector that claimed the message failed
             return None
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
 
     def text(self, row: int) -> str:
-        """The summary of a message that is plain text."""
+        """Return the summary of a plain text message."""
         texts, behind = self.texts, int(self.texts.index[row]) + 1
         frames = range(behind - int(self.counts[row]), behind)[:LONGEST_SUMMARY]
         places = [(int(texts.starts[frame]), int(texts.sizes[frame])) for frame in frames]
@@ -164,7 +168,7 @@ class Payloads:
 
 
 class MessageColumns(RowColumns[MessageRun]):
-    """The rows of message runs; `options` say what of their bodies they show, and nothing else depends on them."""
+    """Columns of message runs. `options` limit the body octets shown, and affect nothing else."""
 
     derive: ClassVar[Mapping[str, Derive]]
 
@@ -181,20 +185,19 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @classmethod
     def of(cls, batch: Batch, options: Options = DEFAULT) -> Self:
-        """The message rows of a batch, in the order of records."""
+        """Return the message rows of a batch, in record order."""
         return cls.of_arrangement(batch.arranged(), batch.files, options)
 
     @classmethod
     def of_arrangement(cls, order: Arrangement, files: Sequence[str | None], options: Options = DEFAULT) -> Self:
-        """The same, of one whose order is known."""
+        """Return the message rows of a batch in the known order `order`."""
         return cls(order.runs, order.run_of, order.row_of, files, options)
 
     # -- what fields are derived from --------------------------------------------------------------------------------
 
     @cached_property
     def first_in_runs(self) -> Int64:
-        """The first frame of each message, in the order of runs and their messages: octets and frames follow one
-        another there."""
+        """The first frame of each message, in the order of runs; frames and octets have the same order."""
         first = self.joined("first")
         if len(self.runs) == 1:
             return first
@@ -210,25 +213,25 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def counts(self) -> Int64:
-        """How many frames each message has."""
+        """Number of frames of each message."""
         counts: Int64 = np.diff(self.first_in_runs, append=len(self.sizes))[self.places]
         return counts
 
     @cached_property
     def special(self) -> Int64:
-        """What else than data each message is: the bits of `SPECIAL`."""
+        """`SPECIAL` bits of each message; 0 for data."""
         special: Int64 = self.flags[self.first] & SPECIAL
         return special
 
     @cached_property
     def is_open(self) -> Bool:
-        """Which messages are not encrypted."""
+        """Whether each message is unencrypted."""
         is_open: Bool = self.special != ENCRYPTED
         return is_open
 
     @cached_property
     def is_kept(self) -> Bool:
-        """Of which messages all octets were kept. (Also of one that ends with empty frames, if all in front was.)"""
+        """Whether all octets of each message were kept, apart from empty frames at its end."""
         base = self.of_runs(lambda run: run.base)
         room = self.of_runs(lambda run: run.base + len(run.data)) - self.bodies[self.last]
         is_kept: Bool = (self.bodies[self.first] >= base) & (self.sizes[self.last] <= room)
@@ -248,7 +251,8 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def starts(self) -> Int64:
-        """Where each frame's body begins in `octets`; at an end of what was kept of its run where it is not there."""
+        """Position of each frame's body in `octets`. A body that was not kept is at the nearer end of its run's
+        octets."""
         octets = self.octets
         starts: Int64 = self.bodies + (octets.begins - np.array([run.base for run in self.runs])).repeat(
             self.frame_counts
@@ -260,7 +264,7 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def held(self) -> Int64:
-        """Octets of each frame's body that were kept."""
+        """Number of body octets kept of each frame."""
         if self.is_kept.all():
             return self.sizes
         room = self.octets.ends.repeat(self.frame_counts) - self.starts
@@ -268,23 +272,23 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def _is_there(self) -> Bool:
-        """Of which frames the first octet was kept, or all none of them."""
+        """Whether the first body octet of each frame was kept. An empty body counts as kept."""
         ends = np.array([run.base + len(run.data) for run in self.runs]).repeat(self.frame_counts)
         is_behind = self.bodies >= np.array([run.base for run in self.runs]).repeat(self.frame_counts)
         is_there: Bool = is_behind & ((self.bodies < ends) | (self.sizes == 0))
         return is_there
 
     def _totals(self, of_frames: NDArray[Any]) -> NDArray[np.uint64]:
-        """The sum over the frames of each message. (Frames lie side by side, so no sum of sizes reaches 2^64.)"""
+        """Return the sum over the frames of each message. Frames do not overlap, so sizes sum to less than 2^64."""
         edges = np.concatenate((np.zeros(1, np.uint64), np.cumsum(of_frames.astype(np.uint64))))
         totals: NDArray[np.uint64] = edges[self.last + 1] - edges[self.first]
         return totals
 
     @cached_property
     def body_octets(self) -> Int64:
-        """Octets of each message's frames, headers not counted, as far as they are there."""
+        """Number of captured body octets of each message."""
         sizes = self.sizes
-        ends = np.cumsum(self.frame_counts) - 1  # what the last frame of a run announces may not be there
+        ends = np.cumsum(self.frame_counts) - 1  # the last frame of a run may be incomplete
         there = np.maximum(np.array([run.end for run in self.runs]) - self.bodies[ends], 0)
         if (sizes[ends] > there).any():
             sizes = sizes.copy()
@@ -295,7 +299,7 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def _shown(self) -> tuple[Int64, NDArray[np.int8]]:
-        """Octets of each frame's body that the row shows, and how much of its bodies each row shows."""
+        """Number of body octets shown of each frame, and `kept` of each row."""
         options, lengths = self.options, self.held
         if options.bodies == "none":
             return lengths, np.zeros(len(self), np.int8)
@@ -320,18 +324,18 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def is_enveloped(self) -> Bool:
-        """In which messages an envelope may be, by the socket types of their run."""
+        """Whether each message may contain an envelope, by the socket types of its run."""
         return self.of_runs(is_enveloped)
 
     @cached_property
     def content(self) -> Int64:
-        """The first frame of each message that is no address, delimiter, topic or group."""
+        """The first frame of each message that is not an address, delimiter, topic or group."""
         grouped = self.of_runs(lambda run: run.socket_type in GROUPED)
         return content_among(self.sizes, self.first, self.last, self.is_enveloped, grouped)
 
     @cached_property
     def topic_sizes(self) -> Int64:
-        """Octets of each message's topic, `NO_TOPIC` where it has none."""
+        """Octets of each message's topic; `NO_TOPIC` without one."""
         if all(run.topics is None for run in self.runs):
             return np.full(len(self), NO_TOPIC)
         sizes = [np.full(len(run.first), NO_TOPIC) if run.topics is None else run.topics for run in self.runs]
@@ -340,7 +344,7 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def inside(self) -> NDArray[np.int8]:
-        """What rides inside each message: `NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE`."""
+        """Payload kind of each message: `NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE`."""
         inside = np.zeros(len(self), np.int8)
         none = np.zeros(max((len(run.first) for run in self.runs), default=0), np.bool_)
         for kind, name in ((TEXT_INSIDE, "texts"), (JSON_INSIDE, "json")):
@@ -355,38 +359,36 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @property
     def made(self) -> Made:
-        """What dissectors made of the messages."""
+        """Dissector results of the messages."""
         return Made(self.runs, self.run_of, self.row_of)
 
     # -- fields ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _frames(self) -> tuple[Int64, Int64]:
-        """The frames of all messages, and where each message's begin among these."""
+        """The frames of all messages, and the index among them at which each message begins."""
         return numbers(self.first, self.counts), np.append(0, np.cumsum(self.counts))
 
     def _lists(self, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
-        """The first `counts` frames of each message for which they are known, and where each message's begin among
-        these."""
+        """Return the first `counts` frames of each `known` message, and the index among them at which each message
+        begins."""
         if counts is self.counts and known.all():
             return self._frames
         counts = np.where(known, counts, 0)
         return numbers(self.first, counts), np.append(0, np.cumsum(counts))
 
     def list_of_sizes(self) -> Lists:
-        """`sizes`."""
         frames, edges = self._lists(self.counts, self.is_open)
         return Lists(Integers(self.sizes[frames]), edges, self.is_open)
 
     def list_of_bodies(self) -> Lists:
-        """`bodies`."""
         lengths, kept = self._shown
         known = kept != NOT_KEPT
         frames, edges = self._lists(self.counts, known)
         return Lists(Octets(self.octets, self.starts, lengths, frames), edges, known)
 
     def envelope(self) -> Lists:
-        """`envelope`: the frames in front of the delimiter, if all of them were kept."""
+        """`envelope`: the frames before the delimiter, if all of them were kept."""
         first = self.first
         if not self.is_enveloped.any():
             items = Octets(self.octets, NOTHING, NOTHING, NOTHING)
@@ -402,7 +404,7 @@ class MessageColumns(RowColumns[MessageRun]):
         return Lists(Texts(Octets(self.octets, self.starts, self.held, frames)), edges, known)
 
     def topic(self) -> Texts:
-        """`topic`: octets at the beginning of the first frame, behind the mark of a subscription."""
+        """`topic`: first octets of the first frame, after the mark of a subscription."""
         known = self.topic_sizes != NO_TOPIC
         if not known.any():
             return Texts(Octets(self.octets, NOTHING, NOTHING, np.zeros_like(self.places), known))
@@ -414,14 +416,13 @@ class MessageColumns(RowColumns[MessageRun]):
         return Texts(Octets(self.octets, starts, sizes, self.places, known))
 
     def kind(self) -> Words:
-        """`kind`."""
         codes = np.zeros(len(self), np.int8)
         for code, bits in enumerate(KINDS):
             codes[self.special == bits] = code
         return Words(list(KINDS.values()), codes)
 
     def payload(self) -> Payloads:
-        """`payload`; of a long text not all is cut out of its frame."""
+        """`payload`. At most `LONGEST_JSON` octets of a frame are cut out, enough for any summary."""
         texts = Octets(self.octets, self.starts, np.minimum(self.held, LONGEST_JSON), self.last)
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 

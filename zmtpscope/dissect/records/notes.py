@@ -1,4 +1,4 @@
-"""Findings on their way, and pairs of ZRE nodes: plain values, of which records are made."""
+"""Findings and pairs of ZRE nodes as plain values, before they become records."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zmtpscope.zmtp.reader import Finding
 class Note(NamedTuple):
     """A finding on `side` (None: on neither).
 
-    `at` is the packet with what it is about, `decided` the ordinal of the segment that made it decidable, `refs` are
-    the records that it is about. A finding without a place of its own is sorted to offset `unit` of `source`.
+    `at` is the packet that it is about, `decided` the ordinal of the segment that made it decidable, and `refs` are the
+    records that it is about. A finding without a stream offset is sorted to offset `unit` of `source`.
     """
 
     side: int | None
@@ -25,14 +25,14 @@ class Note(NamedTuple):
     source: int = 0
     events: int = 1
     last: Stamp | None = None
-    """There where one finding stands for several `events`, up to then."""
+    """The last packet, if one finding represents several `events`."""
     stream: Stream | None = None
-    """Any side of the connection or flow that it is about, where whoever writes it writes of many."""
+    """Any side of the connection or flow, if the caller writes findings of many."""
 
 
 class ZrePair(NamedTuple):
-    """Two ZRE nodes that have become a pair, by what stands at offset `unit` of the connection of `stream`: the fields
-    of its record."""
+    """Two ZRE nodes that became a pair by the message at offset `unit` of a connection; `values` are the record's
+    fields."""
 
     stream: Stream
     at: Stamp

@@ -1,8 +1,7 @@
-"""What rides inside the messages of one side: rows that somebody may claim are handed to the payload dissectors.
+"""Pass the messages of one side to the payload dissectors that may claim them.
 
-Rows are looked at as columns first: who may claim a message is told by the first octet of its first content frame and
-by the number of frames, so what nobody wants costs next to nothing. Plain text, which is most of what is left, is
-recognised for a whole run at once.
+The columns decide first: the first octet of the first content frame and the number of frames select the dissectors, so
+an unclaimed message costs almost nothing. Plain text, the bulk of the rest, is recognised for a whole run at once.
 """
 
 from __future__ import annotations
@@ -25,12 +24,14 @@ from zmtpscope.payloads.side import MOST_UNCLAIMED, Named, SidePayloads
 from zmtpscope.records import from_text
 
 LARGEST = 16 << 20
-"""Octets of a message that is looked at."""
+"""Maximum octets of a message to dissect."""
 
 
 def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> SidePayloads | None:
-    """Who is asked about the messages of a side; None: nobody. `is_meant` tells which rules of the user's are about the
-    side as a whole, those about a topic are about any."""
+    """Return the dissectors for the messages of a side, or None without dissectors.
+
+    `is_meant` returns whether a decode-as rule of the user covers this side. Rules about a topic always apply.
+    """
     if options.payloads is None:
         return None
     named = []
@@ -44,59 +45,61 @@ def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> Sid
 
 
 class SideFacts(NamedTuple):
-    """What is known of the side that sends the messages of a run."""
+    """Facts about the sender of a run."""
 
     identity: str | None
-    """As far as it was told in front of the run."""
+    """Identity, if announced before the run."""
     holes: list[int]
-    """Stream offsets at which octets are missing, or what a box holds is."""
+    """Stream offsets at which octets are missing or encrypted."""
     is_from_the_start: bool
-    """Whether the first octets that were captured are the first of the side."""
+    """Whether the side was captured from its first octet."""
 
 
 class PayloadRows:
-    """The payloads of one side. `take` its runs in the order of the stream."""
+    """The payloads of one side. Call `take` with its runs in stream order."""
 
     def __init__(self, options: Options, side: SidePayloads) -> None:
         self.options = options
         self.side = side
         self.limit = min(LARGEST, options.kept_limit)
         self.unseen = False
-        """Messages went by that are not whole, since the last one that was asked about."""
+        """Whether incomplete messages have passed since the last one that was dissected."""
         self.seen_to = 0
-        """Stream offset of that one."""
+        """Stream offset of the last message that was dissected."""
 
     @property
     def wants_rows(self) -> bool:
-        """Whether findings may come of rows that nobody else wants."""
+        """Whether rows that the output does not need can still cause findings."""
         return not self.side.left_alone
 
     @property
     def recognises_text(self) -> bool:
-        """Whether it is told which messages are plain text."""
+        """Whether to recognise plain text."""
         return self.side.text is not None and not self.side.judging
 
     @property
     def asks_about_all(self) -> bool:
-        """Whether somebody is asked about each message."""
+        """Whether every message goes to a dissector."""
         return bool(self.side.forced) or self.side.wants_all
 
     @property
     def was_asked(self) -> bool:
-        """Whether somebody was asked about a message."""
+        """Whether a dissector has read a message."""
         return bool(self.side.made)
 
     def has_asked(self, names: Container[str]) -> bool:
-        """Whether one of these was."""
+        """Whether one of these dissectors has read a message."""
         return any(name in names for name in self.side.made)
 
     def take(self, run: MessageRun, sender: SideFacts) -> list[range]:
-        """Find out what is in the messages of a run: `run.payloads`, `run.json` and `run.texts`. The places in the
-        stream of frames that hold passwords: in `run` they are starred."""
+        """Dissect the messages of a run: set `run.payloads`, `run.json` and `run.texts`.
+
+        Returns the stream offsets of frames that contain passwords, which are starred in `run`.
+        """
         count, asked = len(run.first), self._rows_to_ask(run, sender)
         found: list[Dissected | None] = []
         json, texts, done = asked.json, asked.texts, self._ask(run, sender, asked, found, 0)
-        if done < count:  # from there on somebody wants all
+        if done < count:  # from there on a dissector wants all messages
             rest = asked_rows(run, self.side.shapes, self._wanted)
             self._ask(run, sender, rest, found, done)
             json, texts = json[: bisect_left(json, done)], rest.texts
@@ -122,8 +125,10 @@ class PayloadRows:
         return secrets
 
     def _rows_to_ask(self, run: MessageRun, sender: SideFacts) -> AskedRows:
-        """The messages of a run that somebody is to be asked about. Those of JSON are not, unless one may come when
-        nobody is asked any more, or those who are asked have to hear of a loss in front of it."""
+        """Return the messages of a run to dissect.
+
+        JSON is left out, unless dissection might stop before a JSON message, or a dissector must see a loss before it.
+        """
         side, wanted = self.side, self._wanted
         if wanted.claims and not self.unseen and int(run.offsets[-1]) < self._whole_to(sender) and side.tells_json:
             asked = asked_rows(run, side.shapes, wanted._replace(json=True))
@@ -132,8 +137,7 @@ class PayloadRows:
         return asked_rows(run, side.shapes, wanted)
 
     def _hears_each(self, rows: list[int], count: int) -> bool:
-        """Whether the side cannot be left alone in front of one of these rows of a run of `count`, each of which is
-        claimed."""
+        """Whether dissection cannot stop before one of the claimed `rows` of a run of `count`."""
         unclaimed = self.side.unclaimed
         if unclaimed + count <= MOST_UNCLAIMED:
             return True
@@ -141,7 +145,7 @@ class PayloadRows:
 
     @property
     def _wanted(self) -> Wanted:
-        """About which messages somebody is asked now."""
+        """The messages that dissectors want now."""
         side, everything = self.side, self.asks_about_all
         return Wanted(
             claims=not (everything or side.left_alone),
@@ -155,8 +159,10 @@ class PayloadRows:
     def _ask(
         self, run: MessageRun, sender: SideFacts, asked: AskedRows, found: list[Dissected | None], behind: int
     ) -> int:
-        """Ask about the messages of a run from row `behind` on, and put into `found` what is in them, where somebody is
-        asked about some; behind which row that ended: all are done, or somebody wants all of those that follow."""
+        """Dissect the messages of a run from row `behind` on into `found`.
+
+        Returns the row at which it stopped: the end, or the row from which on a dissector wants all messages.
+        """
         side, count, wanted_all = self.side, len(run.first), self.side.wants_all
         whole_to = self._whole_to(sender)
         if side.judging and self._take_claims(run, asked, whole_to):
@@ -196,7 +202,7 @@ class PayloadRows:
         return count
 
     def _take_claims(self, run: MessageRun, asked: AskedRows, whole_to: int) -> bool:
-        """Take all messages of a run, where nothing can come of them but that they are claimed; whether that is so."""
+        """Claim all messages of a run if claiming them is the only effect; return whether it did."""
         if not asked.rows or asked.json or asked.unknown or self.unseen or asked.begins[-1] >= whole_to:
             return False
         candidates = [self.side.shapes.told_at_once(shape) for shape in asked.shapes]
@@ -213,26 +219,26 @@ class PayloadRows:
         return True
 
     def hears_all(self, sender: SideFacts) -> bool:
-        """Whether nothing is missing in front of what is asked about next."""
+        """Whether no octets are missing before the next message."""
         return not self.unseen and self._whole_to(sender) == sys.maxsize
 
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]], begin: int
     ) -> None:
-        """`SidePayloads.take_claims` of whole messages in front of which nothing is missing. The last of those that may
-        be claimed begins at the stream offset `begin`."""
+        """Pass complete messages, without a loss before them, to `SidePayloads.take_claims`. The last claimable message
+        begins at stream offset `begin`."""
         self.side.take_claims(count, places, message)
         self.seen_to = begin
 
     def take_json(self, octets: int, behind: int, begin: int) -> None:
-        """`SidePayloads.take_json` of messages in front of which nothing is missing. The last of them begins at the
-        stream offset `begin`, and `behind` others stand behind it, about which nobody is asked."""
+        """Pass JSON messages, without a loss before them, to `SidePayloads.take_json`. The last begins at stream offset
+        `begin`, and `behind` undissected messages follow it."""
         self.side.take_json(octets)
         self.side.pass_by(behind)
         self.seen_to = begin
 
     def _pass_by(self, run: MessageRun, asked: AskedRows, low: int, high: int) -> None:
-        """Nobody is asked about the rows `low..high` (high excluded) of a run; some may be JSON, or unknown."""
+        """Skip the rows `low..high` (high excluded) of a run. Some may be JSON or unknown."""
         first, behind = bisect_left(asked.json, low), bisect_left(asked.json, high)
         if first < behind:
             last = asked.json[behind - 1]
@@ -243,7 +249,7 @@ class PayloadRows:
             self.unseen = True
 
     def _whole_to(self, sender: SideFacts) -> int:
-        """Up to which offset nothing is missing behind the message that was asked about last."""
+        """Return the stream offset of the first loss after the last dissected message."""
         if not self.seen_to and not sender.is_from_the_start:
             return 0
         place = bisect_left(sender.holes, self.seen_to)
@@ -251,7 +257,7 @@ class PayloadRows:
 
 
 def about_side(sender: SideFacts, run: MessageRun) -> About:
-    """What is known of who sends the messages of a run."""
+    """Return what is known about the sender of a run."""
     ends = run.stream
     return About(
         conn=ends.conn or 0,

@@ -1,4 +1,4 @@
-"""The records of one connection: events, findings, holes and the connection itself, by the schema."""
+"""Write the records of one connection: events, findings, gaps and the connection itself."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
 NEITHER = 2
-"""What is said of no side comes behind what is said of either."""
+"""Sort key of a record about both sides: after the records of either side."""
 
 AT_THE_END = 1 << 62
-"""Where in its stream a record is sorted that is about the whole of it."""
+"""Sort offset of a record about a whole stream."""
 
 MOST_WRITTEN = 10
-"""The same finding on the same side makes this many records; then it is counted, and written once more at the end."""
+"""Maximum number of records of one finding on one side. Further ones are counted, and written once at the end."""
 
 
 class RecordWriter:
-    """Makes the records of one connection, or only counts what they would be of. `streams` are the two sides'
-    constants, `whole` those of the connection; `listener` is the side that was connected to, where that is known."""
+    """Writes the records of one connection, or only counts if no records are wanted.
+
+    `streams` are the constants of the two sides, `whole` those of the connection. `listener` is the side that accepted
+    the connection, if known.
+    """
 
     def __init__(self, sink: Sink, streams: tuple[Stream, Stream], listener: int | None = None) -> None:
         self.sink = sink
@@ -43,9 +46,9 @@ class RecordWriter:
         listens = listening_side((whole.src_port, whole.dst_port), listener)
         self._endpoint, self._client = ends[listens], ends[1 - listens][0]
         self._counts: dict[tuple[int | None, str], int] = {}
-        """Findings so far, by side and id."""
+        """Number of findings, by side and id."""
         self._last: dict[tuple[int | None, str], Note] = {}
-        """The last of those of which no more records are made."""
+        """The last finding of each kind that is only counted."""
 
     def _values(self, type_: str, stream: Stream, arrival: Arrival | Stamp) -> dict[str, Any]:
         values = _begun(type_)
@@ -53,7 +56,7 @@ class RecordWriter:
         return values
 
     def _locate(self, values: dict[str, Any], stream: Stream, arrival: Arrival | Stamp) -> None:
-        """Fill in whose record it is, and when what it is about came."""
+        """Set the fields that identify the stream and the packet of a record."""
         values["conn"], values["conn_id"], values["side"] = stream.conn, stream.conn_id, stream.side
         values["src_ip"], values["src_port"] = stream.src_ip, stream.src_port
         values["dst_ip"], values["dst_port"] = stream.dst_ip, stream.dst_port
@@ -72,7 +75,7 @@ class RecordWriter:
         return Record(type_, (ordinal, place, side, values.get("source") or 0, offset, RANKS[type_]), values, unit)
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
-        """The identity of a record of this connection, as `refs` hold it."""
+        """Return the identity of a record of this connection, as in `refs`."""
         return reference(self.whole, side, source, start, record)
 
     def event(
@@ -85,14 +88,14 @@ class RecordWriter:
         ordinal: int,
         unit: Unit | None,
     ) -> None:
-        """A greeting or command of `side` whose first octet arrived with `first`; `octets` of it are there."""
+        """Write a greeting or command whose first octet arrived with `first`, and of which `octets` were captured."""
         count_event(self.sink.summary, event)
         if self.is_writing:
             self._put_event(side, values_of(event, octets, whole=whole), first, ordinal, unit)
 
     def event_again(self, side: int, event: Greeting | Command, values: dict[str, Any], first: Arrival) -> None:
-        """One that others have sent before, of which these are the `values_of`; `first` has the ordinal of the segment
-        that made it decidable."""
+        """Write an event equal to an earlier one, with its `values_of`. The ordinal of `first` is that of the segment
+        that made the event decidable."""
         count_event(self.sink.summary, event)
         if self.is_writing:
             self._put_event(side, values.copy(), first, first.ordinal, None)
@@ -103,7 +106,7 @@ class RecordWriter:
         self._put(values, stream, ordinal, values["offset"], unit)
 
     def note(self, note: Note) -> None:
-        """A finding; from the eleventh of a kind on they are only counted."""
+        """Write a finding, or only count it from the eleventh of a kind on."""
         self._count(note, 1)
         key = (note.side, note.finding.id)
         count = self._counts[key] = self._counts.get(key, 0) + 1
@@ -113,31 +116,30 @@ class RecordWriter:
             self._put_finding(note, note.unit, 1)
 
     def note_repeats(self, note: Note, count: int) -> None:
-        """`count` more findings of a kind that was written before; `note` is the last of them."""
+        """Count `count` more findings of a kind that was written before; `note` is the last of them."""
         self._count(note, count)
         key = (note.side, note.finding.id)
         self._counts[key] = max(self._counts.get(key, 0), MOST_WRITTEN) + count
         self._keep_last(key, note)
 
     def _keep_last(self, key: tuple[int | None, str], note: Note) -> None:
-        """Keep the last of those that were only counted, by its place and not by when it was counted: how a block is
-        read decides in which order findings of one kind come."""
+        """Keep the last finding that was only counted, by position: the order of calls depends on where blocks end."""
         known = self._last.get(key)
         if known is None or _place(note) >= _place(known):
             self._last[key] = note
 
     def note_many(self, note: Note) -> None:
-        """One finding that stands for several events."""
+        """Write one finding that represents several events."""
         self._count(note, 1)
         if self.is_writing:
             self._put_finding(note, AT_THE_END, note.events)
 
     def left_to_write(self, side: int | None, id_: str) -> int:
-        """How many findings of a kind still make a record each on a side."""
+        """Return how many more findings of a kind will be written one by one for a side."""
         return max(0, MOST_WRITTEN - self._counts.get((side, id_), 0))
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:
-        """A finding without a place of its own is sorted to `offset`."""
+        """Write a finding record, sorted to `offset` if the finding has no stream offset."""
         finding, stream = note.finding, self.whole if note.side is None else self.streams[note.side]
         kind = FINDINGS[finding.id]
         values = self._values("finding", stream, note.at)
@@ -161,13 +163,13 @@ class RecordWriter:
         count_finding(self.sink.summary, note.finding, count, self._endpoint, self._client, note.at)
 
     def counted_findings(self, ordinal: int) -> None:
-        """At the end: one more record for every finding that was only counted from some point on."""
+        """Write the last record of each finding that was only counted, at the end of the connection."""
         for key, note in self._last.items() if self.is_writing else ():
             last = note._replace(decided=ordinal, refs=())
             self._put_finding(last, AT_THE_END, self._counts[key] - MOST_WRITTEN)
 
     def gap(self, side: int, gap: Gap) -> None:
-        """Octets that the capture lost."""
+        """Write octets that the capture lost."""
         self.sink.summary.gaps += 1
         if not self.is_writing:
             return
@@ -178,14 +180,14 @@ class RecordWriter:
         self._put(values, stream, gap.decided.ordinal, gap.start)
 
     def stall(self, side: int, stall: Stall, ordinal: int) -> None:
-        """A stretch, or several, in which `side` could not send; known with the segment `ordinal`."""
+        """Write one or more times during which `side` could not send; decided by the segment `ordinal`."""
         self.sink.summary.stalls += stall.stretches
         self.sink.summary.stalled += stall.duration
         if self.is_writing:
             self.sink.put(self.stall_record(side, stall, ordinal))
 
     def stall_record(self, side: int, stall: Stall, ordinal: int) -> Record:
-        """What `stall` writes."""
+        """Return the record of a stall."""
         stream = self.streams[side]
         values = self._values("stall", stream, stall.begin)
         values.update(source=0, offset=stall.position, length=0)
@@ -194,14 +196,15 @@ class RecordWriter:
         return self._record(values, stream, ordinal, stall.position)
 
     def outage(self, side: int, outage: Outage, ordinal: int) -> None:
-        """A stretch, or several, in which nothing of `side` was acknowledged; known with the segment `ordinal`."""
+        """Write one or more times during which data of `side` was not acknowledged; decided by the segment
+        `ordinal`."""
         self.sink.summary.outages += outage.stretches
         self.sink.summary.unacknowledged += outage.duration
         if self.is_writing:
             self.sink.put(self.outage_record(side, outage, ordinal))
 
     def outage_record(self, side: int, outage: Outage, ordinal: int) -> Record:
-        """What `outage` writes."""
+        """Return the record of an outage."""
         stream = self.streams[side]
         values = self._values("retransmission", stream, outage.begin)
         values.update(source=0, offset=outage.position, length=0)
@@ -213,7 +216,7 @@ class RecordWriter:
         return self._record(values, stream, ordinal, outage.position)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
-        """Octets of `side` that are in no unit."""
+        """Write octets of `side` that belong to no unit."""
         if not self.is_writing:
             return
         stream = self.streams[side]
@@ -223,21 +226,21 @@ class RecordWriter:
         self._put(values, stream, leftover.decided.ordinal, leftover.start)
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
-        """A datagram of a flow, decidable with the segment `ordinal`; `own` has the fields of its own."""
+        """Write a datagram, decidable with the segment `ordinal`; `own` contains its own fields."""
         values = self._values("datagram", self.streams[0], first)
         values.update(source=0, offset=offset)
         values.update(own)
         self._put(values, self.streams[0], ordinal, offset, unit)
 
     def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
-        """Two ZRE nodes that this connection has made a pair, by what stands at offset `unit`."""
+        """Write two ZRE nodes that this connection made a pair, decided by the message at offset `unit`."""
         if self.is_writing:
             values = self._values("zre_pair", self.whole, first)
             values.update(own)
             self._put(values, self.whole, ordinal, unit)
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
-        """The connection, when it has ended; `start` is its first segment, `own` the fields of its own."""
+        """Write the connection when it has ended; `start` is its first segment, `own` contains its own fields."""
         values = self._values("connection", self.whole, start)
         values.update(own)
         self._put(values, self.whole, ordinal, AT_THE_END)
@@ -250,8 +253,7 @@ def _begun(type_: str) -> dict[str, Any]:
 
 
 def values_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[str, Any]:
-    """The fields of the record of a greeting or command, but for those that say whose it is and when it came; `octets`
-    of it are there."""
+    """Return the record fields of a greeting or command, without stream and packet; `octets` of it were captured."""
     values = _begun("greeting" if isinstance(event, Greeting) else "command")
     values.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
     values.update(event.fields)
@@ -263,7 +265,7 @@ def values_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[st
 
 
 def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:
-    """Count so many greetings or commands that are alike; of greetings there is no count."""
+    """Count equal commands. Greetings are not counted."""
     if isinstance(event, Command):
         count_word(summary.commands, event.fields.get("name") or "", count)
 
@@ -271,7 +273,7 @@ def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> 
 def count_finding(
     summary: Summary, finding: Finding, count: int, endpoint: Endpoint, client: str, at: Arrival | Stamp
 ) -> None:
-    """Count so many findings on a connection of `client` with `endpoint`, the first of them about `at`."""
+    """Count `count` findings between `client` and `endpoint`, the first of them at packet `at`."""
     kind, hint = (_severity(finding), finding.id), _hint(finding)
     summary.count_finding(kind, count, hint)
     found = summary.finding_endpoints.get(kind)
@@ -289,7 +291,7 @@ def _hint(finding: Finding) -> str | None:
 
 
 def _place(note: Note) -> tuple[Stamp, int, int]:
-    """Where a finding was made: by which packet, and where in the stream of its side."""
+    """Return the sort key of a finding: its packet, source and stream offset."""
     at = note.last or note.at
     start = -1 if note.finding.start is None else note.finding.start
     return stamp(at) if isinstance(at, Arrival) else at, note.source, start

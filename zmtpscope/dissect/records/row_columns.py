@@ -1,7 +1,7 @@
-"""The rows of runs as columns, by the field names of `zmtpscope.records`: what all rows have, and what frame rows are.
+"""The rows of runs as columns, by the field names of `zmtpscope.records`: fields of all rows, and of frame rows.
 
-A column is made when it is asked for, once, over all runs together: so short runs cost next to nothing, and a single
-run is the case of one. Outputs and filters read columns and derive nothing.
+A column is made on demand, once, over all runs together, so short runs cost almost nothing. Outputs and filters read
+columns and derive nothing.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from zmtpscope.zmtp.framing import MORE
 R = TypeVar("R", MessageRun, FrameRun)
 
 Derive = Callable[[Any], Column]
-"""Makes a column of the rows."""
+"""Makes one column of the rows."""
 
 
 class RowColumns(Generic[R]):
-    """Row i is row `row_of[i]` of `runs[run_of[i]]`; there is at least one run. `files` are those that packets refer
-    to. Arrays of frames are those of all runs, joined; `first` and `last` are places in them.
+    """Columns by field name, like `columns["offset"]`. Row i is row `row_of[i]` of `runs[run_of[i]]`.
 
-    Fields are had by name, as `columns["offset"]`; what stands in attributes is what fields are derived from.
+    There is at least one run. Packet references index `files`. Attributes are the arrays from which fields are derived.
+    Arrays of frames are joined over all runs; `first` and `last` index them.
     """
 
     derive: ClassVar[Mapping[str, Derive]]
-    """How the column of each field is made."""
+    """Functions that make the columns, by field name."""
 
     def __init__(self, runs: Sequence[R], run_of: Int64, row_of: Int64, files: Sequence[str | None]) -> None:
         self.runs: Sequence[R] = runs
@@ -44,7 +44,7 @@ class RowColumns(Generic[R]):
 
     @classmethod
     def of_run(cls, run: R, files: Sequence[str | None] = ()) -> Self:
-        """The rows of one run."""
+        """Return the rows of one run."""
         count = len(run.orders)
         return cls([run], np.zeros(count, np.int64), np.arange(count), files)
 
@@ -52,18 +52,18 @@ class RowColumns(Generic[R]):
         return len(self.run_of)
 
     def __getitem__(self, name: str) -> Column:
-        """The column of a field."""
+        """Return the column of a field."""
         column = self._made.get(name)
         if column is None:
             column = self._made[name] = self.derive[name](self)
         return column
 
     def values(self, row: int) -> dict[str, Any]:
-        """Every field of one row."""
+        """Return every field of one row."""
         return {name: self[name][row] for name in self.derive}
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every field of each row, in order."""
+        """Yield every field of each row, in order."""
         names = list(self.derive)
         for values in zip(*[self[name].tolist() for name in names], strict=True):
             yield dict(zip(names, values, strict=True))
@@ -71,34 +71,34 @@ class RowColumns(Generic[R]):
     # -- what runs have ----------------------------------------------------------------------------------------------
 
     def joined(self, name: str) -> NDArray[Any]:
-        """An array of all runs."""
+        """Return an array of all runs, joined."""
         arrays: list[NDArray[Any]] = [getattr(run, name) for run in self.runs]
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
     def of_runs(self, value_of: Callable[[R], Any]) -> NDArray[Any]:
-        """A value of the run of each row."""
+        """Return a value of the run of each row."""
         values = np.array([value_of(run) for run in self.runs])
         return values[self.run_of]
 
     @cached_property
     def places(self) -> Int64:
-        """Where each row is among those of all runs, joined."""
+        """Index of each row among the joined rows of all runs."""
         counts = np.cumsum([len(run.orders) for run in self.runs])
         places: Int64 = np.append(0, counts[:-1])[self.run_of] + self.row_of
         return places
 
     def of_rows(self, name: str) -> NDArray[Any]:
-        """An array that runs have of their rows."""
+        """Return a row array of the runs, in the order of rows."""
         return self.joined(name)[self.places]
 
     @cached_property
     def frame_counts(self) -> Int64:
-        """How many frames each run has."""
+        """Number of frames in each run."""
         return np.array([len(run.offsets) for run in self.runs])
 
     @cached_property
     def frames_before(self) -> Int64:
-        """How many frames are in the runs in front of each."""
+        """Number of frames in the runs before each run."""
         return np.cumsum(self.frame_counts) - self.frame_counts
 
     @cached_property
@@ -119,7 +119,7 @@ class RowColumns(Generic[R]):
 
     @cached_property
     def octets(self) -> JoinedOctets:
-        """What was kept."""
+        """The octets kept of all runs."""
         return JoinedOctets([run.data for run in self.runs])
 
     @cached_property
@@ -143,8 +143,8 @@ class RowColumns(Generic[R]):
 
     @cached_property
     def lengths(self) -> Int64:
-        """Octets of the stream from the first frame's header on, as far as they are there."""
-        # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
+        """Number of captured octets of each row, from the header of its first frame on."""
+        # sizes can be up to 2^63-1: limit them before adding anything
         bodies = self.bodies[self.last]
         there = np.minimum(self.sizes[self.last], self.of_runs(lambda run: run.end) - bodies)
         lengths: Int64 = bodies + there - self.offsets[self.first]
@@ -153,23 +153,23 @@ class RowColumns(Generic[R]):
     # -- fields ------------------------------------------------------------------------------------------------------
 
     def same(self, word: str) -> Words:
-        """The same word in every row."""
+        """Return a column with the same word in every row."""
         return Words([word], np.zeros(len(self), np.int8))
 
     def file(self) -> Words:
-        """`file`: few different ones, next to each other."""
+        """`file`. Few different names occur, next to each other."""
         index = self.packets >> FILE_SHIFT
         low, high = (int(index.min()), int(index.max())) if len(index) else (0, 0)
         return Words([file_name(name) for name in self.files[low : high + 1]], index - low)
 
 
 def file_name(name: str | None) -> str | None:
-    """A file name as text; what is no UTF-8 in it becomes an escape."""
+    """Return a file name as text. Octets that are not UTF-8 become escapes."""
     return name if name is None or name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 def number_of_stream(name: str) -> Derive:
-    """A number that the rows of a stream share."""
+    """Return a function that makes the column of a number that all rows of a stream share."""
 
     def derive(columns: RowColumns[Any]) -> Integers:
         values = [getattr(run.stream, name) for run in columns.runs]
@@ -182,17 +182,17 @@ def number_of_stream(name: str) -> Derive:
 
 
 def word_of_stream(name: str) -> Derive:
-    """A word that the rows of a stream share."""
+    """Return a function that makes the column of a word that all rows of a stream share."""
     return lambda columns: Words([getattr(run.stream, name) for run in columns.runs], columns.run_of)
 
 
 def word_of_run(name: str) -> Derive:
-    """A word that the rows of a run share."""
+    """Return a function that makes the column of a word that all rows of a run share."""
     return lambda columns: Words([getattr(run, name) for run in columns.runs], columns.run_of)
 
 
 def common(record: str) -> dict[str, Derive]:
-    """The fields of `COMMON` and `STREAM`, in their order."""
+    """Return the functions for the fields of `COMMON` and `STREAM`, in their order."""
     return {
         "schema": lambda columns: Integers(np.full(len(columns), SCHEMA)),
         "record": lambda columns: columns.same(record),
@@ -213,18 +213,19 @@ def common(record: str) -> dict[str, Derive]:
 
 
 class FrameRowColumns(RowColumns[FrameRun]):
-    """The rows of frame runs: each is one frame."""
+    """The rows of frame runs, one per frame."""
 
     derive: ClassVar[Mapping[str, Derive]]
 
     @classmethod
     def of(cls, runs: Sequence[FrameRun], files: Sequence[str | None]) -> Self:
-        """The rows of some runs, in the order of records."""
+        """Return the rows of some runs, in record order."""
         order = rows_in_order(runs)
         return cls(order.runs, order.run_of, order.row_of, files)
 
     def long(self) -> Booleans:
-        """`long`: the size form that was used, whatever the size. What stands between header and body is no header."""
+        """`long`: whether the size was written in eight octets, even if it is small. Sealing between header and body
+        does not count as header."""
         longest = self.of_runs(lambda run: run.longest_short_header)
         return Booleans(self.bodies[self.first] - self.offsets[self.first] > longest)
 

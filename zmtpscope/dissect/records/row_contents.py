@@ -1,4 +1,4 @@
-"""The messages of a run as dissectors get them: which are whole, which are plain text, and their octets."""
+"""The messages of a run as dissectors receive them, with the rows that are whole, plain text or JSON."""
 
 from __future__ import annotations
 
@@ -15,58 +15,61 @@ from zmtpscope.payloads.shapes import NO_OCTET, Shapes
 from zmtpscope.zmtp.events import SPECIAL
 
 DELETE = 0x7F
-"""The only control character of ASCII that is above the printable ones."""
+"""The only ASCII control character above the printable ones."""
 SEVERAL = -1
-"""Instead of the shape of a message of several content frames, or none."""
+"""Shape of a message that has several content frames, or none."""
 
 
 class Wanted(NamedTuple):
-    """Of which messages somebody is to be asked: those that somebody may claim by their shape, ..."""
+    """Which messages to pass to dissectors.
+
+    `claims` selects messages that a dissector may claim by their shape.
+    """
 
     claims: bool
     others: bool
-    """... those that are no plain text, ..."""
+    """Select messages that are not plain text."""
     everything: bool
-    """... or all, whatever they are."""
+    """Select all messages."""
     texts: bool
-    """Whether it is wanted which are plain text, ..."""
+    """Whether to recognise plain text."""
     json: bool
-    """... and which of those that somebody may claim are JSON: nobody need be asked about these."""
+    """Whether to recognise JSON among the messages that only JSON may claim; these need no dissector."""
     limit: int
-    """Octets of a message that is looked at."""
+    """Maximum octets of a message to dissect."""
 
 
 class AskedRows(NamedTuple):
-    """The messages of a run that somebody is to be asked about, in order; none of them is one of the `unknown`."""
+    """The messages of a run to pass to dissectors, in order. None of them is `unknown`."""
 
     rows: list[int]
     begins: list[int]
-    """Stream offset of each."""
+    """Stream offset of each message."""
     sizes: list[int]
-    """Octets of its frames."""
+    """Octets in the frames of each message."""
     content: list[int]
-    """The first content frame, ..."""
+    """First content frame of each message."""
     starts: list[int]
     stops: list[int]
-    """... and where in the octets of the run it stands."""
+    """`starts` and `stops`: the octets of that frame in the data of the run."""
     shapes: list[int]
-    """Who may claim it, where it has this content frame alone; else `SEVERAL`."""
+    """Shape of each message with one content frame, from which `Shapes` selects dissectors; otherwise `SEVERAL`."""
     unknown: list[int]
-    """Those that are not whole, or not to be looked at."""
+    """Rows that are incomplete or too large to dissect."""
     texts: Bool | None
-    """Which of all messages are plain text, where that is wanted and some are."""
+    """Whether each message is plain text. None if that is not wanted, or none is."""
     json: list[int]
-    """Those that are JSON, where that is wanted: nobody is to be asked about them, ..."""
+    """JSON messages, if wanted. They are not passed to dissectors."""
     json_sizes: list[int]
-    """... and the octets of their frames."""
+    """Octets in the frames of each JSON message."""
 
 
 @compiled.where_possible
 def are_json(data: bytes, starts: Int64, sizes: Int64) -> Bool:
-    """Which octets of `data` are JSON, of which nothing need be made before somebody wants it."""
+    """Return whether each slice of `data` is JSON that can be parsed on first access."""
     if not len(starts):
         return np.zeros(0, np.bool_)
-    from zmtpscope.payloads.json import ordinary  # what nobody sends is not loaded
+    from zmtpscope.payloads.json import ordinary  # loaded only if JSON may occur
 
     places = zip(starts.tolist(), sizes.tolist(), strict=True)
     return np.array(
@@ -76,7 +79,7 @@ def are_json(data: bytes, starts: Int64, sizes: Int64) -> Bool:
 
 @compiled.where_possible
 def asked_rows(run: MessageRun, shapes: Shapes, wanted: Wanted) -> AskedRows:
-    """The messages of a run that somebody is to be asked about."""
+    """Return the messages of a run to pass to dissectors."""
     first, last, starts, known = contents(run, wanted.limit)
     texts = plain_texts(run, first, last, starts, known) if wanted.texts else np.zeros(len(first), np.bool_)
     asked = known if wanted.everything else known & ~texts & wanted.others
@@ -108,16 +111,16 @@ def asked_rows(run: MessageRun, shapes: Shapes, wanted: Wanted) -> AskedRows:
 
 
 def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
-    """First and last content frame of each row, the place of the first in `run.data`, and whether the whole message is
-    there, of at most `limit` octets."""
+    """Return for each row its first and last content frame, the position of the first in `run.data`, and whether the
+    whole message was kept and has at most `limit` octets."""
     return contents_from(run, content_frames(run), limit)
 
 
 def contents_from(run: MessageRun, content: Int64, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
-    """The same, where `content` are the first content frames."""
+    """Return the same for first content frames that are already known."""
     first, last = run.first, run.last
     starts = run.bodies[content] - run.base
-    # a size may be anything, so it is compared with what is there before it is added to anything
+    # sizes can be huge: compare them with the octets present before adding anything
     known = run.sizes[last] <= run.base + len(run.data) - run.bodies[last]
     known &= run.complete & ((run.flags[first] & SPECIAL) == 0)
     if run.offsets[0] < run.base:
@@ -128,7 +131,7 @@ def contents_from(run: MessageRun, content: Int64, limit: int) -> tuple[Int64, I
 
 
 def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known: Bool) -> Bool:
-    """Which rows have content frames of printable ASCII, not all of them empty."""
+    """Return which rows have content frames of printable ASCII, not all of them empty."""
     if not np.count_nonzero(known):
         return known
     is_one, counts = bool((first == last).all()), last - first + 1
@@ -140,10 +143,10 @@ def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known
     if not count:
         return candidates
     octets = np.frombuffer(run.data, np.uint8)
-    other = octets.view(np.int8) < ord(" ")  # what is not ASCII is below zero
+    other = octets.view(np.int8) < ord(" ")  # octets above ASCII are negative
     if b"\x7f" in run.data:
         other |= octets == DELETE
-    if is_one and count == len(candidates):  # usually all octets that are no text are those of short headers
+    if is_one and count == len(candidates):  # usually the only other octets are those of short headers
         headers = run.offsets[first[0] :] - run.base
         in_headers = np.count_nonzero(other[headers]) + np.count_nonzero(other[headers + 1])
         if np.count_nonzero(other[headers[0] : starts[-1] + run.sizes[-1]]) == in_headers:
@@ -158,7 +161,7 @@ def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known
 def shapes_of_rows(
     shapes: Shapes, first_of: int | Int64, run: MessageRun, first: Int64, last: Int64, starts: Int64
 ) -> Int64:
-    """The shapes of the messages of a run, from those of their senders and what `contents` says of them."""
+    """Return the shapes of the messages of a run, from the shapes of their senders and the results of `contents`."""
     octets = np.frombuffer(run.data or b"\0", np.uint8)
     heads = octets[_between(starts, 0, len(octets) - 1)].astype(np.int64)
     heads[run.sizes[first] == 0] = NO_OCTET
@@ -166,7 +169,7 @@ def shapes_of_rows(
 
 
 def claimable_behind(shapes: Shapes, run: MessageRun, first: Int64, last: Int64) -> Bool:
-    """Which messages of a run somebody may claim by a frame behind the first content frame."""
+    """Return which messages a dissector may claim by a frame after the first content frame."""
     several: Bool = last > first
     if not several.any():
         return several
@@ -180,12 +183,12 @@ def claimable_behind(shapes: Shapes, run: MessageRun, first: Int64, last: Int64)
 
 
 def _between(values: Int64, low: int, high: int) -> Int64:
-    """Values, those outside of `low..high` moved to its ends: `np.clip`, which takes six times as long for a few."""
+    """Return the values clamped to `low..high`. `np.clip` takes six times as long for a few values."""
     return np.minimum(np.maximum(values, low), high)
 
 
 class RowMessages:
-    """Some rows of a run as messages; `content` are their first content frames."""
+    """Selected rows of a run as messages; `content` are their first content frames."""
 
     def __init__(self, run: MessageRun, rows: Int64, content: Int64) -> None:
         first, last = run.first[rows], run.last[rows]
@@ -195,19 +198,19 @@ class RowMessages:
         bodies, sizes = run.bodies[frames], run.sizes[frames]
         self.run = run
         self.has_topics = run.socket_type in GROUPED
-        # of each row
+        # by row
         self.content: list[int] = (content - first).tolist()
         self.ends: list[int] = ends.tolist()
-        """Which of all frames is the first behind it."""
-        # of each frame
+        """The index of the frame after the row, among the selected frames."""
+        # by frame
         self.bodies: list[int] = bodies.tolist()
-        """Stream offset of the body, ..."""
+        """Stream offset of the body."""
         self.starts: list[int] = (bodies - run.base).tolist()
         self.stops: list[int] = (bodies - run.base + sizes).tolist()
-        """... and where in the octets of the run it stands."""
+        """`starts` and `stops`: the body in the data of the run."""
 
     def message(self, place: int, *, after_loss: bool) -> tuple[Message, list[int]]:
-        """The message of row `rows[place]`, and the stream offsets of its frames' bodies."""
+        """Return the message of row `rows[place]`, and the stream offsets of its frame bodies."""
         low, high = self.ends[place - 1] if place else 0, self.ends[place]
         data, content = self.run.data, self.content[place]
         frames = [data[start:stop] for start, stop in zip(self.starts[low:high], self.stops[low:high], strict=True)]

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`row_contents.py`, compiled: who is asked about, one message after the other."""
+"""`row_contents.py`, compiled: select the messages for dissectors, one by one."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int64_t, uint8_t
@@ -23,7 +23,7 @@ cdef bint is_json(const uint8_t *octets, int64_t size) except -1:
         return False
     if plain_json(octets, size, NULL) >= 0:
         return True
-    from zmtpscope.payloads.json import ordinary  # what nobody sends is not loaded
+    from zmtpscope.payloads.json import ordinary  # loaded only if JSON may occur
 
     return ordinary((<const char *>octets)[:size]) is not None
 
@@ -43,7 +43,7 @@ def are_json(data, const int64_t[:] starts, const int64_t[:] sizes):
 
 
 cdef Py_ssize_t rank(list counts, int64_t count) except -1:
-    """How many of the numbers of frames from which on somebody may claim a message are not above this one."""
+    """Return the number of frame counts, from which on a dissector may claim a message, that are at most `count`."""
     cdef Py_ssize_t found = 0
     while found < len(counts) and <int64_t>counts[found] <= count:
         found += 1
@@ -51,7 +51,7 @@ cdef Py_ssize_t rank(list counts, int64_t count) except -1:
 
 
 cdef int64_t total(const int64_t[:] sizes, Py_ssize_t first, Py_ssize_t last) except -1:
-    """The octets of frames."""
+    """Return the octets of frames."""
     cdef int64_t found = 0
     cdef Py_ssize_t frame
     for frame in range(first, last + 1):

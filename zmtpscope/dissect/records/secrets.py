@@ -1,4 +1,4 @@
-"""Octets of messages that hold a password: where they stand, and stars in their places."""
+"""Find the octets of messages that contain passwords, and replace them by stars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zmtpscope.payloads.dissected import Dissected
 
 
 def starred(data: bytes, base: int, secrets: list[range]) -> bytes:
-    """The octets from `base` of the stream on, with stars in place of secrets, which come in order."""
+    """Return the octets from stream offset `base` on, with stars in place of secrets. `secrets` are in stream order."""
     low, high = (bisect_left(secrets, place, key=_start_of) for place in (base, base + len(data)))
     within = secrets[low:high]
     if not within:
@@ -26,13 +26,13 @@ def _start_of(secret: range) -> int:
 
 
 def places_of_secrets(run: MessageRun, row: int, made: Dissected) -> list[range]:
-    """The octets of the frames of a message that hold a password, by their places in the stream."""
+    """Return the stream offsets of the frames of a message that contain a password."""
     first, last = int(run.first[row]), int(run.last[row])
     frames = sorted({first + index for index in made.secrets if 0 <= index <= last - first})
     return [range(int(run.bodies[frame]), int(run.bodies[frame] + run.sizes[frame])) for frame in frames]
 
 
 def hide(made: Dissected) -> None:
-    """Let nothing show the octets of frames that hold a password."""
+    """Remove the field trees and unpacked octets of frames that contain a password."""
     made.nodes = {index: nodes for index, nodes in made.nodes.items() if index not in made.secrets}
     made.sources = []

@@ -1,4 +1,4 @@
-"""Which packets carried the octets of a stream, and where these stand in their files: for who reads them again."""
+"""The packets that carried the octets of a stream, and their positions in files, for reading them again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from zmtpscope.dissect.records.columns import Int64
 
 
 class Segments(NamedTuple):
-    """Consecutive pieces of one side of a connection, the first from stream offset `begin` on, an entry for each in
-    every column: octets, packet references (0: a hole), offsets in the file of the packet, and how many octets of the
-    packet stand in front of the piece there (`heads`) and behind it (`tails`). Of pieces that stand nowhere
-    (`capture.packets.NOWHERE`) `octets` has those, one behind the other."""
+    """Consecutive pieces of one side of a connection, from stream offset `begin` on, as columns.
+
+    Columns: octets, packet references (0: a hole), file offset of the packet, and the octets of the packet before
+    (`heads`) and after (`tails`) the piece. `octets` joins the pieces that are in no file (`capture.packets.NOWHERE`).
+    """
 
     stream: Stream
     begin: int

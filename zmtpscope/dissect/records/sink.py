@@ -1,5 +1,4 @@
-"""What all parts of a run share: its options and files, the batch under way, what is counted over the whole run, and
-what all connections hold together."""
+"""State shared by all parts of a run: options, files, the current batch, totals, and memory limits."""
 
 from __future__ import annotations
 
@@ -19,11 +18,12 @@ from zmtpscope.dissect.tcp.connection import Connection
 
 @dataclass(slots=True)
 class OctetSums:
-    """The two sums of "nothing lost", over all sides of all connections that have records (decisions/analyser.md).
+    """The two sums that prove "nothing lost", over all sides of all connections with records (decisions/analyser.md).
 
     stream = units + gaps + unfinished + undissected;
     captured = units + unfinished + undissected + repeated + conflicting + late.
-    Each summand is counted where such octets are met, none is what the others leave.
+
+    Each summand is counted by itself; none is a remainder of the others.
     """
 
     stream: int = 0
@@ -37,40 +37,40 @@ class OctetSums:
     late: int = 0
 
     def hold(self) -> bool:
-        """Whether both sums come out even."""
+        """Whether both equations hold."""
         read = self.units + self.unfinished + self.undissected
         return self.stream == read + self.gaps and self.captured == read + self.repeated + self.conflicting + self.late
 
 
 MOST_WORDS = 200
-"""So many different words of peers are counted one by one; every further one counts as `OTHER`."""
+"""Maximum number of different words to count one by one. Further words count as `OTHER`."""
 LONGEST_WORD = 40
 OTHER = "other"
 
 
 def count_word(counter: Counter[str], word: str, count: int = 1) -> None:
-    """Count a word that a peer chose (a command, mechanism or socket type), without keeping all that it may choose."""
+    """Count a word chosen by a peer (a command, mechanism or socket type), in bounded memory."""
     word = word[:LONGEST_WORD]
     counter[word if word in counter or len(counter) < MOST_WORDS else OTHER] += count
 
 
 MOST_ENDPOINTS = 65_536
-"""Endpoints where somebody spoke ZMTP that are reported once each, and others that are counted one by one."""
+"""Maximum number of ZMTP endpoints to report once each, and of other endpoints to count one by one."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a whole run saw; the counters are keyed by the words of the records' fields."""
+    """Totals of a whole run. The keys of counters are values of record fields."""
 
     connections: int = 0
     other_tcp: int = 0
-    """TCP connections on which nothing looked like ZMTP, ..."""
+    """TCP connections without any sign of ZMTP."""
     other_endpoints: Counter[Endpoint] = field(default_factory=Counter)
-    """... and where they went, of `MOST_ENDPOINTS` endpoints."""
+    """Their endpoints, at most `MOST_ENDPOINTS`."""
     attempts: Counter[str] = field(default_factory=Counter)
-    """TCP connections that never came about, by outcome (`attempts.py`)."""
+    """TCP connections that were never established, by outcome (`attempts.py`)."""
     tried: list[tuple[str, str]] = field(default_factory=list)
-    """Outcome, and a sentence on who tried to reach whom, the most frequent first."""
+    """Outcome, and a sentence that names client and endpoint, the most frequent first."""
     datagrams: int = 0
     datagram_kinds: Counter[str] = field(default_factory=Counter)
     """Of the datagrams: beacons and RADIO messages."""
@@ -82,44 +82,44 @@ class Summary:
     commands: Counter[str] = field(default_factory=Counter)
     messages: int = 0
     sealed: int = 0
-    """Messages that are MESSAGEs which stayed closed."""
+    """MESSAGEs that stayed encrypted."""
     frames: int = 0
     body_octets: int = 0
     curve_connections: int = 0
-    """Connections with CURVE on which there was something to open, where keys were given."""
+    """CURVE connections with boxes to open, if keys were given."""
     proven_connections: int = 0
-    """Those of them whose HELLO was proven to be made for a server key that was given."""
+    """Those whose HELLO proves that it was made for a given server key."""
     named_connections: int = 0
-    """Those of them that a line of the key files is about."""
+    """Those with a line in a key file."""
     opened_connections: int = 0
-    """Those of them whose MESSAGEs opened, or would have."""
+    """Those whose MESSAGEs opened, or would have."""
     opened_boxes: int = 0
     """MESSAGEs that opened."""
     gaps: int = 0
     stalls: int = 0
-    """Stretches in which a side could not send, ..."""
+    """Times during which a side could not send."""
     stalled: int = 0
-    """... and how long these were (ns)."""
+    """Their total duration (ns)."""
     outages: int = 0
-    """Stretches in which what a side sent was not acknowledged, ..."""
+    """Times during which the data of a side was not acknowledged."""
     unacknowledged: int = 0
-    """... and how long these were (ns)."""
+    """Their total duration (ns)."""
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By severity and id."""
     hints: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    """What there is to do about them, by severity and id: one of a few sentences for each case."""
+    """Remedies, by severity and id: one of a few sentences for each case."""
     finding_endpoints: dict[tuple[str, str], FindingEndpoints] = field(default_factory=dict)
-    """Where they were made, by severity and id; what is of the whole capture was made nowhere."""
+    """Endpoints by severity and id, except for findings about the whole capture."""
     sums: OctetSums = field(default_factory=OctetSums)
 
     def count_finding(self, kind: tuple[str, str], count: int, hint: str | None) -> None:
-        """Count findings of a kind, severity and id."""
+        """Count findings of a kind (severity and id)."""
         self.findings[kind] += count
         if hint is not None:
             self.hints.setdefault(kind, set()).add(hint)
 
     def count_other(self, connection: Connection) -> None:
-        """Count a TCP connection on which nothing looked like ZMTP."""
+        """Count a TCP connection without any sign of ZMTP."""
         self.other_tcp += 1
         endpoint = ends_of(connection.key)[listening_side(connection.ports, connection.listener)]
         if endpoint in self.other_endpoints or len(self.other_endpoints) < MOST_ENDPOINTS:
@@ -127,8 +127,7 @@ class Summary:
 
 
 class Sink:
-    """Takes records while a block is read; `flush` hands them up as a batch. `files` are those that packet references
-    index."""
+    """Collects the records of a block; `flush` returns them as a batch. Packet references index `files`."""
 
     def __init__(self, files: list[str | None], options: Options, summary: Summary | None = None) -> None:
         self.files = files
@@ -136,32 +135,31 @@ class Sink:
         self.summary = summary or Summary()
         self.batch = Batch(files)
         self.endpoints: set[Endpoint] = set()
-        """Where connections went that speak ZMTP, as far as that was reported."""
+        """Endpoints of ZMTP connections already reported."""
         self.decided_by: int | None = None
-        """The datagram that is being read or evaluated, as a place among connections: it decides what is written
-        now."""
+        """Place in record order of the datagram that decides the records written now; None for segments."""
         self.budget = OctetBudget()
 
     def file(self, packet: int) -> str | None:
-        """The name of the file that a packet reference points into."""
+        """Return the name of the file that contains a packet."""
         index = packet >> FILE_SHIFT
         return self.files[index] if index < len(self.files) else None
 
     def connected_to(self, endpoint: Endpoint, arrival: Arrival) -> None:
-        """A connection that speaks ZMTP went there, as was known when it was over."""
+        """Report an endpoint that a closed ZMTP connection used, once."""
         if endpoint not in self.endpoints and len(self.endpoints) < MOST_ENDPOINTS:
             self.endpoints.add(endpoint)
             self.report(Spoke(arrival, endpoint))
 
     def put(self, record: Record) -> None:
-        """Add a record to the batch under way."""
+        """Add a record to the current batch."""
         self.batch.records.append(record)
 
     def report(self, fact: Fact) -> None:
-        """Add a fact to the batch under way."""
+        """Add a fact to the current batch."""
         self.batch.facts.append(fact)
 
     def flush(self) -> Batch:
-        """The batch under way; a new one begins."""
+        """Return the current batch and start a new one."""
         batch, self.batch = self.batch, Batch(self.files)
         return batch

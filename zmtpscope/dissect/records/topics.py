@@ -1,8 +1,8 @@
-"""The topic of what is published: the first frame of several, or what the other side has subscribed to (wire.md 10.2);
-and what is published although the other side has subscribed to nothing of the kind, or joined no such group.
+"""Find the topics of published messages: the first of several frames, or what the other side has subscribed to (wire.md
+10.2). Also find messages that match no subscription, and messages to groups that the other side has not joined.
 
-A single frame holds topic and content in one; which octets are topic only a subscription tells. Those that are in force
-are the ones that were decidable no later than the message, so it makes no difference where blocks end.
+A single frame contains both topic and content; only a subscription shows where the topic ends. A subscription applies
+if it was decidable no later than the message, so the result does not depend on where blocks end.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
     from zmtpscope.dissect.budget import OctetBudget
 
 SUBSCRIBING = (b"\0", b"\1")
-"""What a subscription in a message begins with."""
+"""First octets of a message that subscribes or cancels."""
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL"})
-"""What subscribes on 3.1, ..."""
+"""Commands that subscribe or cancel in ZMTP 3.1."""
 GROUP_COMMANDS = frozenset({"JOIN", "LEAVE"})
-"""... what joins a group, ..."""
+"""Commands that join or leave a group."""
 ENTERING = frozenset({"SUBSCRIBE", "JOIN"})
-"""... and those of them behind which messages may come."""
+"""Commands after which messages may follow."""
 
 DISTRIBUTING = PUBLISHERS_AND_RADIO | SUBSCRIBERS
-"""Who publishes in messages, or may subscribe in them."""
+"""Socket types that publish or subscribe by messages."""
 
 LARGEST_TOPIC = LARGEST_AWAITED_TOPIC
-"""Octets of a first frame that may be a topic."""
+"""Maximum octets of a first frame that may be a topic."""
 
 ALL_MEMORY = 64 << 20
-"""Octets of memory for the subscriptions of all sides that are open, as `Trie.size` counts them. One side has no more
-than its reader remembers, `LARGEST_MEMORY`: ZMTP-CONN-13 says where there are more, and the first of them count."""
+"""Maximum octets of memory for the subscriptions of all open sides, as counted by `Trie.size`. One side uses at most
+`LARGEST_MEMORY`, like its reader. ZMTP-CONN-13 reports a side with more, whose first subscriptions count."""
 
 FEW = 64
-"""Octets of all topics (and `PER_TOPIC` for each) up to which they are compared with whole columns of messages."""
+"""Maximum octets of all topics, plus `PER_TOPIC` each, to compare them with whole columns of messages."""
 PER_TOPIC = 2
 LEAST_ROWS = 4
-"""So many messages for each of these octets are worth it."""
+"""Minimum number of messages per topic octet to do so."""
 
 
 Names = tuple[bytes, ...]
@@ -59,8 +59,10 @@ Names = tuple[bytes, ...]
 
 
 class Change(NamedTuple):
-    """A subscription (or its end) at stream offset `offset`, decidable with the segment `ordinal`; its first octet was
-    captured at `time`. Without `topic` it is not known what was subscribed to, or the side said something else."""
+    """A subscription or its cancellation at stream offset `offset`, decidable with the segment `ordinal`.
+
+    `time` is the capture time of its first octet. `topic` is None if it is unknown, or for another command or message.
+    """
 
     ordinal: int
     offset: int
@@ -70,48 +72,48 @@ class Change(NamedTuple):
 
 
 class Unmatched(NamedTuple):
-    """Whole messages of a run, `rows`, that nothing in force matches."""
+    """Complete messages `rows` of a run that match no current subscription."""
 
     run: MessageRun
     rows: Int64
 
 
 class Subscribed(NamedTuple):
-    """A side that subscribes to topics, or joins groups. Both are possible: a SUB that sends JOIN has no use for it."""
+    """A side that subscribes to topics, or joins groups. A SUB can also send JOIN, without effect."""
 
     side: int
     groups: bool
 
 
 class Subscriptions:
-    """What one side has subscribed to. `whole`: the names of groups, which messages are of, and do not begin with."""
+    """Current subscriptions of one side. `whole`: they are groups, which must be equal, not a prefix."""
 
     def __init__(self, *, whole: bool = False) -> None:
         self.whole = whole
         self.changes: list[Change] = []
-        """Those that were read in the block under way."""
+        """Changes read in the current block."""
         self.limit = LARGEST_MEMORY
-        """What `size` may become."""
+        """Maximum `size`."""
         self.is_complete = True
-        """All that is in force is known."""
+        """Whether all current subscriptions are known."""
         self._open = Trie()
         self._weight = 0
-        """What `FEW` limits."""
+        """The octets that `FEW` limits."""
         self._most = 0
         """Octets of the longest name so far."""
 
     @property
     def size(self) -> int:
-        """Octets of memory, about."""
+        """Approximate memory in octets."""
         return self._open.size
 
     def feed_rows(self, run: MessageRun) -> None:
-        """Take the messages of a run that subscribe or cancel."""
+        """Add the messages of a run that subscribe or cancel."""
         kinds = run.flags[run.first] & MARKED
         several = (kinds == 0) & (run.last > run.first)
         for row in np.flatnonzero((kinds != 0) | several).tolist():
             frame = run.first[row]
-            if several[row] and run.head(frame, 1) not in SUBSCRIBING:  # else somebody may take it as a subscription
+            if several[row] and run.head(frame, 1) not in SUBSCRIBING:  # a peer might take it as a subscription
                 continue
             offset, order, time = int(run.offsets[frame]), int(run.orders[row]), int(run.times[row])
             is_entering = bool(kinds[row] != CANCEL)
@@ -119,13 +121,14 @@ class Subscriptions:
 
     @property
     def few(self) -> Names:
-        """All topics that are known to be in force behind the block, the shorter ones first, if they are few; else
-        none."""
+        """All known subscriptions after the block, the shorter ones first; empty if there are many."""
         return () if self._weight > FEW else tuple(sorted(self._open, key=len))
 
     def assign(self, runs: Sequence[MessageRun]) -> list[Change | Unmatched]:
-        """Write the topics of single frames into `runs`, those that the other side has published in the block, where
-        topics are wanted. What changed, and what nothing matches, in the order in which it became decidable."""
+        """Set the topics of single frames in `runs`, published by the other side in this block, if topics are wanted.
+
+        Returns the changes and unmatched messages in the order in which they became decidable.
+        """
         changes, self.changes = sorted(self.changes, key=_place), []
         ordinals = np.array([change.ordinal for change in changes], np.int64)
         stretches: list[tuple[int, int, Int64]] = []
@@ -150,7 +153,7 @@ class Subscriptions:
         return steps + self._apply(changes[done:])
 
     def _apply(self, changes: list[Change]) -> list[Change]:
-        """From now on these changes are in force."""
+        """Apply changes, and return them."""
         for _, _, topic, entering, _ in changes:
             if topic is None:
                 self.is_complete = self.is_complete and not entering
@@ -168,10 +171,10 @@ class Subscriptions:
         return changes
 
     def _match(self, run: MessageRun, rows: Int64) -> Int64:
-        """Find the topics of the messages `rows`: those that have none in force, and are whole."""
+        """Find the topics of the messages `rows`, and return the complete messages that match no subscription."""
         if self.whole:
             rows = rows[run.last[rows] == run.first[rows] + 1]
-        elif self._open.count(b""):  # everything matches, only the topics of single frames are to be found
+        elif self._open.count(b""):  # everything matches: only single frames need their topic
             rows = rows[run.last[rows] == run.first[rows]] if run.topics is not None else rows[:0]
         if not len(rows):
             return rows
@@ -184,7 +187,7 @@ class Subscriptions:
         return whole
 
     def _longest(self, run: MessageRun, rows: Int64) -> Int64:
-        """Octets of the longest topic in force that each of the messages `rows` begins with."""
+        """Return the octets of the longest subscription that is a prefix of each of the messages `rows`."""
         frames = run.first[rows]
         starts, sizes = run.bodies[frames] - run.base, np.minimum(run.sizes[frames], LARGEST_TOPIC)
         found = np.full(len(rows), NO_TOPIC)
@@ -199,7 +202,7 @@ class Subscriptions:
         return found
 
     def _length_of(self, head: bytes) -> int:
-        """Octets of the longest name in force of a message that begins with `head`."""
+        """Return the octets of the longest subscription that matches a message that begins with `head`."""
         if self.whole:
             return len(head) if self._open.count(head) else NO_TOPIC
         name = self._open.longest_prefix_of(head)
@@ -207,15 +210,15 @@ class Subscriptions:
 
 
 class Topics:
-    """The topics of one connection. What its sides have subscribed to is counted in `budget` until `release`."""
+    """The topics of one connection. Memory for its subscriptions is counted in `budget` until `release`."""
 
     def __init__(self, budget: OctetBudget) -> None:
         self._budget = budget
         self._subscriptions: dict[Subscribed, Subscriptions] = {}
 
     def feed(self, side: int, command: Command, arrival: Arrival) -> None:
-        """Take a command of a side that may subscribe or join, or says something else; `arrival` is that of its first
-        octet, with the ordinal of the segment that made it decidable."""
+        """Add a command if its side may subscribe or join. `arrival` is that of its first octet, with the ordinal of
+        the segment that made it decidable."""
         name, socket_type = command.fields.get("name"), command.regime.socket_type
         is_group = name in GROUP_COMMANDS
         if not (name in COMMANDS or is_group or socket_type in SUBSCRIBERS or socket_type == "DISH"):
@@ -229,19 +232,21 @@ class Topics:
         self._of(to).changes.append(change)
 
     def change(self, side: int, change: Change) -> None:
-        """Take what a side has subscribed to, or cancelled."""
+        """Add a subscription or cancellation of a side."""
         self._of(Subscribed(side, groups=False)).changes.append(change)
 
     def few_of(self, side: int) -> Names:
-        """All topics that a side is known to have subscribed to, if they are few; else none."""
+        """Return all known subscriptions of a side, or nothing if there are many."""
         subscriptions = self._subscriptions.get(Subscribed(side, groups=False))
         return () if subscriptions is None else subscriptions.few
 
     def assign(
         self, runs: tuple[list[MessageRun], list[MessageRun]], *, wants_topics: bool
     ) -> list[tuple[Subscribed, list[Change | Unmatched]]]:
-        """Find the topics of the messages that both sides have sent in the block, and write them where they are wanted.
-        Return the changes and the unmatched messages of each side that subscribes or joins."""
+        """Find the topics of the messages that both sides sent in this block, and set them if topics are wanted.
+
+        Returns the changes and the unmatched messages of each side that subscribes or joins.
+        """
         published: dict[Subscribed, list[MessageRun]] = {}
         for side, own in enumerate(runs):
             for run in own:
@@ -267,7 +272,7 @@ class Topics:
         return steps
 
     def release(self) -> None:
-        """The connection is over: nothing of it is remembered any more."""
+        """Forget the subscriptions when the connection has ended."""
         self._count(-sum(each.size for each in self._subscriptions.values()))
         self._subscriptions = {}
 
@@ -283,8 +288,11 @@ class Topics:
 
 
 def longest_names(names: Sequence[bytes], data: bytes, starts: Int64, sizes: Int64, *, whole: bool = False) -> Int64:
-    """Octets of the longest of `names`, the shorter ones first, with which each frame begins, or which it is as a
-    `whole`; `NO_TOPIC` where there is none. Of `data` a frame is `sizes` octets from `starts` on, all of them there."""
+    """Return the octets of the longest of `names` that each frame begins with, or equals if `whole`; `NO_TOPIC` if
+    none.
+
+    `names` are sorted by length. Each frame is `sizes` octets of `data` from `starts` on, all of them present.
+    """
     octets, found = np.frombuffer(data, np.uint8), np.full(len(starts), NO_TOPIC)
     for name in names:
         fits = sizes == len(name) if whole else sizes >= len(name)
@@ -295,8 +303,8 @@ def longest_names(names: Sequence[bytes], data: bytes, starts: Int64, sizes: Int
 
 
 def first_frames(run: MessageRun) -> Int64:
-    """Octets of the topic of each message that has one by itself: a subscription, or the first of several frames; of
-    RADIO the group."""
+    """Return the topic octets of each message that contains its topic as such: a subscription, the first of several
+    frames, or the group of RADIO."""
     frames = run.first
     kinds, sizes = run.flags[frames] & SPECIAL, run.sizes[frames]
     marked = (kinds & MARKED) != 0
@@ -315,8 +323,8 @@ def has_topic_in_front(run: MessageRun) -> bool:
 
 
 def may_match(run: MessageRun) -> NDArray[np.bool_]:
-    """Which messages are data, of whose first frame as much is there as a topic may have. (Where more frames were to
-    follow, and are lost, it is none.)"""
+    """Return which messages are data with enough octets of the first frame to match a topic. A first frame whose
+    following frames are lost does not count."""
     frames = run.first
     flags = run.flags[frames]
     is_data = ((flags & SPECIAL) == 0) & (((flags & MORE) == 0) | (run.last > frames))
@@ -325,7 +333,7 @@ def may_match(run: MessageRun) -> NDArray[np.bool_]:
 
 
 def _is_kept(run: MessageRun, sizes: Int64) -> NDArray[np.bool_]:
-    """Whether the first `sizes` octets of the first frame of each message were kept."""
+    """Return whether the first `sizes` octets of the first frame of each message were kept."""
     starts = run.bodies[run.first] - run.base
     kept: NDArray[np.bool_] = (starts >= 0) & (sizes <= len(run.data) - starts)
     return kept
