@@ -1,1 +1,1 @@
-"""What goes wrong with ZeroMQ: one module for each kind of trouble."""
+"""Rules that diagnose problems with ZeroMQ, one module for each kind of problem."""

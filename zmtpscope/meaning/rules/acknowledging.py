@@ -1,4 +1,4 @@
-"""Octets that TCP sends again and again, and that are not acknowledged."""
+"""Rules for octets that TCP retransmits without an acknowledgement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.records import SECOND
 
 LEAST_LONG = 3 * SECOND
-"""Shorter outages are a note: TCP made up for them, or may still do so."""
+"""Shorter outages are a note: TCP recovered, or may still recover."""
 
 MOST_EVIDENCE = 3
 
@@ -31,7 +31,7 @@ SIZE_HINT = (
 
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Two for each pair of hosts and direction at most: outages that go on, and those that are over."""
+    """Yield at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
     found: dict[tuple[str, str, bool, bool], list[Outage]] = {}
     for each in outages(knowledge):
         sender, receiver = (each.connection.sides[number].ip for number in (each.sender, 1 - each.sender))

@@ -1,4 +1,4 @@
-"""Replies that come too late, or to nobody."""
+"""Rules for replies that are late, or sent without a request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNASKED_HINT = "see that the server replies once to each request: a REQ drops ev
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint and who asks there."""
+    """Yield one diagnosis for each endpoint and client."""
     found: dict[tuple[Endpoint, str], list[Diagnosis]] = {}
     for connection in knowledge.connections:
         requests = connection.requests
@@ -53,7 +53,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diagnosis:
-    """Replies came when a REQ had asked anew on the same connection."""
+    """Return the diagnosis for replies that came after a REQ had sent its next request on the same connection."""
     assert requests.late is not None
     asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)
     count = requests.counts["late"]
@@ -65,7 +65,10 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
 
 
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
-    """A client closed its socket while it waited, and asked the same on a new one."""
+    """Return the diagnosis for a client that closed while waiting, and repeated the request on a new connection.
+
+    None if the repeated request was not answered.
+    """
     if waiting.ending is None:
         return None
     again = asked_again(waiting.oldest, waiting.oldest.ns, knowledge)

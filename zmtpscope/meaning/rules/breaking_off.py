@@ -1,4 +1,4 @@
-"""Connections that are broken off: two sides of one role, programs that end too soon, commands that a side rejects."""
+"""Rules for broken connections: equal mechanism roles, programs that end too soon, commands that a side rejects."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ ROLES = {
     ("PLAIN", "server"): "ZMQ_PLAIN_SERVER is set on both: set ZMQ_PLAIN_USERNAME and _PASSWORD in its place on one",
     ("PLAIN", "client"): "ZMQ_PLAIN_USERNAME is set on both: set ZMQ_PLAIN_SERVER on one of the two",
 }
-"""What to do where both sides have one role of a mechanism."""
+"""Hints for two sides with the same role of a mechanism, by mechanism and role."""
 
 
 def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Yield one diagnosis for each client address and endpoint."""
     for (client, endpoint), connections in knowledge.by_address.items():
         found = [(each, role) for each in connections if (role := _common_role(each, knowledge.last_ns))]
         if not found or any(map(is_agreed, connections)):
             continue
         (first, role), same = found[0], [each for each, _ in found]
         mechanism = first.sides[0].mechanism or ""
-        # who closes is awake, and waits for a HELLO although a client would have sent its own
+        # the side that closes does not hang, and waits for a HELLO, although a client would have sent its own
         closers = {None if (ending := ending_of(each)) is None else ending.side for each in same}
         waits = "each waits for the HELLO of the other" if role == "server" else "each sends HELLO"
         times = [each.start.ns for each in same]
@@ -55,8 +55,7 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _common_role(connection: ObservedConnection, now: int) -> str | None:
-    """The role of the mechanism that both sides have, `server` or `client`; None if they differ, or if that is not
-    known."""
+    """Return the mechanism role of both sides, `server` or `client`. None if they differ, or if it is unknown."""
     sides, mechanism = connection.sides, connection.sides[0].mechanism
     if (mechanism, "server") not in ROLES or sides[1].mechanism != mechanism or any(side.error for side in sides):
         return None
@@ -75,7 +74,7 @@ LEAST_LEFT = 2
 
 
 def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint, if other connections of the two succeed."""
+    """Yield one diagnosis for each client address and endpoint, if other connections of the two succeed."""
     hung = {each.connection.conn_id for same in hung_handshakes(knowledge).values() for each in same}
     for (client, endpoint), connections in knowledge.by_address.items():
         left = [each for each in connections if each.conn_id not in hung and _leaves_early(each)]
@@ -102,11 +101,11 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 LEAVING = ("ZMTP-CONN-03", "NULL-08", "PLAIN-09", "ZMTP3X-GREETING-12")
-"""Findings of a side that closes before its handshake is complete."""
+"""Findings about a side that closes before its handshake is complete."""
 
 
 def _leaves_early(connection: ObservedConnection) -> bool:
-    """Whether a client that speaks ZMTP closes before the handshake is complete, without a reason that shows."""
+    """Whether a ZMTP client closes before the handshake is complete, without a visible reason."""
     client, ending = 1 - connection.listener, ending_of(connection)
     if ending is None or ending.side != client or is_agreed(connection) or not connection.is_whole:
         return False
@@ -125,7 +124,7 @@ def _ends(connection: ObservedConnection) -> Evidence:
 
 LEAST_EMPTY = 3
 SHORT = 3 * SECOND
-"""A publisher that stays longer has time to learn of subscriptions."""
+"""A publisher that stays connected for longer (ns) has time to receive subscriptions."""
 
 
 def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -154,7 +153,7 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _publishes_nothing(connection: ObservedConnection) -> bool:
-    """Whether a publisher connects, gets a subscription and closes soon, and sends no message."""
+    """Whether a publisher connects, receives a subscription and closes soon without sending a message."""
     publisher, ending, values = 1 - connection.listener, ending_of(connection), connection.values
     if ending is None or ending.side != publisher or ending.cause not in ("closed", "reset") or values is None:
         return False
@@ -166,12 +165,12 @@ def _publishes_nothing(connection: ObservedConnection) -> bool:
 
 
 AT_ONCE = 5 * MILLISECOND
-"""Who closes within it, and the time that the handshake took, closes because of what it got."""
+"""A side that closes within this time plus the handshake time closes because of the command it received (ns)."""
 LEAST_REJECTED = 3
 
 
 class Rejected(NamedTuple):
-    """A connection that a side ends at once when it gets a command; `moment` is that of the command."""
+    """A connection that a side closes immediately after it receives a command, at `moment`."""
 
     connection: ObservedConnection
     ending: Ending
@@ -185,7 +184,7 @@ class Rejected(NamedTuple):
 
 
 def _rejected(connection: ObservedConnection) -> Rejected | None:
-    """The command on which a side closes, if the other side sent nothing of its own behind it."""
+    """Return the command on which a side closes, if the other side sent nothing after it, otherwise None."""
     ending = ending_of(connection)
     if ending is None or ending.cause not in ("closed", "reset") or not connection.is_whole:
         return None
@@ -207,7 +206,7 @@ def _rejected(connection: ObservedConnection) -> Rejected | None:
 
 
 def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address, endpoint and side that closes, if it always does."""
+    """Yield one diagnosis for each client address, endpoint and closing side, if the side always closes."""
     for (client, endpoint), connections in knowledge.by_address.items():
         found: dict[tuple[bool, str], list[Rejected]] = {}
         for connection in connections:
@@ -222,7 +221,7 @@ def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_pinged(connections: Sequence[ObservedConnection], by_listener: bool, same: Sequence[Rejected]) -> bool:
-    """Whether a side closes on the first PING each time, more than once; a DISH of libzmq does so once."""
+    """Whether a side closes on the first PING of every connection, at least twice, or once for a DISH of libzmq."""
     first = same[0].connection.sides[same[0].ending.side]
     came_back = len(connections) > 1
     if len(same) < LEAST_LEFT and (first.socket_type != "DISH" or came_back):
@@ -236,8 +235,10 @@ def _is_pinged(connections: Sequence[ObservedConnection], by_listener: bool, sam
 
 
 def _all_end_so(connections: Sequence[ObservedConnection], same: Sequence[Rejected], by_listener: bool) -> bool:
-    """Whether no connection of the two lasts. A client has to come back at once: programs that look in now and then
-    close at once, too."""
+    """Whether no connection between the two lasts.
+
+    If the client closes, it must also reconnect quickly: programs that check in from time to time close quickly too.
+    """
     conn_ids = {each.connection.conn_id for each in same}
     if any(is_agreed(each) and each.conn_id not in conn_ids for each in connections):
         return False

@@ -1,4 +1,4 @@
-"""Calls between DEALER and ROUTER that have no reply, by the ids in their payloads, or by counts (MDP)."""
+"""Rules for calls between DEALER and ROUTER without a reply, matched by payload ids or by counts (MDP)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNANSWERED = "call-unanswered"
 
 LEAST_WAIT = 3 * SECOND
 MANY_TIMES = 3
-"""A call waits in vain when it waits so many times as long as the reply that took longest."""
+"""A call is overdue when it has waited this many times as long as the slowest reply."""
 MOST_NAMED, MOST_EVIDENCE = 3, 3
 
 HINT = (
@@ -25,7 +25,7 @@ HINT = (
 
 
 class Waiting:
-    """Calls of a side of a connection that wait until `until`."""
+    """The unanswered calls of one side of a connection, up to `until` (ns)."""
 
     def __init__(self, connection: ObservedConnection, side: int, until: int) -> None:
         calls = connection.sides[side].calls
@@ -35,8 +35,10 @@ class Waiting:
         self.waited = until - self.open[0][0].ns
 
     def hands_on(self, other: Waiting) -> bool:
-        """Whether the called program is a broker that waits for `other` itself: for work at the same endpoint, or for
-        the same call, made later."""
+        """Whether the called program is a broker that itself waits for `other`.
+
+        Either the broker requests work at the same endpoint, or it has passed the same call on later.
+        """
         calls, broker = other.calls.open, self.connection.sides[1 - self.side].ip
         if other.connection.endpoint == self.connection.endpoint:
             return other.side == other.connection.listener and self.side != self.connection.listener
@@ -46,7 +48,7 @@ class Waiting:
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each program that is called."""
+    """Yield one diagnosis for each called program."""
     found: dict[tuple[Endpoint, str], list[Waiting]] = {}
     waiting = [
         each
@@ -77,7 +79,7 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
 
 
 def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
-    """`callers` wait for the same, at a broker."""
+    """Return the diagnosis; `callers` wait for the same calls at a broker."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)

@@ -1,4 +1,4 @@
-"""What the capture lacks: where it is not whole, other rules stay silent, and this one says why."""
+"""Rules for incomplete captures. Other rules stay silent for these, and this module reports the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_NAMED = 3
 
 
 def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for all connections."""
+    """Yield one diagnosis for all connections."""
     met = [
         each
         for each in knowledge.connections
@@ -72,7 +72,7 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for the run."""
+    """Yield one diagnosis for the run."""
     for finding in knowledge.findings:
         if finding.id == CLOCK:
             yield Diagnosis(
@@ -87,7 +87,7 @@ def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
-    """One for all connections; a gap is no fault of them."""
+    """Yield one diagnosis for all connections; the connections did not cause the gap."""
     if not met:
         return
     conn_ids = frozenset(each.connection.conn_id for each in met)
@@ -110,7 +110,7 @@ def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
 
 
 def _limits(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One, where not all could be remembered."""
+    """Yield one diagnosis if connections or facts were forgotten."""
     missing = [counted(knowledge.forgotten, "connection")] if knowledge.forgotten else []
     if knowledge.left_out:
         missing.append(f"{counted(knowledge.left_out, 'time')} a request, subscription or topic")

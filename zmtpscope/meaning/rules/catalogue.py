@@ -1,4 +1,4 @@
-"""All rules: a new one is a row of the table of its module. `check --explain RULE` prints what stands in it."""
+"""The table of all rules. A new rule is a row in the table of its module; `check --explain RULE` prints the row."""
 
 from zmtpscope.meaning.diagnosis import Rule
 from zmtpscope.meaning.rules import (
@@ -86,4 +86,4 @@ TABLES = (
 )
 
 RULES: dict[str, Rule] = {rule.id: rule for table in TABLES for rule in table}
-"""By id, in the order in which their diagnoses are looked for."""
+"""Rules by id, in the order of evaluation."""

@@ -1,4 +1,4 @@
-"""Peers that sent messages steadily, and fall silent while others go on."""
+"""Rules for peers that sent messages steadily and fall silent while others continue."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ FELL_SILENT = "fell-silent"
 LEAST_SILENCE = 3 * SECOND
 """A shorter silence is a pause."""
 LEAST_LASTED = 2 * SECOND
-"""Who sent messages for less than this had no rhythm: that was a start."""
+"""A side that sent messages for less time than this had no steady rhythm: it was still starting."""
 
 LEAST_MESSAGES = 8
 LEAST_UNANSWERED = 3
-"""A peer that sent so many messages, about one for each that came, leaves so many without any of its own."""
+"""Minimum number of unanswered messages before a peer counts as silent, if it used to send about one per message."""
 LARGEST_SHARE = 2
-"""Of so many messages one is answered at least, by who answers."""
+"""A peer that answers sends at least one message for this many received."""
 MANY_PAUSES = 3
-"""Its silence is so many times as long as any pause before."""
+"""The silence must be this many times as long as the longest pause before."""
 FASTER = 3
-"""Who sends so many times as fast as before does something else than before, and waits for nothing."""
+"""A side that now sends this many times as fast as before has changed its task, and waits for nothing."""
 
 LEAST_TURNS, LEAST_PAUSES = 3.5, 4
-"""A client that sent for so many times its longest pause, and is silent for so many, has ceased if others of its kind
-go on."""
+"""A client has stopped if it sent for this many times its longest pause, then was silent for this many, and similar
+clients continue."""
 MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
-"""A warning where both are so many times, and so long, of a DEALER with an identity: it is known to its ROUTER."""
+"""Both in longest pauses, and the minimum silence (ns): a warning for a DEALER with an identity, which its ROUTER
+knows."""
 SAME_RHYTHM = 2
-"""The longest pauses of others of its kind differ from its own by this factor at most."""
+"""Similar clients have longest pauses that differ by at most this factor."""
 
 PUBLISHERS = ("PUB", "XPUB", "RADIO")
 ASKERS = ("REQ", "CLIENT")
-"""Who asks stops when it has nothing more to ask."""
+"""Sockets that stop when they have nothing more to request."""
 
 HINT = "look at that program: it is stopped, blocked in a call, or has no more to send; "
 HOST_ANSWERS = "its host still answers for it"
@@ -53,8 +54,10 @@ HOST_UNKNOWN = (
 
 
 class Silence(NamedTuple):
-    """A side that sent nothing from its last message to `until`, though its connection was open; `text` says who goes
-    on meanwhile."""
+    """A side that sent nothing from its last message until `until`, although its connection was open.
+
+    `text` names the peers that continue meanwhile.
+    """
 
     connection: ObservedConnection
     side: int
@@ -64,19 +67,19 @@ class Silence(NamedTuple):
 
     @property
     def rhythm(self) -> ObservedRhythm:
-        """That of its messages."""
+        """The rhythm of its messages."""
         rhythm = self.connection.sides[self.side].rhythm
         assert rhythm is not None
         return rhythm
 
     @property
     def is_of_listener(self) -> bool:
-        """Whether the side that was connected to is silent."""
+        """Whether the listening side is silent."""
         return self.side == self.connection.listener
 
 
 def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each peer: who listens, or who connects, by address and identity."""
+    """Yield one diagnosis for each peer: a listener by endpoint, a client by address and identity."""
     silences = [
         silence
         for connection in knowledge.connections
@@ -94,7 +97,7 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_waited_for(worker: Silence, broker: Silence) -> bool:
-    """Whether a broker has nothing to send to who asks it since a worker fell silent, to which it goes on to send."""
+    """Whether a broker has nothing to send to its clients because a worker, to which it still sends, fell silent."""
     if worker.is_of_listener or not broker.is_of_listener or worker.severity != "warn":
         return False
     if worker.connection.endpoint[0] != broker.connection.endpoint[0]:
@@ -123,7 +126,7 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
 
 
 def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> bool:
-    """Whether a side had a rhythm, and nothing keeps it from sending: no closed window, no message under way."""
+    """Whether a side had a rhythm, and no closed window or unfinished message keeps it from sending."""
     side = connection.sides[number]
     rhythm = side.rhythm
     if rhythm is None or side.is_sending or rhythm.lasted_ns < LEAST_LASTED:
@@ -133,7 +136,7 @@ def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> b
 
 
 def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silence | None:
-    """It sent about one message for each that came, and none for those that came since."""
+    """Return the silence of a side that used to send about one message for each received, and none for the latest."""
     own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
     if own is None or other is None or own.count < LEAST_MESSAGES:
         return None
@@ -153,7 +156,7 @@ def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silen
 
 
 def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """A client of the rhythm of others at its endpoint, which go on."""
+    """Return the silence of a client if others at its endpoint with the same rhythm continue."""
     own, socket_type = connection.sides[side].rhythm, connection.sides[side].socket_type
     if own is None or side == connection.listener or socket_type in ASKERS:
         return None
@@ -174,7 +177,7 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
 
 
 def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
-    """A publisher that has ceased on all its connections."""
+    """Return the silence of a publisher that has stopped on all its connections."""
     own, until = connection.sides[side].rhythm, knowledge.last_ns
     if own is None or side != connection.listener or connection.sides[side].socket_type not in PUBLISHERS:
         return None
@@ -187,7 +190,7 @@ def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge)
 
 @once
 def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
-    """Those of the clients of each endpoint, by socket type."""
+    """Return the rhythms of the clients of each endpoint, by endpoint and socket type."""
     found: dict[tuple[Endpoint, str | None], list[ObservedRhythm]] = {}
     for connection in knowledge.connections:
         client = connection.sides[1 - connection.listener]
@@ -217,13 +220,13 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
 
 
 def _host_answers(silence: Silence) -> bool:
-    """Whether TCP has acknowledged what was sent to the silent side since."""
+    """Whether TCP has acknowledged data sent to the silent side since its last message."""
     other = silence.connection.sides[1 - silence.side]
     return (other.last_ns or 0) > silence.rhythm.last.ns and other.last_outage is None
 
 
 def _gravity(silence: Silence) -> tuple[bool, int]:
-    """The worst first, then the one that began first."""
+    """Return the sort key: warnings first, then by time."""
     return silence.severity != "warn", silence.rhythm.last.ns
 
 
@@ -231,7 +234,7 @@ PAUSED = "paused"
 
 
 def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each peer that listens: it goes on since."""
+    """Yield one diagnosis for each listening peer that paused and then continued."""
     found: dict[Endpoint, list[ObservedConnection]] = {}
     for connection in knowledge.connections:
         if connection.is_whole and is_agreed(connection) and _has_paused(connection):
@@ -260,7 +263,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _has_paused(connection: ObservedConnection) -> bool:
-    """Whether who listens answers about each message, and once left some without an answer for long."""
+    """Whether the listener answers about every message, and once left several unanswered for a long time."""
     own, other = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
     if own is None or other is None or own.count < LEAST_MESSAGES or own.count * LARGEST_SHARE < other.count:
         return False

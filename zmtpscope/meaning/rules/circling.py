@@ -1,4 +1,4 @@
-"""Messages that go round between two proxies, each of which gets what the other one publishes."""
+"""Rules for messages that circulate between two proxies, each of which receives the messages of the other."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.observers.observed_rounds import MOST_TIMES, ObservedRound
 
 LONGEST_ROUND_NS, LONGEST_ON_ONE_HOST_NS = 250_000_000, 5_000_000
-"""What comes again later may have been published anew, on both sides, or, on one host, passed on twice."""
+"""Messages repeated later may have been published again on both sides or, on one host, forwarded twice."""
 
 
 class Link(NamedTuple):
-    """A connection on which a proxy sends messages again and again to another one."""
+    """A connection on which a proxy sends the same messages repeatedly to another proxy."""
 
     connection: ObservedConnection
     sender: int
@@ -29,17 +29,17 @@ class Link(NamedTuple):
 
     @property
     def rounds(self) -> dict[int, ObservedRound]:
-        """What it sends."""
+        """The repeated messages that it sends."""
         return self.connection.sides[self.sender].rounds
 
     @property
     def name(self) -> str:
-        """The sender."""
+        """The name of the sender."""
         return name_of(self.connection, self.sender)
 
 
 def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each two links that send each other's messages back."""
+    """Yield one diagnosis for each pair of links that send each other's messages back."""
     links = [
         Link(connection, side)
         for connection in knowledge.connections
@@ -57,7 +57,7 @@ def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _alternates(one: Link, other: Link, number: int) -> bool:
-    """Whether a message came on one link, then on the other, and so on."""
+    """Whether a message passed both links alternately."""
     here, there = one.rounds[number].times, other.rounds[number].times
     if there[0] < here[0]:
         here, there = there, here

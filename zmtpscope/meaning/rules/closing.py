@@ -1,4 +1,4 @@
-"""Connections that one side closed and the other does not."""
+"""Rules for connections that one side closed and the other did not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from zmtpscope.records import SECOND
 HALF_CLOSED = "half-closed"
 
 LEAST_WAIT = 2 * SECOND
-"""A program that reads to the end of its streams closes much sooner."""
+"""A program that reads its streams to the end closes much sooner."""
 
 LEAST_WAITING, LEAST_FORGOTTEN = SECOND, 3
-"""A warning if so many connections have waited so long at a program that goes on elsewhere."""
+"""A warning if this many connections have waited this long (ns) at a program that continues elsewhere."""
 MOST_QUEUED = 100
-"""After so many messages the program may still read those, before it sees the FIN."""
+"""With more messages than this, the program may still be reading, and has not seen the FIN yet."""
 
 HINT = (
     "let it read until the stream ends and close its descriptor: the descriptors that it keeps run out; if it is "
@@ -31,7 +31,7 @@ HINT = (
 
 
 class HalfClosed(NamedTuple):
-    """A connection on which side `closer` sent FIN at `moment`, and the other one acknowledged it and did nothing."""
+    """A connection on which side `closer` sent FIN at `moment`; the other side acknowledged it and did nothing."""
 
     connection: ObservedConnection
     closer: int
@@ -44,7 +44,7 @@ class HalfClosed(NamedTuple):
 
     @property
     def program(self) -> tuple[Endpoint, str | None]:
-        """The endpoint, and the address of the client that does not close; None: who listens does not."""
+        """The endpoint, and the address of the client that does not close; None if the listener does not."""
         connection = self.connection
         ip = None if self.silent == connection.listener else connection.sides[self.silent].ip
         return connection.endpoint, ip
@@ -63,7 +63,7 @@ def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
-    """It is half closed, and neither the way, a closed window nor a large message keeps the other side from closing."""
+    """Return the half-closed connection; None if the network, a closed window or a large message delays the close."""
     values, ending = connection.values, ending_of(connection)
     if values is None or not values["fin_acknowledged"] or values["unfinished_bytes"] or ending is None:
         return None

@@ -1,4 +1,4 @@
-"""Nobody there: connections of TCP that never came about."""
+"""Rules for TCP connections that were never established."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from zmtpscope.records import SECOND
 
 REFUSED, UNANSWERED, REJECTED, NO_ROUTE = "ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21"
 LEAST_LATE = SECOND
-"""Who finds its peer within it has lost nothing: clients of libzmq start before their servers all the time."""
+"""A client that connects within this time (ns) has lost nothing: clients of libzmq often start before their servers."""
 LEAST_OUTAGE = 10 * SECOND
-"""Who does not come back for so long has not just been started again."""
+"""A peer that is away for this long (ns) was not just restarted."""
 
 
 class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome; `before` are connections of the same clients that ended before."""
+    """Attempts at an endpoint with one outcome; `before` are earlier connections of the same clients that ended."""
 
     endpoint: Endpoint
     findings: list[RunFinding]
@@ -33,28 +33,30 @@ class Tried(NamedTuple):
 
     @property
     def attempts(self) -> int:
-        """How many attempts."""
+        """The number of attempts."""
         return sum(each.times for each in self.findings)
 
     @property
     def first_ns(self) -> int:
-        """When the first of them began."""
+        """The time of the first attempt (ns)."""
         return min(each.moment.ns for each in self.findings)
 
 
 class Client(NamedTuple):
-    """Attempts of one client between two of its connections; `before` are those that ended before, `back_ns` is when
-    the next one began."""
+    """Attempts of one client between two of its connections.
+
+    `before` are its connections that had ended; `back_ns` is the start of the next one, or None.
+    """
 
     finding: RunFinding
     before: list[ObservedConnection]
     back_ns: int | None
     is_accepted: bool
-    """Its TCP connections came about later, whatever the other side spoke."""
+    """Whether a later TCP connection was established, with any protocol."""
 
 
 def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
-    """Those with one outcome, by endpoint."""
+    """Return the clients whose attempts had the outcome `id_`, by endpoint."""
     found: dict[Endpoint, list[Client]] = {}
     own = _connections(knowledge)
     for finding in knowledge.findings:
@@ -69,13 +71,13 @@ def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
 
 
 def _is_back(connection: ObservedConnection) -> bool:
-    """Whether a client got what it tried to connect to, or itself."""
+    """Whether a client reached its peer, or itself."""
     return is_agreed(connection) or connection.finding("ZMTP-CONN-11") is not None
 
 
 @once
 def _connections(knowledge: Knowledge) -> dict[tuple[str, Endpoint], list[ObservedConnection]]:
-    """Those of each client address to each endpoint at which somebody tried in vain."""
+    """Return the connections of each client address to each endpoint with failed attempts."""
     found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {
         (each.client, each.endpoint): []
         for each in knowledge.findings
@@ -89,15 +91,17 @@ def _connections(knowledge: Knowledge) -> dict[tuple[str, Endpoint], list[Observ
 
 
 class Words(NamedTuple):
-    """What is said of an endpoint that clients did not get to, and what there is to do."""
+    """The text and the hint of a diagnosis for an endpoint that clients did not reach."""
 
     text: str
     hint: str
 
 
 class InVain(NamedTuple):
-    """How it is told that nobody is there, and that somebody is who serves others meanwhile, each with the place to be
-    filled in; `patience` is how long an attempt may have waited for its answer (ns)."""
+    """The texts for failed attempts, with placeholders: if no client is served, and if others are served meanwhile.
+
+    `patience` is how long an attempt may have waited for its answer (ns).
+    """
 
     id: str
     nobody: Words
@@ -106,7 +110,7 @@ class InVain(NamedTuple):
 
 
 def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
-    """What finds endpoints that clients did not get to as long as the capture went on."""
+    """Return the function of a rule that finds endpoints which clients did not reach before the capture ended."""
 
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
         left: dict[str, list[Tried]] = {}
@@ -118,7 +122,7 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
             tried = Tried(endpoint, [each.finding for each in vain], before)
             others = _served_meanwhile(knowledge, tried, words.patience)
             if not others and any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
-                continue  # somebody listens again, and who tried may have ended before
+                continue  # the endpoint listens again, and these clients may have ended before
             if before and not others:
                 left.setdefault(endpoint[0], []).append(tried)
             elif before or _is_zeromq(tried, knowledge):
@@ -139,23 +143,23 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
 
 
 def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
-    """Whether ICMP rejected other attempts of a client that were not answered: hosts limit how much ICMP they send."""
+    """Whether ICMP rejected other attempts of the client. Hosts limit ICMP messages, so some attempts get none."""
     return finding.id == UNANSWERED and (finding.client, finding.endpoint) in _rejected(knowledge)
 
 
 @once
 def _rejected(knowledge: Knowledge) -> frozenset[tuple[str | None, Endpoint | None]]:
-    """The clients and endpoints between which ICMP rejected an attempt."""
+    """Return the clients and endpoints between which ICMP rejected an attempt."""
     return frozenset((each.client, each.endpoint) for each in knowledge.findings if each.id in (REJECTED, NO_ROUTE))
 
 
 def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
-    """Whether the attempts of a client are told: nothing came of them, and no firewall rejected them, too."""
+    """Whether to report the attempts of a client: they all failed, and no firewall rejected some of them."""
     return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
 
 
 def _at_once(left: list[Tried]) -> Iterator[list[Tried]]:
-    """Endpoints of one host that clients were left at, and tried to reach again, at the same time."""
+    """Yield groups of endpoints of one host that clients lost, and tried to reach again, at the same time."""
     together: list[Tried] = []
     for tried in sorted(left, key=_first):
         if together and tried.first_ns - together[-1].first_ns > LEAST_LATE:
@@ -170,8 +174,10 @@ def _first(tried: Tried) -> int:
 
 
 def _is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
-    """Whether something links an endpoint to ZeroMQ: connections of others, or the waits between attempts. Connections
-    of the same client before, which spoke no ZMTP, show that it is something else."""
+    """Whether an endpoint is known to use ZeroMQ, by connections of others or by the intervals between attempts.
+
+    Earlier connections of the same client without ZMTP show another protocol.
+    """
     if any(each.severity == "warn" and CONNECTED_BEFORE not in each.text for each in tried.findings):
         return True
     return tried.attempts > 1 and tried.endpoint in knowledge.by_endpoint
@@ -181,14 +187,14 @@ MOST_SERVED = 3
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Those that ended last: who tried in vain was left then, and not when another one ended."""
+    """Return the connections that ended last: the outage began then, not when an earlier connection ended."""
     ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
     last = max((end for _, end in ends), default=0)
     return [each for each, end in ends if last - end < LEAST_LATE]
 
 
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
-    """Up to three other clients that were connected when the first attempt was made, and went on to be."""
+    """Return up to three other clients that were connected at the first attempt and remained connected."""
     clients = {each.client for each in tried.findings}
     found: dict[str, None] = {}
     for each in knowledge.by_endpoint.get(tried.endpoint, ()):
@@ -203,7 +209,7 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
-    """Who was there before may just have ended, as the capture was about to."""
+    """Return the severity. A peer that was connected before may just have ended, shortly before the capture did."""
     if not tried.before:
         return "error"
     if all((each.client, tried.endpoint) in passing(knowledge) for each in tried.findings):
@@ -215,7 +221,7 @@ def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
 
 
 def _attempts(tried: list[Tried]) -> str:
-    """`10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
+    """Return, for example, `10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
     if len(tried) > 1:
         clients = dict.fromkeys(each.client for of_endpoint in tried for each in of_endpoint.findings)
         return f"{' and '.join(filter(None, clients))} tried {sum(each.attempts for each in tried)} times"
@@ -240,7 +246,7 @@ def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hin
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint, of the clients that were never connected before."""
+    """Yield one diagnosis for each endpoint, about clients that were never connected before."""
     for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
         for endpoint, clients in _clients(knowledge, id_).items():
             waited = [(each, each.back_ns) for each in clients if each.back_ns is not None and not each.before]
@@ -310,7 +316,7 @@ NOT_REACHED = InVain(
 
 
 def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield what is refused: once of two hosts that refuse each other, and with the address that is served."""
+    """Yield refused endpoints, one diagnosis for two hosts that refuse each other; name served loopback addresses."""
     found = {each.subject: each for each in _in_vain("connection-refused", NOT_LET_IN)(knowledge)}
     mutual, served = _mutual(knowledge), _served_loopback(knowledge)
     while found:
@@ -337,7 +343,7 @@ def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield what is not answered; with what shows that the host is up, if something does."""
+    """Yield unanswered endpoints, each with the evidence that its host is up, if there is any."""
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
     for diagnosis in _in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
         finding = first.get(diagnosis.subject)
@@ -374,13 +380,13 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _answers(connection: ObservedConnection, ns: int) -> bool:
-    """Whether the side that listens was connected at that time or soon after, and said something later."""
+    """Whether the listener was connected at that time or soon after, and sent data later."""
     soon = ns + NOT_ANSWERED.patience
     return connection.start.ns <= soon < (connection.sides[connection.listener].last_ns or 0)
 
 
 def _mutual(knowledge: Knowledge) -> dict[str, str]:
-    """Return the endpoints, as subjects, whose hosts were refused by each other, neither of which ever served."""
+    """Return pairs of endpoints, as subjects, whose hosts refused each other and never served a connection."""
     tried = {
         (each.client, each.endpoint[0]): each.endpoint
         for each in knowledge.findings
@@ -394,7 +400,7 @@ def _mutual(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
-    """Return the loopback addresses, as subjects, of which another one is served at the same port."""
+    """Return the refused loopback addresses, as subjects, each with the address that serves the same port."""
     served = {
         port: (ip, port)
         for (ip, port), connections in knowledge.by_endpoint.items()

@@ -1,4 +1,4 @@
-"""Messages without the empty frame by which REQ and REP tell an envelope from what is asked or answered."""
+"""Rules for messages without the empty frame that separates the envelope from the request or reply."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ HINTS = {
 }
 
 LEAVES_NS = 100_000_000
-"""Who closes so soon behind such a reply closes because of it."""
+"""A side that closes within this time after the reply closes because of it (ns)."""
 
 MOST_EVIDENCE = 3
 
 Sender = tuple[str, str, str, Endpoint]
-"""The finding, who sends, to whom, and where they are connected."""
+"""The finding, the sender, the receiver, and their endpoint."""
 
 
 def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -48,7 +48,7 @@ def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each side that leaves the request id of ZMQ_REQ_CORRELATE out of its replies."""
+    """Yield one diagnosis for each side that omits the request id of ZMQ_REQ_CORRELATE from its replies."""
     found: dict[tuple[str, str, Endpoint], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
         requests = connection.requests
@@ -96,7 +96,7 @@ def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]
 
 
 def _leaves(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether a REQ of libzmq ends the connection since it got such a reply."""
+    """Whether a REQ of libzmq closes the connection because of such a reply."""
     ending, receiver = ending_of(connection), 1 - (finding.side or 0)
     is_req = finding.id == "REQREP-03" and connection.sides[receiver].socket_type == "REQ"
     return (

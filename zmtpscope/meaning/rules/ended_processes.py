@@ -1,4 +1,4 @@
-"""Processes that ended: one that listened at several endpoints leaves all of them at once, which is one diagnosis."""
+"""Diagnoses of ended processes: one diagnosis covers all endpoints at which a process listened."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from zmtpscope.meaning.rules.connecting import LEAST_OUTAGE
 from zmtpscope.records import SECOND
 
 TOGETHER_NS = SECOND // 2
-"""Endpoints that are left within this of each other are those of one process, or of one service."""
+"""Endpoints lost within this time (ns) of each other belong to one process, or one service."""
 
 MOST_NAMED, MOST_LISTED = 3, 32
 
 PUBLISHERS = ("PUB", "XPUB", "RADIO")
 LEAST_GONE = 3 * SECOND
-"""A capture that goes on for so long after a publisher left shows that its subscribers do not come back."""
+"""Minimum time (ns) after a publisher left until its subscribers count as gone for good."""
 
 
 class Aftermath(NamedTuple):
-    """What followed when a peer had left, in words, and whether that is an outage."""
+    """Text about the time after a peer left, and whether it is an outage."""
 
     text: str
     is_outage: bool
 
 
 def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
-    """What followed some departures, in the order of time; `now` is the end of the capture."""
+    """Return the text about the time after some departures, in order of time; `now` is the end of the capture (ns)."""
     last = departures[-1]
     gone = last.is_missed and last.back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
@@ -46,7 +46,7 @@ def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
 
 
 def is_abandoned(departure: Disconnect, now: int) -> bool:
-    """Whether a publisher left, and its subscribers have not come back."""
+    """Whether a publisher left and its subscribers have not returned."""
     connection = departure.connection
     is_publisher = connection.sides[connection.listener].socket_type in PUBLISHERS
     is_left = departure.by_listener and not departure.is_missed and departure.back_ns is None
@@ -55,7 +55,7 @@ def is_abandoned(departure: Disconnect, now: int) -> bool:
 
 @once
 def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Until when somebody was connected to each endpoint (ns)."""
+    """Return the latest time (ns) at which a client was connected to each endpoint."""
     found: dict[Endpoint, int] = {}
     for connection in knowledge.connections:
         until = FOR_EVER if connection.is_open else connection.last_ns
@@ -64,7 +64,7 @@ def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 
 def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence[Disconnect]]]:
-    """Put together what one process has left: `left` has the departures of each peer, in the order of time."""
+    """Yield groups of departures of one process; `left` contains the departures of each peer, in order of time."""
     hosts: dict[str, list[Sequence[Disconnect]]] = {}
     for departures in left:
         first, last = departures[0], departures[-1]
@@ -84,7 +84,7 @@ def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence
 
 
 def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
-    """One process left several endpoints."""
+    """Return the diagnosis for one process that left several endpoints."""
     departures = sorted((each for of_endpoint in left for each in of_endpoint), key=_ended)
     first, last = departures[0], departures[-1]
     host = first.connection.endpoint[0]
@@ -109,7 +109,7 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
 
 
 def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
-    """Whether another port took the place of the one that clients were left at, or that took the place of another."""
+    """Whether each lost port replaced another port of the listener, or was replaced by one."""
     known = passing(knowledge)
     return all(
         each.by_listener and (each.connection.sides[1 - each.connection.listener].ip, each.connection.endpoint) in known
@@ -118,7 +118,7 @@ def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
 
 
 def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each host and socket type that listened at one port after another."""
+    """Yield one diagnosis for each host and socket type that listened at one port after another."""
     hosts: dict[tuple[str, str | None], list[Disconnect]] = {}
     for departures in found:
         if is_in_turn(departures, knowledge):
@@ -150,7 +150,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
 
 
 def _name(departure: Disconnect) -> str:
-    """`ROUTER :5555`."""
+    """Return, for example, `ROUTER :5555`."""
     connection = departure.connection
     return " ".join(filter(None, (connection.sides[connection.listener].socket_type, f":{connection.endpoint[1]}")))
 

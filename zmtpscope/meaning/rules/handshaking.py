@@ -1,4 +1,4 @@
-"""Handshakes that come to no end: two mechanisms, or a side that says nothing."""
+"""Rules for handshakes that never complete: different mechanisms, or a silent side."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
 
 MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", "ZMTP3X-GREETING-12")
-"""The last is that of a side which closed before it had said its own mechanism, as libzmq does."""
+"""The last one reports a side that closed before it had sent its own mechanism, as libzmq does."""
 NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
-"""What a side announced is no name of a mechanism at all."""
+"""Findings about an announced mechanism that is not a valid name."""
 
 
 def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Yield one diagnosis for each client address and endpoint."""
     found: dict[tuple[Endpoint, str], list[Met]] = {}
     for connection in knowledge.connections:
         finding = connection.finding(*MISMATCH)
@@ -48,13 +48,13 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _mechanism(connections: Sequence[ObservedConnection], *, listens: bool) -> str | None:
-    """What a side announced, on any of the connections."""
+    """Return the mechanism that a side announced on any of the connections."""
     sides = [each.sides[each.listener ^ (not listens)] for each in connections]
     return next((side.mechanism for side in sides if side.mechanism), None)
 
 
 def _who_says(met: Met) -> str:
-    """The text of the finding, with the name of its side in place of "this side"."""
+    """Return the text of the finding, with the name of its side instead of "This side"."""
     connection, finding = met
     return (
         finding.text
@@ -73,11 +73,11 @@ def _mismatch(connection: ObservedConnection, listening: str | None, connecting:
 
 
 ANSWERS = ("ZMTP-CONN-03", "NULL-08", "PLAIN-08", "PLAIN-09", "CURVE-24")
-"""What dissect says of an answer that never came."""
+"""Findings about answers that never came."""
 
 
 def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Yield one diagnosis for each client address and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if not any(each.waits_for_zap for each in hung):
             yield _hanging(
@@ -92,7 +92,7 @@ def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """As `_handshake_timeout`, where the server had to ask its ZAP handler."""
+    """Yield the hung handshakes in which the server waited for its ZAP handler, one for each client and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if any(each.waits_for_zap for each in hung):
             connection, silent, _, _ = hung[0]
@@ -130,13 +130,13 @@ def _hanging(rule: str, knowledge: Knowledge, waiting: Waiting, hung: list[Hung]
         hung[-1].connection.last_ns,
         LIKELY if rule == "authentication-failing" else PROVEN,
         conn_ids,
-        # of all connections of the two: some may have been closed at once, for the same reason
+        # of all connections of the two: some may have been closed immediately for the same reason
         frozenset((each.conn_id, id_) for each in knowledge.by_address[client, endpoint] for id_ in ANSWERS),
     )
 
 
 def _patience(hung: list[Hung]) -> str:
-    """`gives up after 30 s, 3 times in 91 s, every 30.1 s`, `has been waiting for 12 s`."""
+    """Return, for example, `gives up after 30 s, 3 times in 91 s, every 30.1 s` or `has been waiting for 12 s`."""
     over = [each.waited for each in hung if each.is_over]
     if not over:
         return f"has been waiting for {duration(max(each.waited for each in hung))}"

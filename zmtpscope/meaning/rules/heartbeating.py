@@ -1,4 +1,4 @@
-"""Heartbeats that remain unanswered: connections that one side gives up."""
+"""Rules for unanswered heartbeats, after which one side gives the connection up."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from zmtpscope.records import SECOND
 HEARTBEAT_TIMEOUT = "heartbeat-timeout"
 
 TOLD = (*CUT_OFF, "ZMTP31-PING-04", "ZMTP31-PING-09")
-"""Findings of what a side had open when it gave up."""
+"""Findings about unfinished exchanges of a side that gave up."""
 
 MOST_NAMED = 3
-"""Clients to which a server is silent at once."""
+"""Maximum number of clients to name."""
 
 STOPPED = 2.5
-"""Who sends no PING for so many intervals has given up, though no FIN of it came through."""
+"""A side that sends no PING for this many intervals has given up, even if its FIN was lost."""
 
 LEAST_MISSED = 2
-"""So many PINGs have no PONG where nobody closed yet, ..."""
+"""Minimum number of PINGs without PONG while the connection is open."""
 LEAST_SILENCE = SECOND
-"""... for so long at least: a peer that collects garbage, or compiles, is back sooner."""
+"""Minimum duration of the silence (ns): a peer that collects garbage or compiles answers sooner."""
 LEAST_PINGS, LEAST_CEASED = 3, 4
-"""A side that sent PINGs at so many intervals has fallen silent when nothing comes for so many times the longest."""
+"""A side that sent PINGs at this many intervals has fallen silent after this many times the longest interval."""
 
 A_WHOLE_INTERVAL = 0.9
-"""Who gives up sooner than this part of its usual interval may have closed for another reason."""
+"""A side that closes earlier than this part of its usual interval may have another reason."""
 
 LEAST_AT_ONCE = 2
-"""So many PINGs in one segment were not sent when that came."""
+"""This many PINGs in one segment were sent earlier than they arrived."""
 
 STOPPED_PROCESS = (
     "its process is stopped, blocked in a call or a debugger, or its host or the way to it is gone; where it is only "
@@ -61,7 +61,7 @@ WAY_HINT = (
 
 
 class TimeOut(NamedTuple):
-    """A side that is `silent` made the other one give up at `ns`; `text` says how that shows."""
+    """A side that is `silent`, so that the other one gave up at `ns`; `text` describes the evidence."""
 
     connection: ObservedConnection
     silent: int
@@ -71,11 +71,11 @@ class TimeOut(NamedTuple):
     certainty: Literal["proven", "likely"] = PROVEN
     hint: str = HINT
     severity: Severity = "error"
-    """That of one that is proven; others are warnings."""
+    """Severity if the time-out is proven; a likely one is a warning."""
 
 
 def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each silent peer, however often it happened, and to however many at once."""
+    """Yield one diagnosis for each silent peer, for all its time-outs and all peers that noticed."""
     found: dict[tuple[str, Endpoint, bool], list[TimeOut]] = {}
     for connection in knowledge.connections:
         if connection.is_whole and connection.conn_id not in broken_promises(knowledge):
@@ -88,8 +88,11 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_at_once(found: Mapping[tuple[str, Endpoint, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
-    """Those of several clients together that a server was silent to at the same time, and those of several servers that
-    a client was silent to; all others by themselves."""
+    """Yield groups of time-outs for one diagnosis each.
+
+    A server that is silent to several clients at the same time is one group, as is a client that is silent to several
+    servers. All other time-outs are yielded alone.
+    """
     peers: dict[str | Endpoint, list[Sequence[TimeOut]]] = {}
     for (client, endpoint, is_server), each in found.items():
         first = _worst(each)
@@ -110,7 +113,7 @@ def _silent_at_once(found: Mapping[tuple[str, Endpoint, bool], Sequence[TimeOut]
 
 
 def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
-    """Of each pair of a silent peer, at the same time, what the others suffered."""
+    """Return the diagnosis for the pairs of `same`, each of which contains a silent peer at the same time."""
     each = [time_out for pair in same for time_out in pair]
     first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
     connection = first.connection
@@ -144,12 +147,12 @@ def _worst(each: Sequence[TimeOut]) -> TimeOut:
 
 
 def _silent_since(each: Sequence[TimeOut]) -> int:
-    """When what remained unanswered was sent (ns)."""
+    """Return the time of the first unanswered PING (ns)."""
     return min(evidence.moment.ns for evidence in _worst(each).evidence)
 
 
 def _other_of(time_out: TimeOut) -> str:
-    """The client or the server that waited for a sign of life."""
+    """Return the client or server that waited for a sign of life."""
     connection = time_out.connection
     is_server = time_out.silent == connection.listener
     return connection.sides[1 - connection.listener].ip if is_server else address(connection.endpoint)
@@ -176,7 +179,7 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
 
 
 def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
-    """The side `asker` has PINGs open, nothing came since, and it closed."""
+    """Return the time-out if `asker` has open PINGs, received nothing since, and closed."""
     heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, closed)
     if heartbeats is None or not waits_in_vain(connection, asker, closed):
         return None
@@ -218,8 +221,10 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
 
 
 def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Knowledge) -> TimeOut | None:
-    """The side `asker` has PINGs open, nothing came since, and nobody has closed: it has sent several to a peer that
-    used to answer, or none for long."""
+    """Return the time-out if `asker` has open PINGs, received nothing since, and the connection is open.
+
+    Either several PINGs to a peer that used to answer are open, or `asker` has stopped sending PINGs.
+    """
     now = knowledge.last_ns
     heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, now)
     if heartbeats is None or heartbeats.last is None or connection.sides[1 - asker].is_sending:
@@ -246,7 +251,7 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
 
 
 def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
-    """A side sent PINGs at intervals, and nothing at all since many of these; its peer may have done the same."""
+    """Yield the time-out of a side that sent PINGs at intervals, then nothing for many intervals, as may its peer."""
     now = knowledge.last_ns
     silent = [side for side in (0, 1) if _has_ceased(connection.sides[side], now)]
     since = max((connection.sides[side].last_ns or 0 for side in silent), default=0)
@@ -277,13 +282,13 @@ def _has_ceased(side: ObservedSide, now: int) -> bool:
 
 
 def _pings(open_: Sequence[ObservedPing]) -> tuple[Evidence, ...]:
-    """The first of these, those of one packet once."""
+    """Return the first open PINGs as evidence, one for each packet."""
     moments = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
     return tuple(reversed(moments.values()))
 
 
 def _before(heartbeats: ObservedHeartbeats) -> str:
-    """How often PINGs are sent, and how they were answered before."""
+    """Return how often PINGs are sent, and how fast they were answered before."""
     answered, median, interval = heartbeats.counts["answered"], heartbeats.rtt.median, heartbeats.interval.median
     if interval is None:
         return ""
@@ -292,8 +297,10 @@ def _before(heartbeats: ObservedHeartbeats) -> str:
 
 
 def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
-    """The last that came from the side `closer` came at once with its FIN, several PINGs among it, while a PING of the
-    other side was open: it had sent them, and closed, long before."""
+    """Return the time-out of a side whose last PINGs and FIN arrived together, while a PING of its peer was open.
+
+    The side had sent them, and closed, long before.
+    """
     own, other = (connection.sides[side].heartbeats for side in (closer, 1 - closer))
     if own is None or other is None:
         return None
@@ -319,7 +326,7 @@ def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOu
 
 
 def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
-    """The side `asker` was silent for longer than the TTL of its last PING, and the other one closed."""
+    """Return the time-out if `asker` was silent for longer than the TTL of its last PING, and its peer closed."""
     side = connection.sides[asker]
     heartbeats = side.heartbeats
     if heartbeats is None or heartbeats.last is None or not is_past_ttl(connection, asker, closed):

@@ -1,4 +1,4 @@
-"""Time-outs on the way, which end what is silent."""
+"""Rules for time-outs of middleboxes, which end idle connections."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from zmtpscope.meaning.rules.leaving import (
 from zmtpscope.records import SECOND
 
 EQUAL_PART, EQUAL_NS = 0.02, SECOND // 20
-"""Silences that differ by less, as a part or as a time, are of one timer."""
+"""Silences that differ by less than this, as a fraction or as a time (ns), come from one timer."""
 MOST_SILENCES = 64
-"""Groups of equal silences of an endpoint that are compared."""
+"""Maximum number of groups of equal silences to compare at an endpoint."""
 IDLE_TIME_OUT = "idle-time-out"
 IDLE_TIME_OUT_HINT = (
     "raise the time-out of the proxy, load balancer or firewall above the slowest reply (timeout client and timeout "
@@ -32,7 +32,7 @@ IDLE_TIME_OUT_HINT = (
 
 
 def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each endpoint that ends idle connections and waiting ones after the same silence."""
+    """Yield one diagnosis for each endpoint that ends idle and waiting connections after the same silence."""
     by_endpoint: dict[Endpoint, list[Disconnect]] = {}
     for departures in disconnected(knowledge).values():
         by_endpoint.setdefault(departures[0].connection.endpoint, []).extend(departures)
@@ -60,7 +60,7 @@ def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _equal_silences(departures: Sequence[Disconnect]) -> list[Disconnect]:
-    """Return the largest group of departures that came after the same silence, the first of them first."""
+    """Return the largest group of departures after the same silence, in order of time."""
     ordered = sorted((each for each in departures if _silence(each) >= LEAST_PERIOD), key=_silence)
     groups = [
         [
@@ -77,7 +77,7 @@ def _equal_silences(departures: Sequence[Disconnect]) -> list[Disconnect]:
 
 
 def _is_apart(idle: Disconnect, waiting: Sequence[Disconnect]) -> bool:
-    """Whether an idle connection ended at another time than one with a request open: a server that ends closes all."""
+    """Whether the idle connection ended at another time than one with a request. A server that ends closes all."""
     least = LARGEST_DEVIATION * _silence(idle)
     return any(abs(ended(idle) - ended(each)) > least for each in waiting)
 

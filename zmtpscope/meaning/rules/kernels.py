@@ -1,4 +1,4 @@
-"""Kernels of Jupyter that do not answer a client."""
+"""Rules for Jupyter kernels that do not answer a client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNANSWERED = "jupyter-unanswered"
 WRONG_SIGNATURE = "JUPYTER-01"
 
 LEAST_WAIT = 3 * SECOND
-"""A kernel that starts, or loads what it needs, takes less."""
+"""A kernel that starts or loads its modules takes less time (ns)."""
 
 SIGNATURES = (
     "a kernel drops messages with a wrong signature, and only its log says so (Invalid Signature): compare key and "
@@ -30,8 +30,10 @@ KERNEL = (
 
 
 class Asked(NamedTuple):
-    """The connections on which a client sends requests to a kernel, none of which is answered; the first at `first`,
-    and it waits until `until`."""
+    """The connections of a client to a kernel that answered none of its requests.
+
+    The first request came at `first`; the client waits until `until` (ns).
+    """
 
     connections: list[ObservedConnection]
     first: Moment
@@ -40,12 +42,12 @@ class Asked(NamedTuple):
 
     @property
     def host(self) -> str:
-        """That of the kernel."""
+        """The address of the kernel."""
         return self.connections[0].endpoint[0]
 
     @property
     def client(self) -> str:
-        """Its address."""
+        """The address of the client."""
         return self.connections[0].sides[1 - self.connections[0].listener].ip
 
 
@@ -66,8 +68,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_unanswered(connection: ObservedConnection) -> bool:
-    """Whether all was captured, the kernel did not end the connection, and it sent no message that belongs to a
-    request."""
+    """Whether the connection is complete, the kernel did not end it, and sent no response to a request."""
     client, kernel = connection.sides[1 - connection.listener], connection.sides[connection.listener]
     ending = ending_of(connection)
     return (
@@ -89,8 +90,7 @@ def _asked(connections: list[ObservedConnection], knowledge: Knowledge) -> Asked
 
 
 def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
-    """Whether publishers of that host that the client is connected to were captured, and published nothing that may
-    be about its requests, nor that a kernel is busy."""
+    """Whether a publisher of the host was captured and published neither a response to the client nor a busy status."""
     found = False
     for connection in knowledge.connections:
         published, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
@@ -106,8 +106,10 @@ def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
 
 
 def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
-    """How many heartbeats of the client that host answered, if it does since the first request, else 0; None where the
-    capture has no heartbeats."""
+    """Return how many heartbeats the host answered to the client; 0 if none after the first request.
+
+    None if the capture contains no heartbeats.
+    """
     found = None
     for connection in knowledge.connections:
         client, requests = connection.sides[1 - connection.listener], connection.requests

@@ -1,4 +1,4 @@
-"""Who left: connections that end, how, how often, and who does not get over it."""
+"""Rules for connections that end: how, how often, and which peers suffer."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ from zmtpscope.meaning.rules.strangers import said_nothing
 from zmtpscope.records import SECOND
 
 LEAST_PERIOD = SECOND
-"""Shorter lives are no period, but a storm."""
+"""Connections with shorter lives are a storm, not periodic."""
 LEAST_TIMES = 3
 LARGEST_DEVIATION = 0.1
-"""Lives that differ by a larger part have no period. Ends that are less than this part of it apart are one event: a
-server that stops ends all connections of a client at once."""
+"""Lives that differ by a larger fraction are not periodic.
+
+Ends closer than this fraction of the period are one event: a server that stops ends all connections of a client.
+"""
 STEADIER = 4
-"""Silences whose spread is so many times as small as that of lives are those of a timer."""
+"""Silences come from a timer if their spread is this many times smaller than the spread of the lifetimes."""
 
 
 def disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint], list[Disconnect]]:
-    """By client and endpoint, what ended without the client having meant it: the other side ended it."""
+    """Return the connections that the listener ended, by client address, identity and endpoint."""
     found: dict[tuple[str, str | None, Endpoint], list[Disconnect]] = {}
     for departure in disconnects(knowledge):
         connection = departure.connection
@@ -58,8 +60,7 @@ LIFE_HINT = (
 
 
 class Period(NamedTuple):
-    """The connections of two peers end after the same time each, `ns`: that of their lives, or of silence; `times` is
-    how often."""
+    """Connections of two peers that each end after `ns`, of life or of silence; `times` is how often."""
 
     ns: int
     is_idle: bool
@@ -73,7 +74,7 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
     idle = [each.ending.moment.ns - each.connection.spoke_ns for each in departures]
     ends = sorted(map(ended, departures))
     by_life, by_silence = (lives, False), (idle, True)
-    is_timed = _spread(idle) * STEADIER < _spread(lives)  # lives vary little, too, where messages come regularly
+    is_timed = _spread(idle) * STEADIER < _spread(lives)  # lives also vary little if messages are regular
     for values, is_idle in (by_silence, by_life) if is_timed else (by_life, by_silence):
         period = steady(values, LARGEST_DEVIATION)
         if period is not None and period >= LEAST_PERIOD:
@@ -83,17 +84,17 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
 
 
 def _spread(values: Sequence[int]) -> float:
-    """How far apart they are, as a part of the largest."""
+    """Return the difference between smallest and largest, as a fraction of the largest."""
     return (max(values) - min(values)) / max(*values, 1)
 
 
 def _apart(times: Sequence[int], least: float) -> list[int]:
-    """The first of each group of times, which ascend: groups are more than `least` ns apart."""
+    """Return the first of each group of ascending times; groups are more than `least` ns apart."""
     return [*times[:1], *(time for before, time in pairwise(times) if time - before > least)]
 
 
 def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client at an endpoint."""
+    """Yield one diagnosis for each client at an endpoint."""
     for departures in disconnected(knowledge).values():
         period = _period(departures)
         if period is None:
@@ -120,11 +121,11 @@ def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 RELAYED = SECOND // 20
 MOST_RELAYED = 16
-"""So many connections are taken for the other half of one."""
+"""Maximum number of connections that are taken for the other half of one."""
 
 
 class End(NamedTuple):
-    """When (ns) a host ended a connection to an endpoint."""
+    """The time (ns) at which a host ended a connection to an endpoint."""
 
     ns: int
     endpoint: Endpoint
@@ -132,18 +133,18 @@ class End(NamedTuple):
 
 
 class Ends:
-    """Those of one host, as they came."""
+    """The ends of the connections of one host, in order of time."""
 
     def __init__(self, ends: Iterable[End]) -> None:
         self._ends = sorted(ends)
         self._others = [len(self._ends)] * (len(self._ends) + 1)
-        """Where behind each the first one of another endpoint stands."""
+        """For each end, the index of the next one with another endpoint."""
         for place in range(len(self._ends) - 2, -1, -1):
             is_same = self._ends[place].endpoint == self._ends[place + 1].endpoint
             self._others[place] = self._others[place + 1] if is_same else place + 1
 
     def around(self, time: int, endpoint: Endpoint) -> Iterator[str]:
-        """The connections to other endpoints that were ended at a time, or nearly so."""
+        """Yield the connections to other endpoints that ended at about the same time."""
         place = bisect_left(self._ends, time - RELAYED, key=_time)
         while place < len(self._ends) and self._ends[place].ns <= time + RELAYED:
             if self._ends[place].endpoint == endpoint:
@@ -169,7 +170,7 @@ def _time(end: End) -> int:
 
 
 def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
-    """The other half of what a relay ends: connections that the same host ended at the same time."""
+    """Return the other half of relayed connections: connections that the same host ended at the same time."""
     connection, ending = departures[0].connection, departures[0].ending
     ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
     around = (ends.around(each.ending.moment.ns, connection.endpoint) for each in departures)
@@ -177,11 +178,11 @@ def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozen
 
 
 Leaver = tuple[Endpoint, str | None, str | None, bool]
-"""The endpoint, where a client left it its address and identity, and whether it had connected anew before."""
+"""The endpoint, the address and identity of a client that left, and whether it had reconnected before."""
 
 
 def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each peer that left, with all that it left."""
+    """Yield one diagnosis for each peer that left, for all connections it left."""
     periodic = {
         each.connection.conn_id
         for departures in disconnected(knowledge).values()
@@ -214,8 +215,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge) -> None:
-    """Add the clients that a listener left at the same time as others, which were connected again, and that have not
-    even tried."""
+    """Add clients that a listener left at the same time as others, and that did not reconnect as the others did."""
     told = {each.connection.conn_id for departures in found.values() for each in departures}
     back: dict[Endpoint, tuple[int, int]] = {}
     for (endpoint, ip, _, _), departures in found.items():
@@ -232,8 +232,11 @@ def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge)
 
 
 def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
-    """Whether somebody did not expect it: who was left tries again, it came in the middle of a message, one of several
-    left for good, or a publisher left all its subscribers. Else clients come and go."""
+    """Whether a departure was unexpected.
+
+    It is if the abandoned peer tries again, a message was cut off, one of several clients left for good, or a publisher
+    left all its subscribers. Otherwise clients may come and go.
+    """
     if departure.cut_off() is not None or departure.replaced_ns is not None:
         return True
     end, endpoint = departure.ending.moment.ns, departure.connection.endpoint
@@ -245,11 +248,11 @@ def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
 
 
 DONE_WHEN_THEY_LEAVE = frozenset({"SUB", "XSUB", "DISH", "PUSH", "REQ"})
-"""Clients that take no share of the work of others: that one of them ends leaves nothing undone."""
+"""Socket types of clients whose departure leaves no work undone: they take no share of the work of others."""
 
 
 def _is_done(departure: Disconnect) -> bool:
-    """Whether a client closed its connection when nobody needed it any more, as programs do that end."""
+    """Whether a client closed its connection with nothing left to do, as programs that end do."""
     connection = departure.connection
     is_waiting = connection.requests is not None and connection.requests.waiting
     client = connection.sides[1 - connection.listener].socket_type
@@ -287,7 +290,7 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
 
 
 def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
-    """A client had connected anew before its old connections were reset."""
+    """Return the diagnosis for a client that had reconnected before its old connections were reset."""
     connection, ending = departures[0].connection, departures[0].ending
     client = connection.sides[1 - connection.listener]
     silent = ending.moment.ns - (client.last_ns or connection.start.ns)
@@ -314,7 +317,7 @@ MOST_OTHERS = 2
 
 
 def _others(departures: Sequence[Disconnect]) -> str:
-    """`SUB 10.0.0.2`, `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    """Return, for example, `SUB 10.0.0.2` or `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
     names = list(dict.fromkeys(name_of(each.connection, 1 - each.ending.side) for each in departures))
     named, more = names[:MOST_OTHERS], len(names) - MOST_OTHERS
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")
@@ -347,11 +350,11 @@ def ended(departure: Disconnect) -> int:
 
 STORM = "ZMTP-CONN-10"
 LEAST_FAILED = 6
-"""So many connections of a storm fail. Those on which a client says nothing are visits, as of a health check."""
+"""Minimum number of failed connections of a storm. Connections without data from the client are health checks."""
 
 
 def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Yield one diagnosis for each client address and endpoint."""
     for (client, endpoint), own in knowledge.by_address.items():
         findings = [each.finding(STORM) for each in own]
         found = next((each for each in findings if each is not None), None)
@@ -374,11 +377,11 @@ def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
 VIOLATION = "ZMTP-CONN-08"
 
 OTHER_CAUSES = frozenset((*refusing.ERRORS, *pairing.TOLD, *handshaking.MISMATCH))
-"""Findings that other rules tell, behind which a side closes, too."""
+"""Findings of other rules after which a side also closes."""
 
 
 def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each kind of violation, of each client at an endpoint."""
+    """Yield one diagnosis for each kind of violation of each client at an endpoint."""
     found: dict[tuple[Endpoint, str, str, int], list[tuple[ObservedConnection, ObservedFinding, ObservedFinding]]] = {}
     for connection in knowledge.connections:
         closed = connection.finding(VIOLATION)

@@ -1,4 +1,4 @@
-"""Messages that are too large for who gets them."""
+"""Rules for messages that are too large for their receiver."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from zmtpscope.records import SECOND
 TOO_LARGE = "message-too-large"
 
 AT_ONCE = SECOND // 10
-"""Who closes so soon (ns) behind a message, without a word, closes because of it."""
+"""A side that closes this soon (ns) after a message, without an error, closes because of it."""
 BACK_NS = 2 * SECOND
-"""Whose library ended the connection, and not the program, is connected again so soon."""
+"""If the library ended the connection, and not the program, it is reconnected within this time (ns)."""
 LEAST_TIMES = 3
 LEAST_SIZE = 64
-"""Octets; who closes behind smaller frames has no limit of sizes."""
+"""In octets: a side that closes after smaller frames does not enforce a size limit."""
 MOST_EVIDENCE = 3
 
 HINT = (
@@ -31,7 +31,7 @@ HINT = (
 
 
 class Sent(NamedTuple):
-    """What the side `sender` sent on a connection, and how that ended."""
+    """The messages of the side `sender` on a connection, and how the connection ended."""
 
     connection: ObservedConnection
     sender: int
@@ -40,15 +40,17 @@ class Sent(NamedTuple):
 
     @property
     def receiver(self) -> tuple[Endpoint, str | None]:
-        """The endpoint, where who listens there gets it; else also the address of who does."""
+        """The endpoint, and the address of the receiver, or None if the receiver listens."""
         side = 1 - self.sender
         listens = side == self.connection.listener
         return self.connection.endpoint, None if listens else self.connection.sides[side].ip
 
     @property
     def is_followed_by_end(self) -> bool:
-        """Whether who gets it closed in the last message or at once behind it, without a word, and not since that was
-        the reply for which it had waited."""
+        """Whether the receiver closed during or immediately after the last message, without an error.
+
+        False if the last message was the reply for which the receiver had waited.
+        """
         if self.ending is None or self.ending.side == self.sender or self.ending.cause not in WITHOUT_A_WORD:
             return False
         requests = self.connection.requests
@@ -61,12 +63,12 @@ class Sent(NamedTuple):
 
     @property
     def largest_taken(self) -> int:
-        """The largest frame behind which the connection went on."""
+        """Size of the largest frame after which the connection continued."""
         return self.sizes.before if self.is_followed_by_end else max(self.sizes.before, self.sizes.of_last)
 
 
 def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each who gets messages."""
+    """Yield one diagnosis for each receiver."""
     back = {each.connection.conn_id: each.back_ns for each in disconnects(knowledge)}
     found: dict[tuple[Endpoint, str | None], list[Sent]] = {}
     for connection in knowledge.connections:
@@ -87,7 +89,7 @@ def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
-    """Whether the two were connected again soon, but for the last time."""
+    """Whether the two reconnected soon each time, except for the last."""
     soon = 0
     for each in ended:
         again = back.get(each.connection.conn_id)
@@ -96,8 +98,10 @@ def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
 
 
 def _is_reset_alone(sent: Sent, knowledge: Knowledge, back: Mapping[str, int | None]) -> bool:
-    """Whether a program that listens reset the connection with octets unread, and went on: it was there for others at
-    that time, and refused nobody until the two were connected again."""
+    """Whether a listening program reset the connection with unread octets, and continued.
+
+    It ended no other connection at that time, and refused no client until the two were connected again.
+    """
     connection, ending, again = sent.connection, sent.ending, back.get(sent.connection.conn_id)
     if ending is None or again is None or not ending.is_reset or ending.side != connection.listener:
         return False

@@ -1,4 +1,4 @@
-"""Requests that are lost with their connection."""
+"""Rules for requests that are lost with their connection."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zmtpscope.meaning.rules.requesting import STUCK
 LOST = "request-lost"
 
 OFTEN = 3
-"""A server that leaves so often after the same request fails on it."""
+"""A server that leaves this often after the same request fails on it."""
 MOST_EVIDENCE = 3
 
 LOST_HINT = "a request does not survive its connection: " + STUCK
 
 
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Two for each endpoint at most: of requests that nobody made up for, and of those that were."""
+    """Yield at most two diagnoses for each endpoint: for requests lost for good, and for requests made up for later."""
     lost: dict[Endpoint, list[Hanging]] = {}
     made_up_for: dict[Endpoint, list[tuple[Hanging, Asked]]] = {}
     behind = behind_brokers(knowledge)
@@ -40,8 +40,10 @@ def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _made_up_for(left: Hanging, behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> Asked | None:
-    """What its REQ, or that of a client behind the broker, asked later and got. Who is no REQ may ask anything while
-    its request is lost."""
+    """Return the later answered request of the REQ, or of a client of the broker.
+
+    Other socket types may send any request while an earlier one is lost, so they do not count.
+    """
     waiting = [each for each in (*behind.get(left.conn_id, ()), left) if each.requests.is_lock_step]
     found = (answered_later(each.oldest, left.until, knowledge) for each in waiting)
     return next((each for each in found if each is not None), None)
@@ -104,7 +106,7 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
 
 
 def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
-    """Who left with whose request, in words; `clients` wait for the same behind a broker."""
+    """Return the text about the server that left; `clients` wait for the same reply at a broker."""
     for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
     return (
         f"{waiting.asked} left {duration(waiting.waited)} after {waiting.asker} had asked it in packet "

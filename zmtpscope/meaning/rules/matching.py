@@ -1,4 +1,4 @@
-"""Topics and subscriptions that do not find each other."""
+"""Rules for topics and subscriptions that do not match."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from zmtpscope.meaning.observers.topics import PublishedTopic
 from zmtpscope.records import SECOND
 
 PATIENCE_NS = SECOND
-"""A subscription that is in force for less may have had no chance, unless it is nearly that of a topic."""
+"""A subscription active for less time (ns) may have had no chance, unless it nearly equals a topic."""
 
 LONG_PATIENCE_NS = 3 * SECOND
-"""A publisher that sends nothing for less may have nothing to tell."""
+"""A publisher that sends nothing for less time (ns) may have nothing to publish."""
 
 MOST_TOLD = 32
-"""Topics, and subscriptions, of one publisher that are told of one by one, ..."""
+"""Maximum number of topics, and of subscriptions, to report for one publisher."""
 
 MOST_TOLD_IN_ALL = 128
-"""... and of all of them."""
+"""Maximum number of these for all publishers."""
 
 
 CONFLATED, LEAST_CONFLATED = "first-frames-lost", 3
@@ -44,7 +44,7 @@ WHOLE = "groups have to be equal, octet by octet: upper case, blanks and zero oc
 
 
 class Unanswered(NamedTuple):
-    """A subscription that got nothing."""
+    """A subscription without messages."""
 
     subscriber: Subscriber
     subscription: ObservedSubscription
@@ -65,7 +65,7 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
             start, end = _in_force(unanswered[0].subscription, knowledge.last_ns)
             got = [each.messages_between(start, end + 1) for each in latest]
             others = max(got)
-            if others and room:  # else nothing was published meanwhile
+            if others and room:  # otherwise nothing was published meanwhile
                 room -= 1
                 diagnosis = _without_messages_diagnosis(
                     publisher, unanswered, published, others, sum(map(bool, got)) > 1, end - start
@@ -77,8 +77,10 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _published_elsewhere(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each subscription at a publisher that sent nothing at all, of a topic that another one
-    publishes to which the client is not connected."""
+    """Yield one diagnosis for each subscription at a publisher that sent nothing, if another one publishes the topic.
+
+    The client is not connected to the other publisher.
+    """
     topics = sorted(
         (
             (key.topic, place)
@@ -132,7 +134,7 @@ def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
 
 
 def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
-    """The subscriptions of a publisher that match nothing that it is known to have published, where it filters."""
+    """Yield the subscriptions that match no known topic of a publisher that filters."""
     unknown = (
         topic.beginning for each in publisher.subscribers for topic in each.topics.values() if not topic.key.topic
     )
@@ -151,13 +153,13 @@ def _is_open(topic: PublishedTopic) -> bool:
 
 
 def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> bool:
-    """Whether it asks for one of some topics, which ascend."""
+    """Whether the subscription matches one of `topics`, which ascend."""
     place = bisect_left(topics, subscription.topic)
     return place < len(topics) and subscription.matches(topics[place])
 
 
 def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
-    """What a publisher published, by what it begins with, as far as that is known."""
+    """Return the known topics of a publisher, by their name or beginning."""
     found: dict[bytes, PublishedTopic] = {}
     for subscriber in publisher.subscribers:
         for key, topic in subscriber.topics.items():
@@ -175,11 +177,14 @@ def _without_messages_diagnosis(
     are_some: bool,
     lasted: int,
 ) -> Diagnosis | None:
-    """`others` are the messages that another one got while the subscription was in force, for `lasted` ns; `are_some`:
-    there are such that got others."""
+    """Return the diagnosis, or None if the subscription was too short and resembles no topic.
+
+    `others` messages went to another subscriber while the subscription was active, for `lasted` ns; `are_some`: several
+    subscribers got messages.
+    """
     subscriber, subscription = unanswered[0]
     topic = subscription.topic
-    is_open = ends_in_wildcard(topic)  # what else it has it has by another subscription
+    is_open = ends_in_wildcard(topic)  # it gets other topics by other subscriptions
     others_published = (name for name, each in published.items() if is_open or not _has(subscriber, each.key))
     near = nearest_topic(topic, others_published, whole=subscriber.is_of_groups)
     if near is None and lasted < PATIENCE_NS:
@@ -222,7 +227,7 @@ def _latest(subscriber: Subscriber) -> int:
 
 
 def _has(subscriber: Subscriber, key: TopicKey) -> bool:
-    """Whether it gets a topic anyway."""
+    """Whether the subscriber gets a topic by another subscription."""
     return bool(subscriber.matching(key))
 
 
@@ -240,7 +245,7 @@ def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, PublishedTopic]]]:
-    """The topics of a publisher that came while nothing which they begin with was subscribed, on no connection."""
+    """Return the topics of a publisher that no subscription on any connection matched, with their subscribers."""
     found: dict[bytes, list[tuple[Subscriber, PublishedTopic]]] = {}
     matched: set[bytes] = set()
     for subscriber in publisher.subscribers:
@@ -256,8 +261,8 @@ def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, Publi
 
 
 def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
-    """Whether no subscription of a connection matched any message of a topic, nor matches those that came before the
-    first one. An XSUB receives whatever comes."""
+    """Whether no subscription of a connection matched any message of a topic, including messages before the first
+    subscription. False for XSUB, which receives all messages."""
     if subscriber.socket_type == "XSUB":
         return False
     if topic.key.topic is None:
@@ -267,7 +272,7 @@ def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
 
 
 def _shows_subscriptions(subscriber: Subscriber) -> bool:
-    """Whether all that it subscribed to is known, and something is."""
+    """Whether all subscriptions are known, and there is at least one."""
     values = subscriber.connection.values or {}
     is_sealed = values.get("sealed_0") or values.get("sealed_1")
     is_known = subscriber.connection.is_whole and subscriber.has_all_subscriptions and not is_sealed
@@ -308,7 +313,7 @@ def _publisher_name(subscriber: Subscriber) -> str:
 
 
 def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each publisher of which only the last frames arrive."""
+    """Yield one diagnosis for each publisher whose messages arrive with their last frames only."""
     for publisher in publishers(knowledge):
         if publisher.socket_type != "PUB" or any(key.is_frame for each in publisher.subscribers for key in each.topics):
             continue
@@ -318,7 +323,8 @@ def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gets_last_frames(subscriber: Subscriber) -> bool:
-    """Whether a subscriber of a publisher that filters received messages of one frame, and asked for none of them."""
+    """Whether a subscriber received only messages of one frame from a filtering publisher, and subscribed to none of
+    them."""
     got = subscriber.topics.values()
     return (
         subscriber.socket_type == "SUB"

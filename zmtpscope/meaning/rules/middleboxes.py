@@ -1,4 +1,4 @@
-"""Connections that something on the way ends in the name of a peer."""
+"""Rules for connections that a middlebox resets in the name of a peer."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Reset(NamedTuple):
 
     @property
     def pair(self) -> tuple[Endpoint, str, bool]:
-        """The endpoint, the address of the client, and whether it was reset in the name of who listens."""
+        """The endpoint, the address of the client, and whether the reset was in the name of the listener."""
         connection = self.connection
         client = connection.sides[1 - connection.listener].ip
         return connection.endpoint, client, self.ending.side == connection.listener
 
     @property
     def waiting(self) -> int:
-        """How many requests it left without a reply."""
+        """The number of requests without a reply."""
         return 0 if self.connection.requests is None else self.connection.requests.waiting_count
 
 
 def _reset_on_the_way(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client at an endpoint, and in whose name it was reset."""
+    """Yield one diagnosis for each client, endpoint and side in whose name connections were reset."""
     found: dict[tuple[Endpoint, str, bool], list[Reset]] = {}
     for connection in knowledge.connections:
         ending = ending_of(connection)

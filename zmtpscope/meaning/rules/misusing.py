@@ -1,5 +1,5 @@
-"""Sockets that are used in a way that does not work: connected to themselves, by timers that do not stop, once only; or
-by a library that sends too much."""
+"""Rules for misused sockets: connected to themselves, closed by a running timer, used for one request, or by a library
+that sends too much."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TO_ITSELF = "ZMTP-CONN-11"
 
 
 def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint."""
+    """Yield one diagnosis for each endpoint."""
     for endpoint, connections in knowledge.by_endpoint.items():
         found = [(each, finding) for each in connections if (finding := each.finding(TO_ITSELF)) is not None]
         if not found:
@@ -45,7 +45,7 @@ LARGEST_DEVIATION = 0.02
 
 
 def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Yield one diagnosis for each client address and endpoint."""
     for (client, endpoint), connections in knowledge.by_address.items():
         ended = [(each, ending) for each in connections if (ending := _ended_by_newer(each)) is not None]
         lives = [lifetime(each, ending) for each, ending in ended]
@@ -70,7 +70,7 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _ended_by_newer(connection: ObservedConnection) -> Ending | None:
-    """How a connection of ZMTP 2.0 ended, if the side that knows 3.x ended it, and the handshake was complete."""
+    """Return the end of a complete ZMTP 2.0 connection, if the side that knows 3.x ended it, otherwise None."""
     values, ending = connection.values, ending_of(connection)
     if values is None or ending is None or values["version"] != "2.0" or not is_agreed(connection):
         return None
@@ -82,7 +82,7 @@ SHORT = SECOND
 
 
 def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Yield one diagnosis for each client address and endpoint."""
     for (client, endpoint), connections in knowledge.by_address.items():
         if len(connections) < LEAST_ONCE or not all(map(_has_one_request, connections)):
             continue
@@ -102,7 +102,7 @@ def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _has_one_request(connection: ObservedConnection) -> bool:
-    """Whether a client sent one message on a connection, got one at most, and closed it within a second."""
+    """Whether a client sent one message, received at most one, and closed within a second."""
     values, client, ending = connection.values, 1 - connection.listener, ending_of(connection)
     if values is None or ending is None or ending.side != client or not is_agreed(connection):
         return False

@@ -1,4 +1,4 @@
-"""Datagrams to a multicast group that no host joins."""
+"""Rules for datagrams to a multicast group without members."""
 
 from __future__ import annotations
 

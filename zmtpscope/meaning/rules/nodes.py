@@ -1,4 +1,4 @@
-"""Nodes of ZRE that are gone without farewell."""
+"""Rules for ZRE nodes that disappeared without a farewell beacon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that stand on findings: what each says of one connection, told once for each client and endpoint."""
+"""Rules based on findings: a finding on connections becomes one diagnosis for each client and endpoint."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFin
 
 MOST_EVIDENCE = 3
 LONGEST_DETAIL = 110
-"""Characters of a detail in a sentence; the evidence has all of it."""
+"""Maximum number of characters of a detail in a sentence; the evidence contains all of it."""
 MISSPELT = "; the name ERROR is misspelt"
-"""How the remark begins that some releases of libzmq misspell a command, which is no fault of who asks."""
+"""Start of the remark that some releases of libzmq misspell a command, which is no fault of the client."""
 
 
 class Met(NamedTuple):
-    """A connection, and the finding on it."""
+    """A connection and its finding."""
 
     connection: ObservedConnection
     finding: ObservedFinding
 
 
 class OfFindings(NamedTuple):
-    """A rule that stands on findings: `ids` say that it holds where `holds` agrees, `also` are others that follow from
-    it; `are` has to agree to all of one client. `what` is the sentence, in which these are filled in: {client} and
-    {server}, {detail} what the finding says behind its text. Where a handshake succeeds later, it is only a note;
-    `is_final` says that this makes no difference."""
+    """A rule based on findings.
+
+    `ids` are the findings, if `holds` accepts them; `also` are findings that follow from these. `are` must accept all
+    findings of a client. `what` is the sentence, with placeholders {client}, {server} and {detail}, the detail of the
+    finding. The diagnosis is only a note if a later handshake succeeds, unless `is_final`.
+    """
 
     rule: str
     severity: Severity
@@ -48,11 +50,11 @@ class OfFindings(NamedTuple):
 
 
 Asker = tuple[Endpoint, str, str | None]
-"""Where it connects to, its address and its user name."""
+"""The endpoint, the address of the client, and its user name."""
 
 
 def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[Diagnosis]]:
-    """What finds the diagnoses of all these."""
+    """Return the function of a rule that yields the diagnoses of all `kinds`."""
 
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
         for kind in kinds:
@@ -108,24 +110,24 @@ def _sentence(kind: OfFindings, met: Sequence[Met]) -> str:
 
 
 def _detail(finding: ObservedFinding) -> str:
-    """The text of a finding without the sentence that all of its kind share."""
+    """Return the detail of a finding, without the sentence that all findings of its kind share."""
     return (finding.text.partition(": ")[2] or finding.text).partition(MISSPELT)[0]
 
 
 def _evident(kind: OfFindings, finding: ObservedFinding) -> str:
-    """What a finding adds to the sentence of its kind."""
+    """Return the text that a finding adds to the sentence of its kind."""
     return _detail(finding) if "{detail}" in kind.what else finding.text
 
 
 def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
-    """The first connection of the same client that began later, and on which messages may flow."""
+    """Return the client's first connection that began after `time` and agreed on ZMTP, or None."""
     own = _came_about(knowledge).get(asker, [])
     place = bisect_right(own, time, key=_start)
     return own[place] if place < len(own) else None
 
 
 def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
-    """The last such connection that began sooner."""
+    """Return the client's last connection that began at or before `time` and agreed on ZMTP, or None."""
     own = _came_about(knowledge).get(asker, [])
     place = bisect_right(own, time, key=_start)
     return own[place - 1] if place else None
@@ -133,7 +135,7 @@ def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> Observe
 
 @once
 def _came_about(knowledge: Knowledge) -> dict[Asker, list[ObservedConnection]]:
-    """The connections of each client on which messages may flow, in the order in which they began."""
+    """Return the connections of each client that can carry messages, by start time."""
     found: dict[Asker, list[ObservedConnection]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):
@@ -151,7 +153,7 @@ def _start(connection: ObservedConnection) -> int:
 
 
 def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:
-    """Whether the same client was refused by closing each time, and never waited for an answer in vain."""
+    """Whether the server closed on the client each time, and the client never waited for an answer in vain."""
     connection, hung = met[0].connection, hung_handshakes(knowledge)
     client = connection.sides[1 - connection.listener].ip
     return all((connection.endpoint, client, listens) not in hung for listens in (False, True))

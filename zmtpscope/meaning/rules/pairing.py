@@ -1,4 +1,4 @@
-"""Sockets that do not fit together: by their types, or since somebody is there already."""
+"""Rules for incompatible peers: socket types that do not fit, duplicate identities, an occupied PAIR."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met, OfFindings, 
 from zmtpscope.zmtp.socket_types import may_meet
 
 TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
-"""Both sides said of which type they are."""
+"""Findings if both sides announced their socket types."""
 ONLY_CLOSED = ("NULL-08", "PLAIN-09")
-"""One side did not, and closed."""
+"""Findings if one side closed without announcing its type."""
 HINT = (
     "connect types that fit: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER or REP, PAIR "
     "with PAIR; see that the port is the one that was meant"
@@ -27,7 +27,7 @@ HINT = (
 
 
 def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Yield one diagnosis for each client address and endpoint."""
     found: dict[tuple[Endpoint, str], list[Met]] = {}
     for connection in knowledge.connections:
         finding = connection.finding(*TOLD) or connection.finding(*ONLY_CLOSED)
@@ -38,7 +38,7 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
         connection, finding = next((each for each in met if each.finding.id in TOLD), met[0])
         types = [_type_of(knowledge, met, listens) for listens in (True, False)]
         if finding.id not in TOLD and _fit(types) and all(rejects_type(each.connection) for each in met):
-            types[1] = None  # those that fit are of another program at that address
+            types[1] = None  # the types that fit belong to another program at that address
         if finding.id not in TOLD and (_fit(types) or not _is_closed_by_types(knowledge, met)):
             continue  # it closed for another reason, or its ZAP handler is slow
         count = len(met)
@@ -61,11 +61,11 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 AT_ONCE = 10 * MILLISECOND
-"""libzmq closes so soon after a type that does not fit, and the time that the handshake took."""
+"""libzmq closes within this time plus the handshake time after an incompatible type (ns)."""
 
 
 def _is_closed_by_types(knowledge: Knowledge, met: list[Met]) -> bool:
-    """Whether the side that did not say of which type it is always closed right after the READY of the other one."""
+    """Whether the side without a known type always closed immediately after the READY of the other side."""
     late = []
     for connection, finding in met:
         ready = connection.sides[1 - (finding.side or 0)].ready
@@ -80,10 +80,12 @@ def _fit(types: list[str | None]) -> bool:
 
 
 def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
-    """Return the socket type of the listener or of the client, as these or other connections between the two show. The
-    listener's is that of the time: another program may take a port."""
+    """Return the socket type of the listener or the client, from these or other connections between the two.
+
+    The listener's type is the one at that time, since another program may take its port.
+    """
     own = _first_type(each.connection.sides[each.connection.listener ^ (not listens)] for each in met)
-    if own is None and not listens and met[0].finding.id not in TOLD:  # others of the client may show it
+    if own is None and not listens and met[0].finding.id not in TOLD:  # other connections of the client may show it
         client = met[0].connection.sides[1 - met[0].connection.listener].ip
         connections = knowledge.by_address[client, met[0].connection.endpoint]
         return _first_type(each.sides[1 - each.listener] for each in connections)
@@ -95,7 +97,7 @@ def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
 
 
 class Listening(NamedTuple):
-    """A connection that began at `since_ns` shows the socket type of the listener."""
+    """A connection that began at `since_ns` and shows the socket type of the listener."""
 
     since_ns: int
     socket_type: str
@@ -103,7 +105,7 @@ class Listening(NamedTuple):
 
 @once
 def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
-    """Return the socket types of the listener of each endpoint, in the order of time."""
+    """Return the socket types of the listener of each endpoint, in order of time."""
     return {
         endpoint: [
             Listening(each.start.ns, socket_type)
@@ -119,7 +121,7 @@ def _since(listening: Listening) -> int:
 
 
 def _tenant_before(knowledge: Knowledge, connection: ObservedConnection, types: list[str | None]) -> str:
-    """Return which socket that fits the client listened there before, as the end of a sentence."""
+    """Return the end of a sentence: the earlier listener at the port that fits the client, or ""."""
     listening, client = types
     before = next(
         (
@@ -156,7 +158,7 @@ IDENTITY = "ZMTP3X-META-15"
 
 
 def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each identity at an endpoint."""
+    """Yield one diagnosis for each identity at an endpoint."""
     found: dict[tuple[Endpoint, str], list[Met]] = {}
     for connection in knowledge.connections:
         finding = connection.finding(IDENTITY)
@@ -192,11 +194,11 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 LEAST_ASKED = 3
-"""Who has sent fewer messages may still get an answer."""
+"""A client that sent fewer messages may still get an answer."""
 
 
 def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Connections of one identity whose client sent messages and got none, while another one did."""
+    """Return the connections whose client sent messages and got none, while another client with its identity did."""
     answered = [each for each in same if _sent_and_got(each)[1]]
     starts = [each.start.ns for each in answered]
     ends = list(accumulate((each.last_ns for each in answered), max))
@@ -214,8 +216,10 @@ def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
 
 
 def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
-    """The first connection on which the ROUTER sent nothing more when a newer one of its identity had begun, which got
-    messages."""
+    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity had begun.
+
+    Both got messages. None if there is no such connection.
+    """
     for before, after in pairwise(same):
         last = before.sides[before.listener].last_ns or 0
         if _sent_and_got(before)[1] and _sent_and_got(after)[1] and last <= after.start.ns < before.last_ns:
@@ -228,7 +232,7 @@ def _who_took_over(replaced: ObservedConnection) -> str:
 
 
 def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
-    """How many messages the client sent and got; none while its connection is open, since these are not known yet."""
+    """Return how many messages the client sent and received; zeros while the connection is open (not yet known)."""
     if connection.values is None:
         return 0, 0
     client = 1 - connection.listener
@@ -236,7 +240,8 @@ def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
 
 
 def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnection]) -> str:
-    """`it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2 sent 24 and got 24`."""
+    """Return, e.g., `it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2 sent 24 and got
+    24`."""
     told = "it sends to one of them only"
     if not ignored:
         return told
@@ -250,7 +255,7 @@ def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnect
 
 
 def _host_and_port(connection: ObservedConnection) -> str:
-    """Of the client: two of one host differ by their port."""
+    """Return address and port of the client; two clients of one host differ by port."""
     side = connection.sides[1 - connection.listener]
     return address((side.ip, side.port))
 

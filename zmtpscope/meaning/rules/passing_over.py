@@ -1,4 +1,4 @@
-"""Subscribers that a publisher passes over, though it sends to others what they subscribed to."""
+"""Rules for subscribers that a publisher skips, although it sends matching messages to others."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zmtpscope.records import SECOND
 PASSED_OVER = "subscriber-passed-over"
 
 LEAST_SILENCE = 3 * SECOND
-"""A shorter time without messages is a pause ..."""
+"""A shorter time without messages is a pause (ns)."""
 MANY_PAUSES = 4
-"""... and so is one that is shorter than so many times the longest before."""
+"""A silence shorter than this many times the longest earlier one is a pause."""
 LEAST_MESSAGES = 8
-"""Somebody else gets so many messages meanwhile."""
+"""Minimum number of messages that another subscriber gets meanwhile."""
 MOST_COMPARED = 64
-"""So many subscribers of a publisher are looked at, and so many others for each."""
+"""Maximum number of subscribers of a publisher to check, and of others to compare each with."""
 
 HINT = (
     "the publisher knows nothing of this connection any more, as after a crash of its host, and a subscriber that only "
@@ -29,7 +29,7 @@ HINT = (
 
 
 def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each publisher, of the subscribers that it passes over."""
+    """Yield one diagnosis for each publisher, about the subscribers that it skips."""
     for publisher in publishers(knowledge):
         if publisher.socket_type != "PUB" or publisher.endpoint is None or not publisher.subscribers[1:]:
             continue
@@ -45,7 +45,7 @@ def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _last_messages(subscriber: Subscriber, now: int) -> ObservedRhythm | None:
-    """Those that a subscriber got until it got none any more; None where it gets some, or something keeps them back."""
+    """Return the rhythm of messages to a subscriber that ended, or None if they continue or are held back."""
     connection, publisher = subscriber.connection, subscriber.connection.sides[1 - subscriber.side]
     rhythm = publisher.rhythm
     if rhythm is None or not connection.is_open or not subscriber.is_filtered or publisher.is_sending:
@@ -56,7 +56,8 @@ def _last_messages(subscriber: Subscriber, now: int) -> ObservedRhythm | None:
 
 
 def _others_got(publisher: Publisher, subscriber: Subscriber, since: int, now: int) -> tuple[int, Subscriber]:
-    """How many messages another one got since then that this one had subscribed to, too, and who."""
+    """Return how many messages the best other subscriber got after `since` that match `subscriber`, and that
+    subscriber."""
     best = 0, subscriber
     for other in publisher.subscribers[-MOST_COMPARED:]:
         if other is subscriber:

@@ -1,4 +1,4 @@
-"""Subscriptions that match more topics than the one they name."""
+"""Rules for subscriptions that match more topics than the one they name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from zmtpscope.meaning.observers.topics import GOES_ON, KINDS
 LONGER_TOPIC = "longer-topic"
 
 MOST_TOLD = 3
-"""Longer topics that a sentence names."""
+"""Maximum number of longer topics that a sentence names."""
 
 
 class Longer(NamedTuple):
-    """A topic that goes on behind a subscription, and so many messages of it."""
+    """A topic that continues after a subscription, with its number of messages."""
 
     name: bytes
     first: Moment
@@ -27,7 +27,7 @@ class Longer(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """A subscriber that subscribed to a topic, gets it, and gets longer ones because of it."""
+    """A subscriber that subscribed to a topic, gets it, and also gets longer topics."""
 
     subscriber: Subscriber
     topic: bytes

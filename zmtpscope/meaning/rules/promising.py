@@ -1,4 +1,4 @@
-"""Heartbeats whose TTL ends connections of programs that are well."""
+"""Rules for heartbeats whose TTL ends connections of healthy programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proxies that do not pass on what they get."""
+"""Rules for proxies that do not forward everything."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from zmtpscope.meaning.observers.topic_groups import TopicKey
 from zmtpscope.records import SECOND
 
 PATIENCE_NS = SECOND
-"""A proxy passes a subscription on sooner."""
+"""A proxy forwards a subscription within this time (ns)."""
 
 MOST_COMPARED = 524_288
-"""So often what came into a proxy is compared with what one got behind it, in a run; where the next proxy needs more,
-it is not looked at."""
+"""Maximum number of comparisons of incoming and outgoing topics in a run. Proxies that need more are skipped."""
 
 
 class Proxy(NamedTuple):
-    """A host that subscribes, and publishes at one endpoint what it gets."""
+    """A host that subscribes and publishes the received messages at one endpoint."""
 
     incoming: list[Subscriber]
     outgoing: Publisher
 
 
 class Dropped(NamedTuple):
-    """At least so many messages of a topic went in and did not come out to a subscriber."""
+    """The minimum number of messages of a topic that went into a proxy and did not reach a subscriber."""
 
     messages: int
     key: TopicKey
@@ -38,8 +37,10 @@ class Dropped(NamedTuple):
 
 
 def _proxies(knowledge: Knowledge) -> Iterator[Proxy]:
-    """Hosts with an XSUB that connects or listens, and one XPUB that is bound. (Another program on the same host may
-    have one of them.)"""
+    """Yield hosts with an XSUB, bound or not, and exactly one bound XPUB.
+
+    Another program on the same host may own one of the two.
+    """
     incoming: dict[str, list[Subscriber]] = {}
     outgoing: dict[str, list[Publisher]] = {}
     for publisher in publishers(knowledge):
@@ -80,8 +81,10 @@ def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[D
 
 
 def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscriber, key: TopicKey, now: int) -> int:
-    """How many of a topic went in while a subscriber behind the proxy wanted them, and did not come out to it;
-    `latest_ns` is when anything went in last."""
+    """Return the minimum number of messages of a topic that went in and did not reach a subscriber of the proxy.
+
+    Counts only the time of its last subscription. `latest_ns` is the time of the last incoming message.
+    """
     intervals = subscriber.intervals(key)
     if not intervals:
         return 0
@@ -127,7 +130,7 @@ NOT_FORWARDED = "subscriptions-not-forwarded"
 
 
 def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each proxy that has subscribers and asks its publishers for nothing."""
+    """Yield one diagnosis for each proxy that has subscribers and subscribes to nothing itself."""
     for proxy in _proxies(knowledge):
         asked = [each for each in proxy.outgoing.subscribers if each.is_filtered and each.subscriptions]
         is_mute = all(each.is_filtered and not each.subscriptions for each in proxy.incoming)

@@ -1,4 +1,4 @@
-"""Receivers that do not take what comes."""
+"""Rules for receivers that do not read their messages."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"
 
 SHORTEST_NS = 100 * MILLISECOND
-"""A receiver that took nothing for less is not told of ..."""
+"""A receiver that took nothing for less time (ns) is not reported."""
 
 LONG_NS = SECOND
-"""... and one that took nothing for so long at once is a warning, whatever came of it."""
+"""A receiver that took nothing for this long (ns) at once gets a warning, regardless of the effect."""
 
 MOST_EVIDENCE = 3
 
 RUNNING = "running"
-"""`until` of a stall that goes on."""
+"""Value of `until` for a stall that continues."""
 
 DISCONNECTED = "disconnected"
-"""`until` of a stall that ended with the connection."""
+"""Value of `until` for a stall that ended with the connection."""
 
 GAP = "SEQUENCE-01"
 
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
-"""What is said of a stream that ends inside a frame: so it must where a connection ends while one side cannot send."""
+"""Findings of a stream that ends inside a frame, as it must if the connection ends while one side cannot send."""
 
 DROPPING = (
     "a publisher drops what exceeds its ZMQ_SNDHWM for a subscriber: let the subscriber read faster (in a thread of "
@@ -50,7 +50,7 @@ WAITING = (
 
 
 class Behind(NamedTuple):
-    """A sibling got so many messages of a topic more than a slow subscriber since that took nothing."""
+    """How many more messages of a topic a sibling got since a slow subscriber took nothing."""
 
     messages: int
     delivery: Delivery
@@ -59,7 +59,7 @@ class Behind(NamedTuple):
 
 @once
 def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
-    """One for each receiver, of its worst connection."""
+    """Return one diagnosis for each receiver, about its worst connection."""
     found: dict[str, list[Diagnosis]] = {}
     for diagnosis in _of_connections(knowledge):
         found.setdefault(diagnosis.subject, []).append(diagnosis)
@@ -67,7 +67,7 @@ def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
 
 
 def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
-    """The worst of some of one receiver, which stands for all of them."""
+    """Return the worst diagnosis of one receiver, with the counts of all."""
     worst = min(found, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
     more = f" (and the same on {len(found) - 1} connections more)" if len(found) > 1 else ""
     return replace(
@@ -147,21 +147,23 @@ def _stalled(
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
-    """How often numbers in the messages of a side leave some out, if they did not before it could not send."""
+    """Return how many gaps the message numbers of a side have, or 0 if they began before the side could not send."""
     gap = connection.findings.get((GAP, sender))
     return 0 if gap is None or gap.moment.ns < since else gap.count
 
 
 def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
-    """How long a stall was (ns); one that goes on lasts to the end of the capture, since a side that opens its window
-    says so, where nothing is missing."""
+    """Return the duration of a stall (ns).
+
+    A stall that continues lasts to the end of the capture: a side announces when it opens its window, so this holds if
+    the connection is complete.
+    """
     is_running = stall.until == RUNNING and connection.is_whole
     return stall.duration_ns + (knowledge.last_ns - stall.end_ns if is_running else 0)
 
 
 def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
-    """How much more than a slow subscriber a sibling got, of those that got most of a topic, from when it took nothing
-    first."""
+    """Return how far a slow subscriber is behind the best sibling since `since`, when it first took nothing."""
     end = knowledge.last_ns - TAKES_EFFECT_NS
     slow = delivery.subscriber
     if not slow.connection.is_open:
@@ -176,7 +178,7 @@ def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
 
 
 def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery]) -> Diagnosis | None:
-    """One that got less than its siblings, though its window was open."""
+    """Return the diagnosis for a subscriber that got less than its siblings although its window was open, or None."""
     missed = [(delivery.missed, delivery) for delivery in own if delivery.missed is not None]
     if not missed:
         return None

@@ -1,4 +1,4 @@
-"""Not let in: what a server says of credentials, and what it does to keys that are not for it."""
+"""Rules for refused clients: rejected credentials, and keys that do not fit the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.meaning.rules.handshaking import unanswered_logins
 from zmtpscope.meaning.rules.of_findings import OfFindings, closed_at_once, diagnoses_of
 
 NOT_JUDGED = ("300", "500")
-"""Statuses of ZAP by which credentials were not judged at all (27/ZAP, Reply)."""
+"""ZAP statuses for credentials that were not evaluated at all (27/ZAP, Reply)."""
 
 ERRORS = ("PLAIN-06", "CURVE-26", "NULL-09", "GSSAPI-02")
 FOLLOWS = ("PLAIN-08", "ZMTP-CONN-08", "NULL-03")
@@ -36,7 +36,7 @@ def _understands_hello(connection: ObservedConnection, finding: ObservedFinding)
 
 
 def _would_send_error(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether the server is of a release that sends ERROR when its ZAP handler refuses: those of ZMTP 3.1 do."""
+    """Whether the server's release sends ERROR when its ZAP handler refuses, as releases with ZMTP 3.1 do."""
     return connection.sides[finding.side or 0].version == "3.1"
 
 

@@ -1,4 +1,4 @@
-"""Proxies of TCP in front of ZMTP: headers that ZeroMQ does not know, and requests that a proxy refuses."""
+"""Rules for TCP proxies before ZMTP: headers that ZeroMQ does not know, and requests that a proxy refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADER, REFUSED = "ZMTP-CONN-17", "ZMTP-CONN-19"
 
 
 def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each address that puts headers in front, at an endpoint."""
+    """Yield one diagnosis for each client address and endpoint with proxy headers."""
     found: dict[tuple[str, Endpoint], list[Met]] = {}
     for connection in knowledge.connections:
         finding = connection.finding(HEADER)
@@ -40,7 +40,7 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _refusals(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client, proxy and target."""
+    """Yield one diagnosis for each client, proxy and target."""
     for finding in knowledge.findings:
         if finding.id == REFUSED and finding.endpoint is not None:
             text = finding.text.partition(": ")[2]

@@ -1,4 +1,4 @@
-"""Requests that have no reply."""
+"""Rules for requests without a reply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zmtpscope.records import SECOND
 UNANSWERED = "request-unanswered"
 
 LONG_OPEN_NS = 5 * SECOND
-"""A request that waits for less may be work that takes its time: a warning."""
+"""A request that waits for less time (ns) may just take long: a warning instead of an error."""
 
 MOST_EVIDENCE = 3
 MOST_NAMED = 3
@@ -42,7 +42,7 @@ GIVEN_UP_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each who is asked, of those requests that nobody behind a broker has, either."""
+    """Yield one diagnosis for each server with unanswered requests, except requests that a broker passed on."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     by_asked: dict[tuple[Endpoint, str], list[Hanging]] = {}
@@ -62,7 +62,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether its request hangs by itself."""
+    """Whether the request hangs, without another cause."""
     return (
         is_long(waiting, knowledge)
         and not waiting.is_unacknowledged
@@ -73,9 +73,11 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 
 def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
-    """Who waits, as this one does, for a REP that listens, since its last reply, in the order in which it was asked:
-    it answers in that order, over all its connections, and so hangs on the first one. Nobody where another one is
-    asked."""
+    """Return the requests that wait for the same listening REP since its last reply, oldest first.
+
+    A REP answers in order over all its connections, so it hangs on the first one. Empty if `waiting` is at another
+    socket.
+    """
     endpoint = waiting.connection.endpoint
     at_rep = _at_reps(knowledge).get(endpoint, ())
     if waiting not in at_rep:
@@ -85,7 +87,7 @@ def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
 
 
 def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
-    """When somebody was answered last where this one waits (ns); 0: nobody was."""
+    """Return the time of the last reply at the endpoint of `waiting` (ns), or 0 if there was none."""
     connections = knowledge.by_endpoint[waiting.connection.endpoint]
     replies = (each.requests.last_reply for each in connections if each.requests is not None)
     return max((reply.ns for reply in replies if reply is not None), default=0)
@@ -93,7 +95,7 @@ def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
 
 @once
 def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
-    """What waits at each REP that listens."""
+    """Return the requests that wait at each listening REP."""
     found: dict[Endpoint, list[Hanging]] = {}
     for each in hanging(knowledge):
         listener = each.connection.listener
@@ -104,7 +106,10 @@ def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
 
 
 def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
-    """Requests at one endpoint that wait, the one to tell of first; `clients` wait for the same behind a broker."""
+    """Return the diagnosis for waiting requests at one endpoint, the main one first.
+
+    `clients` wait for the same replies at a broker.
+    """
     first = line[0]
     oldest = first.oldest.request
     usual = latencies(knowledge)[first.connection.endpoint]
@@ -143,7 +148,7 @@ def _for_whom(clients: Sequence[Hanging]) -> str:
 
 
 def _waits(waiting: Hanging) -> str:
-    """For how long, and until when."""
+    """Return how long a request waits or waited, and its end."""
     if waiting.ending is None:
         return f"waits for {duration(waiting.waited)}"
     who = f"{waiting.asked} left" if waiting.was_left else f"{waiting.asker} closed the connection"
@@ -151,7 +156,7 @@ def _waits(waiting: Hanging) -> str:
 
 
 def _more(line: Sequence[Hanging]) -> str:
-    """How many wait beside or behind the first one, and whose requests these are."""
+    """Return how many other requests wait, and their clients."""
     count = sum(each.requests.waiting_count for each in line) - 1
     if not count:
         return ""
@@ -166,7 +171,7 @@ def _more(line: Sequence[Hanging]) -> str:
 
 
 def _too_short(client: GivenUp) -> Diagnosis:
-    """Nearly all that a client asks is given up."""
+    """Return the diagnosis for a client that gives up nearly all its requests."""
     same = client.requests
     first = same[0]
     is_certain = first.is_owed

@@ -1,4 +1,4 @@
-"""ROUTERs that send to the routing id of a connection that is gone."""
+"""Rules for ROUTERs that send to the routing id of a closed connection."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from zmtpscope.records import SECOND
 OLD_ROUTING_ID = "old-routing-id"
 
 LEAST_SENT, LEAST_HEARD = 8, 3
-"""Messages that the ROUTER sent by itself on the old connection, and that the client sends on the new one."""
+"""Minimum messages that the ROUTER sent unasked on the old connection, and that the client sends on the new one."""
 PUSHES = 1.5
-"""A ROUTER that sends so many messages for each that it gets does not only answer."""
+"""A ROUTER that sends this many messages for each received does not only answer."""
 LEAST_SILENCE = 5 * SECOND
 MANY_PAUSES = 10
-"""It is silent on the new connection for so many times as long as between any two messages before."""
+"""It is silent on the new connection for this many times as long as the longest pause before."""
 
 HINT = (
     "give the client a fixed identity (ZMQ_ROUTING_ID) or let it register anew when it has connected; let the ROUTER "
@@ -31,7 +31,7 @@ HINT = (
 
 
 class Moved(NamedTuple):
-    """A client that came back on another connection, on which side `router` has sent it nothing for `silent` (ns)."""
+    """A client that reconnected, and got nothing from side `router` on the new connection for `silent` (ns)."""
 
     old: ObservedConnection
     new: ObservedConnection
@@ -40,7 +40,7 @@ class Moved(NamedTuple):
 
     @property
     def pushed(self) -> ObservedRhythm:
-        """What the ROUTER sent on the old connection."""
+        """The rhythm of the ROUTER's messages on the old connection."""
         rhythm = self.old.sides[self.old.side_of("ROUTER") or 0].rhythm
         assert rhythm is not None
         return rhythm
@@ -57,8 +57,10 @@ def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _replaced(connections: Sequence[ObservedConnection]) -> Iterator[tuple[ObservedConnection, ObservedConnection]]:
-    """Yield each connection that ended, and the next one of its address, if no other one ended in between: else it is
-    not known which of them the new one replaces. They come in the order in which they began."""
+    """Yield each ended connection with the next one of its address, in order of start.
+
+    Skips pairs if another connection ended in between, since the new one might replace either.
+    """
     starts = [each.start.ns for each in connections]
     ended = [(ending.moment.ns, each) for each in connections if (ending := ending_of(each)) is not None]
     ends = sorted(end for end, _ in ended)
@@ -91,7 +93,7 @@ def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved 
 
 
 def _goes_on(moved: Moved, knowledge: Knowledge) -> bool:
-    """Whether the ROUTER sends to others meanwhile, which may have taken over the work of this client."""
+    """Whether the ROUTER sends to others meanwhile, which may have taken over the client's work."""
     since = moved.new.start.ns
     for each in knowledge.by_endpoint[moved.new.endpoint]:
         router = each.side_of("ROUTER")

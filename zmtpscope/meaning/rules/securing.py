@@ -1,4 +1,4 @@
-"""Security that is not there."""
+"""Rules for missing security."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLD = ("1.0", "2.0")
 
 
 def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address that an endpoint goes down to an older version for, or the other way round."""
+    """Yield one diagnosis for each client address and endpoint of which one downgrades for the other."""
     found: dict[tuple[Endpoint, str, int], list[ObservedConnection]] = {}
     secured = {each.endpoint for each in knowledge.connections if each.finding(DOWNGRADE) is not None}
     for connection in knowledge.connections:
@@ -47,7 +47,7 @@ def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _newer_side(connection: ObservedConnection) -> int | None:
-    """The side that knows 3.x, where both spoke an older version and it is certain."""
+    """Return the side that knows 3.x if both certainly spoke an older version, otherwise None."""
     values = connection.values
     if values is None or values["version"] not in OLD or values["confidence"] != "proven":
         return None
@@ -56,7 +56,7 @@ def _newer_side(connection: ObservedConnection) -> int | None:
 
 
 def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint: whether the old or the secured connection came first makes no difference."""
+    """Yield one diagnosis for each endpoint, in whatever order the old and the secured connections came."""
     for endpoint, connections in knowledge.by_endpoint.items():
         found = [Met(each, finding) for each in connections if (finding := each.finding(DOWNGRADE)) is not None]
         old = [each for each in connections if each.values is not None and each.values["version"] in OLD]
@@ -93,7 +93,7 @@ def _is_network(connection: ObservedConnection) -> bool:
 
 
 def _passwords(knowledge: Knowledge) -> Diagnosis | None:
-    """One for all endpoints."""
+    """Return one diagnosis for all endpoints, or None."""
     seen = [
         Met(each, found) for each in knowledge.connections if (found := each.finding(PASSWORD)) and _is_network(each)
     ]
@@ -116,7 +116,7 @@ def _passwords(knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
-    """One for all endpoints: most systems have no security at all."""
+    """Return one diagnosis for all endpoints, since most systems have no security at all. None if nothing was seen."""
     seen: dict[tuple[str, int], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection) and _is_network(connection) and _is_clear(connection):
@@ -139,8 +139,7 @@ def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _is_clear(connection: ObservedConnection) -> bool:
-    """Whether messages crossed, and both sides announced NULL, or speak a version without security, as far as that is
-    proven."""
+    """Whether messages provably passed unencrypted, with NULL on both sides or a version without security."""
     if connection.values is None or connection.values["confidence"] != "proven":
         return False
     if connection.values["only_side"] is not None or connection.values["handshake"] != "complete":

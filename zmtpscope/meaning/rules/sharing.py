@@ -1,4 +1,4 @@
-"""Work that is not shared evenly."""
+"""Rules for unevenly shared work."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from zmtpscope.records import SECOND
 UNBALANCED = "unbalanced-push"
 
 LEAST_MESSAGES = 100
-"""Fewer are not judged."""
+"""Fewer messages are not evaluated."""
 SMALL_PART = 4
-"""Who got less than this part of an even share got too little."""
+"""A PULL that got less than this part of an even share got too little."""
 TOGETHER_NS = 10 * SECOND
-"""Who connects later does not start together with the others."""
+"""A PULL that connects later (ns) did not start together with the others."""
 LATER_NS = SECOND // 20
-"""Who connects so much later has missed what was sent until then."""
+"""A PULL that connects this much later (ns) has missed the messages sent before."""
 
 
 class Share(NamedTuple):
-    """What one PULL got."""
+    """The number of messages that one PULL got."""
 
     connection: ObservedConnection
     messages: int
 
     @property
     def since(self) -> int:
-        """When it could get messages first."""
+        """The time from which it could receive messages (ns)."""
         ready = [side.ready.ns for side in self.connection.sides if side.ready is not None]
         return max(ready, default=self.connection.start.ns)
 
@@ -47,7 +47,7 @@ def _unbalanced(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _shares(connections: Sequence[ObservedConnection]) -> list[Share]:
-    """Those of the PULLs that connected to one PUSH within a while, and stayed until all was sent."""
+    """Return the shares of PULLs that connected to one PUSH at about the same time, and stayed to the last message."""
     found, sent = [], 0
     for connection in connections:
         push = connection.listener

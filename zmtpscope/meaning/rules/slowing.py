@@ -1,4 +1,4 @@
-"""Servers that become slower."""
+"""Rules for servers that become slower."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.observers.observed_requests import ObservedRequests
 
 LEAST_REPLIES = 64
-"""Of a connection; fewer are not judged."""
+"""Minimum number of replies of a connection; fewer are not evaluated."""
 
 PART = 8
-"""The first and the last part of so many are compared."""
+"""The first and the last of this many parts are compared."""
 
 SLOWER = 8
-"""So many times what it was is slower, where ..."""
+"""The last part must take this many times as long as the first."""
 
 LEAST_NS = 50 * MILLISECOND
-"""... it is so long at least, and ..."""
+"""The last part must take at least this long (ns)."""
 
 STAYS = 4
-"""... all of the last quarter is so many times what it was: else it was slow for a while."""
+"""The whole last quarter must take this many times as long as the first part, or it was slow only for a while."""
 
 MOST_EVIDENCE = 2
 
 
 class Slowing(NamedTuple):
-    """A connection on which replies took `first` (ns) at first and take `last` in the end."""
+    """A connection on which replies took `first` (ns) at the start and `last` (ns) at the end."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -51,7 +51,7 @@ def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _slowing(connection: ObservedConnection) -> Slowing | None:
-    """Of a REQ: what others ask at once is answered one after the other."""
+    """Return the slowing of a connection, or None. Only REQ is evaluated: others may have requests that queue."""
     requests = connection.requests
     if requests is None or requests.trend.count < LEAST_REPLIES:
         return None
@@ -98,7 +98,7 @@ def _factor(slowing: Slowing) -> float:
 
 
 LEAST_OTHERS = 3
-"""So many other replies tell what is usual at an endpoint."""
+"""Minimum number of other replies to know the usual time at an endpoint."""
 
 
 SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
@@ -107,11 +107,11 @@ SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
     ("REQ", "ROUTER"): "see what the program did with that request, or meanwhile: it was busy, blocked or stopped, or "
     "its worker was",
 }
-"""By the socket types of who asks and who is asked."""
+"""Hints by the socket types of client and server."""
 
 
 def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each REP or ROUTER that REQs ask, of the reply that took longest."""
+    """Yield one diagnosis for each REP or ROUTER that REQs ask, about its slowest reply."""
     for endpoint, replies in slowest(knowledge).items():
         worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
         if worst is None or worst.connection.requests is None:

@@ -1,4 +1,4 @@
-"""Who is no peer of ZeroMQ: scans, health checks, and clients or servers of other protocols."""
+"""Rules for peers that are not ZeroMQ: scans, health checks, and clients or servers of other protocols."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
 
 ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16", "ZMTP-CONN-20")
 LEAST_PORTS = 5
-"""Who tries so many endpoints ..."""
+"""A client that tries this many endpoints looks for open ports, unless it retries."""
 MOST_TRIES = 2
-"""... no more often each looks for open ports: a client of ZeroMQ goes on trying."""
+"""Maximum attempts at each endpoint for a port scan; a client of ZeroMQ retries more often."""
 
 FOREIGN = "ZMTP-CONN-04"
 WEBSOCKET = "speaks WebSocket"
@@ -25,7 +25,7 @@ WEBSOCKET_HINT = "connect to tcp:// in place of ws://, or bind that socket to ws
 
 @once
 def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
-    """The addresses that try many ports, with the first attempt at each endpoint."""
+    """Return the addresses that try many ports, with the first attempt at each endpoint."""
     tried: dict[str, dict[Endpoint, RunFinding]] = {}
     for finding in knowledge.findings:
         if finding.id in ATTEMPTS and finding.endpoint is not None and finding.client and finding.times <= MOST_TRIES:
@@ -34,12 +34,12 @@ def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
 
 
 def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each address that tries many ports."""
+    """Yield one diagnosis for each address that tries many ports."""
     scans = _scans(knowledge)
     came_to_look: dict[str, list[str]] = {client: [] for client in scans}
     for connection in knowledge.connections if scans else ():
         visitor = connection.sides[1 - connection.listener]
-        if visitor.ip in came_to_look and visitor.ready is None:  # who has come to speak ZMTP says so
+        if visitor.ip in came_to_look and visitor.ready is None:  # a ZMTP client sends READY
             came_to_look[visitor.ip].append(connection.conn_id)
     for client, by_endpoint in scans.items():
         found = sorted(by_endpoint.values(), key=lambda each: each.moment.ns)
@@ -60,7 +60,7 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint: it connects, says nothing, and leaves."""
+    """Yield one diagnosis for each client address and endpoint with connections that send nothing and leave."""
     found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
         if said_nothing(connection):
@@ -68,7 +68,7 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
             found.setdefault((client, connection.endpoint), []).append(connection)
     for (client, endpoint), visits in found.items():
         if any(map(is_agreed, knowledge.by_address[client, endpoint])):
-            continue  # a program of that host speaks ZMTP there, and looks whether the port is open before
+            continue  # a program of that host speaks ZMTP there, and checks the port before
         first, times = visits[0], [each.start.ns for each in visits]
         yield Diagnosis(
             "scanner",
@@ -86,7 +86,7 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def said_nothing(connection: ObservedConnection) -> bool:
-    """Whether a client connected to a peer of ZeroMQ, and left without an octet."""
+    """Whether a client connected to a peer of ZeroMQ, and left without sending an octet."""
     client, ending = 1 - connection.listener, ending_of(connection)
     return (
         connection.is_whole
@@ -107,7 +107,7 @@ PLAIN_WEBSOCKET = "ZMTP-CONN-22"
 
 
 def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint that opens WebSockets without ZWS."""
+    """Yield one diagnosis for each client address and endpoint that opens WebSockets without ZWS."""
     for finding in knowledge.findings:
         if finding.id == PLAIN_WEBSOCKET and finding.endpoint is not None:
             opened = finding.text.partition(": ")[2].replace(" opens one to ", " opens a WebSocket without ZWS2.0 to ")
@@ -121,12 +121,12 @@ LEAST_IN_CLEAR = 2
 
 
 def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address that speaks ZMTP to an endpoint of TLS."""
+    """Yield one diagnosis for each client address that speaks ZMTP to a TLS endpoint."""
     speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
     for (client, endpoint), connections in knowledge.by_address.items() if speaking else ():
         others = knowledge.by_endpoint[endpoint]
         if endpoint not in speaking or any(each.sides[each.listener].greeting is not None for each in others):
-            continue  # it speaks ZMTP, too
+            continue  # it also speaks ZMTP
         ended = [
             (each, end) for each in connections if (end := ending_of(each)) is not None and _is_in_clear(each, end)
         ]
@@ -153,13 +153,13 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
-    """Whether a client of ZMTP was closed on by a listener that had said nothing."""
+    """Whether the listener closed on a ZMTP client."""
     client = connection.sides[1 - connection.listener]
     return connection.is_whole and ending.side == connection.listener and client.greeting is not None
 
 
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each address that speaks something else, at an endpoint."""
+    """Yield one diagnosis for each client address, endpoint and side with another protocol."""
     found: dict[tuple[str, Endpoint, bool], list[Met]] = {}
     for connection in knowledge.connections:
         finding = connection.finding(FOREIGN)

@@ -1,4 +1,4 @@
-"""Subscriptions that come too late, not again, or not at all."""
+"""Rules for subscriptions that are late, not repeated after a reconnect, or missing."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from zmtpscope.meaning.observers.topic_groups import UNKNOWN, TopicKey
 from zmtpscope.records import SECOND
 
 LATEST_NS = 10 * SECOND
-"""Who subscribes so much later than its sibling is not late: it came later."""
+"""A subscriber that subscribes more than this after its sibling (ns) is not late, but joined later."""
 
 LATER_NS = 2 * SECOND
-"""A connection that begins so much later than that of a sibling from the same host may be of the same program."""
+"""A connection that begins this much later (ns) than a sibling from the same host may belong to the same program."""
 
 TOGETHER_NS = 200 * MILLISECOND
-"""Who subscribes this much later than its sibling started with it: one of them is always first."""
+"""A subscriber this much later (ns) than its sibling started with it: one of them is always first."""
 
 DELAYED_NS = 50 * MILLISECOND
-"""A subscription that comes so long after the handshake was not made before the program connected, or the program did
-not call its socket."""
+"""A subscription this long (ns) after the handshake is delayed.
+
+Either it was not made before connecting, or the program did not call its socket.
+"""
 
 MOST_COUNTED = 64
-"""Topics that somebody has no more, whose messages are counted."""
+"""Maximum number of lost topics whose messages are counted."""
 
 
 EXACTLY = "check --why TOPIC@PEER tells of every message"
-"""Counts of a diagnosis are lower bounds; who wants the number itself asks so."""
+"""Counts in a diagnosis are lower bounds; this command gives the exact number."""
 
 
 # -- too late ----------------------------------------------------------------------------------------------------------
@@ -59,22 +61,24 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_late(delivery: Delivery, early: Missed) -> bool:
-    """Whether it came so soon after its sibling, or after it left, that it is late. One of the same host that came much
-    later than its sibling may be the same program, whose old connection is dead and not yet closed."""
+    """Whether a subscriber was late: soon after its sibling, or after its own departure.
+
+    A connection from the host of its sibling that began much later may be the same program, with a dead old connection.
+    """
     by, is_return = _since_sibling(delivery, early), delivery.left_ns is not None
     may_be_sibling = delivery.subscriber.client == early.sibling.client and by > LATER_NS
     return by <= LATEST_NS and (is_return or not may_be_sibling or _is_delayed(delivery))
 
 
 def _since_sibling(delivery: Delivery, early: Missed) -> int:
-    """How much later than its sibling it subscribed (ns), or than it left where that came later."""
+    """Return how much later than its sibling it subscribed (ns), or than its own departure if that came later."""
     siblings = early.sibling.intervals(delivery.key)
     since = siblings[0][0] if siblings else early.sibling.connection.start.ns
     return _since(delivery) - max(since, delivery.left_ns or 0)
 
 
 def _since(delivery: Delivery) -> int:
-    """When it subscribed."""
+    """Return the time of its subscription (ns)."""
     return delivery.subscriber.intervals(delivery.key)[0][0]
 
 
@@ -85,7 +89,7 @@ def _is_delayed(delivery: Delivery) -> bool:
 
 
 def _late_severity(delivery: Delivery, early: Missed) -> Severity:
-    """A note if it may have been started later, or with its sibling, or is another program than before."""
+    """Return the severity: a note if the subscriber may have been started later, or together, or be another program."""
     is_back = delivery.left_ns is not None and _since_sibling(delivery, early) >= TOGETHER_NS
     return "warn" if _is_delayed(delivery) or (is_back and not delivery.may_be_other) else "note"
 
@@ -98,7 +102,7 @@ def _late_diagnosis(
     early: Missed,
     returns: int,
 ) -> Diagnosis:
-    """Of the worst delivery of `late`; it came back to the topic so often, beside that."""
+    """Return the diagnosis for the worst delivery of `late`; `returns` counts its other returns to the topic."""
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
     delay = delay_of(subscriber.connection, subscription)
@@ -212,7 +216,7 @@ def _missed_since(
     time: tuple[int, int],
     knowledge: Knowledge,
 ) -> int:
-    """How many messages one of those that got most of a topic got in that time, of topics that `after` has no more."""
+    """Return the most messages that one sibling got in a time, of topics that `after` no longer receives."""
     got_most_of, messages = got_most(knowledge)[publisher], Counter[Subscriber]()
     keys, topics = publisher.ascending
     asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []
@@ -229,7 +233,7 @@ SUBSCRIBE_OR_JOIN = {
     "SUB": ("subscribed", 'let the program subscribe, to "" for everything; a SUB has no subscription by itself'),
     "DISH": ("joined a group", "let the program join the groups that it wants; a DISH is in none by itself"),
 }
-"""What each of them has to do, and never did."""
+"""By socket type: the missing action, in the past tense, and the hint."""
 
 
 # -- not at all --------------------------------------------------------------------------------------------------------

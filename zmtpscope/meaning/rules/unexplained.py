@@ -1,4 +1,4 @@
-"""What no other rule accounts for: errors and warnings of the protocol, and handshakes that all fail."""
+"""Rules for the rest: protocol errors and warnings that no other rule explains, and handshakes that all fail."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MOST_EVIDENCE = 3
 VIOLATION = "protocol-violation"
 NO_HANDSHAKE = "handshake-failing"
 LEAST_TIMED, TIMER_SPREAD = 3, 20
-"""So many connections that last equally long, within a twentieth, are ended by a timer ..."""
+"""Minimum number of connections with equal durations, within a twentieth, that show a timer."""
 LEAST_WAIT = 10 * SECOND // 1000
-"""... if nothing came for so long before."""
+"""A timer closes only after this long (ns) without data."""
 
 REASONS = (
     "see the log of the side that closes; usual reasons are the mechanism, keys, the ZAP handler, socket types and "
@@ -36,11 +36,11 @@ TIMER = (
 )
 
 WEAK = ("peer-departed", "periodic-disconnect", "reconnect-storm", "clear-text")
-"""Rules that name no reason why a handshake fails."""
+"""Rules that give no reason for a failing handshake."""
 
 
 def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequence[Rule]) -> list[Diagnosis]:
-    """Return the diagnoses of what none of `found` explains."""
+    """Return diagnoses for everything that none of `found` explains."""
     ids, told = {rule.id for rule in rules}, list(found)
     more: list[Diagnosis] = []
     if VIOLATION in ids:
@@ -82,14 +82,15 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
 
 
 class Failed(NamedTuple):
-    """A connection that ended in its handshake, and how."""
+    """A connection that ended during its handshake, and its end."""
 
     connection: ObservedConnection
     ending: Ending
 
 
 def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint of which no handshake succeeds, if none of `found` says why."""
+    """Yield one diagnosis for each client address and endpoint whose handshakes all fail, unless `found` has the
+    reason."""
     explained = {conn_id for diagnosis in found if diagnosis.rule not in WEAK for conn_id in diagnosis.conn_ids}
     for (client, endpoint), connections in knowledge.by_address.items():
         if any(is_agreed(each) or each.conn_id in explained for each in connections):
@@ -115,13 +116,13 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
 
 
 def _failed(connection: ObservedConnection) -> Ending | None:
-    """How a connection ended on which a client of ZMTP never completed its handshake."""
+    """Return the end of a ZMTP client's connection whose handshake never completed, or None."""
     client = connection.sides[1 - connection.listener]
     return ending_of(connection) if client.greeting is not None and connection.is_whole else None
 
 
 def _closes(failed: list[Failed]) -> tuple[str, str]:
-    """When the first side that closed did so, and what there is to do."""
+    """Return the text about the time at which the first closing side closed, and the hint."""
     connection, ending = failed[0]
     after = _after(connection, ending)
     if all(each.ending.side == each.connection.listener and _said_nothing(each) for each in failed):
@@ -138,7 +139,7 @@ def _said_nothing(failed: Failed) -> bool:
 
 
 def _are_timed(failed: list[Failed]) -> bool:
-    """Whether the same side closed each time, a while after the last that it got: not because of that."""
+    """Whether the same side closed each time, a while after the last data it received: not because of it."""
     side = failed[0].ending.side
     heard = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
     return all(
@@ -152,7 +153,7 @@ def _other(failed: Failed) -> str:
 
 
 def _after(connection: ObservedConnection, ending: Ending) -> str:
-    """`1.5 ms after the READY of PUSH 10.0.0.2`: the last that the closing side got."""
+    """Return, e.g., `1.5 ms after the READY of PUSH 10.0.0.2`: the last octets that the closing side received."""
     number = 1 - ending.side
     side, other = connection.sides[number], name_of(connection, number)
     if side.last_command is not None:
