@@ -1,1 +1,1 @@
-"""TCP connections: segments in, the octet streams of their sides out. Nothing here knows ZMTP."""
+"""TCP reassembly: turn segments into the octet streams of both sides. Independent of ZMTP."""

@@ -1,4 +1,4 @@
-"""One TCP connection: its two directions, when it began and how it ended."""
+"""One TCP connection: its two directions, its start and its end."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answere
 REJECTED, NO_ROUTE = "rejected by ICMP", "unreachable by ICMP"
 UNREACHED = {PROHIBITED: REJECTED, NO_HOST: NO_ROUTE}
 UNDER_WAY = "under way"
-"""No answer yet when the capture ended, or the connection was given up, within a second of the SYN: nothing is said."""
+"""Outcome if the capture ended, or the connection was evicted, within a second of the SYN and before an answer: not
+reported."""
 
 
 class TcpSide:
     """One direction of one TCP connection.
 
-    `next` is the sequence number of the next octet of the stream, `plain` the same number while segments may take the
-    plain way (in order, no hole open), else -1. `pieces` are indices into the columns of the current block.
+    `next` is the sequence number of the next octet of the stream. `plain` is the same number while segments take the
+    fast loop (in order, no hole open), otherwise -1. `pieces` are indices into the columns of the current block.
     """
 
     __slots__ = (
@@ -59,33 +60,33 @@ class TcpSide:
         self.plain = -1
         self.next = -1
         self.begun = False
-        """The stream is known from its first octet: its SYN was seen, or the other side's acknowledgment of it."""
+        """Whether the stream is known from its first octet: its SYN was captured, or an acknowledgment of it."""
         self.initial = -1
-        """Sequence number of the SYN, -1 where none was seen."""
+        """Sequence number of the SYN, -1 if no SYN was captured."""
         self.seen = False
         self.acknowledged = -1
-        """The last acknowledgment number that this side sent, -1 before the first."""
+        """Last acknowledgment number that this side sent, -1 before the first."""
         self.pieces: list[int] = []
         self.holes: list[Hole] = []
         self.delivered = 0
-        """Stream offset of `next` (octets and holes in front of it)."""
+        """Stream offset of `next`: the number of octets before it, holes included."""
         self.out_of_order: OutOfOrder | None = None
-        """None while the side never had a hole."""
+        """None until the first hole."""
         self.closed_window: ClosedWindow | None = None
-        """The receive window of the other side, while it is closed."""
+        """The receive window of the other side while it is closed."""
         self.stalls: Stretches[Stall] | None = None
-        """None while it never had one."""
+        """None until the first stall."""
         self.unanswered: Unanswered | None = None
-        """What it has sent again, and the other side has not acknowledged."""
+        """Retransmitted octets that the other side has not acknowledged."""
         self.outages: Stretches[Outage] | None = None
-        """None while it never had one."""
+        """None until the first outage."""
         self.fin: Arrival | None = None
-        """The first segment with a FIN of the side."""
+        """First segment of the side with a FIN."""
         self.finish: int | None = None
-        """Stream offset at which the FIN stands."""
+        """Stream offset of the FIN."""
         self.ended = False
         self.captured = self.repeated = self.conflicting = self.late = 0
-        """Captured payload octets, and those of them that never reached the stream."""
+        """Captured payload octets, and the numbers of them that never reached the stream."""
 
     @property
     def waits(self) -> bool:
@@ -93,27 +94,27 @@ class TcpSide:
         return self.out_of_order is not None and bool(self.out_of_order.waiting)
 
     def leave_plain(self) -> None:
-        """Take over what came on the plain way."""
+        """Leave the fast loop and account for the octets that it read."""
         if self.plain >= 0:
             gained = distance(self.plain, self.next)
             self.go_on(self.plain, gained, self.acknowledged)
             self.plain = -1
 
     def go_on(self, next_: int, gained: int, acknowledged: int) -> None:
-        """So many octets came elsewhere, in order."""
+        """Account for `gained` octets in order that were read elsewhere."""
         self.next = next_
         self.delivered += gained
         self.captured += gained
         self.acknowledged = acknowledged
 
     def open_in_order(self, initial: int, octets: int, acknowledged: int) -> None:
-        """Its SYN came, and so many octets behind that, in order; it has acknowledged that much of the other side."""
+        """Set the state of a side whose SYN and `octets` octets after it were read elsewhere, in order."""
         self.initial, self.acknowledged = initial, acknowledged
         self.next, self.delivered, self.captured = (initial + 1 + octets) % MODULUS, octets, octets
         self.begun = self.seen = True
 
     def resume_plain(self) -> None:
-        """Let the next octets come on the plain way, if this side can say which those are."""
+        """Let the next octets take the fast loop if their sequence number is known."""
         if self.next >= 0 and self.acknowledged >= 0 and not self.ended:
             self.plain = self.next
 
@@ -123,46 +124,48 @@ class TcpSide:
 
 
 class LastSeen(NamedTuple):
-    """The last packet of a connection: its time (ns), and the initial sequence number of side 0, below 0 if unknown."""
+    """Last packet of a connection: its time (ns), and the initial sequence number of side 0, negative if unknown."""
 
     time: int
     initial: int
 
 
 class Connection:
-    """`number` counts the connections of a run; `tcp` are its two directions, of which side 0 opened it. `incarnation`
-    sets it apart from those on the same ports that began no earlier (`incarnations.py`).
+    """A TCP connection of the run.
+
+    `number` counts connections. `tcp` contains the two directions; side 0 opened the connection. `incarnation`
+    distinguishes connections on the same ports that started no later (`incarnations.py`).
     """
 
     opened_by: int | None = None
     listener: int | None = None
-    """The side that was connected to; None where the first packet captured is no SYN, even if one comes later."""
+    """The side that accepted the connection; None if the first captured packet is no SYN, even if one follows later."""
     closed = False
     close_how = "open"
     reset: Arrival | None = None
-    """The first RST, where that ended the connection ..."""
+    """The first RST, if it ended the connection."""
     reset_by: int | None = None
-    """... and the side that sent it."""
+    """The side that sent `reset`."""
     hops: tuple[int | None, int | None] = (None, None)
-    """Of the SYN of that side, and of the RST: what TTL, or hop limit, was left."""
+    """Remaining TTL (or hop limit) of the SYN of the side `reset_by`, and of the RST."""
     idle: int | None = None
-    """Where no end was captured: nanoseconds from the last packet to when nothing more could come."""
+    """Nanoseconds from the last packet to the time when no more could arrive, if no end was captured."""
     unreachable: int | None = None
-    """What an ICMP message says of the last packet that did not get there (`capture/segments.py`)."""
+    """Code of the ICMP message about the last undelivered packet (`capture/segments.py`)."""
     syns = 1
-    """SYNs of side 0; as good as none where the first packet captured is another."""
+    """Number of SYNs of side 0; not meaningful if the first captured packet is no SYN."""
 
     def __init__(self, number: int, key: bytes, start: Arrival, incarnation: int) -> None:
         self.number = number
         self.key = key
         self.incarnation = incarnation
         self.start = self.last = self.end = self.last_syn = start
-        """`last` is the last packet in front of the block under way."""
+        """`last` is the last packet before the current block."""
         self.tcp = TcpSide(0, key), TcpSide(1, reverse(key))
 
     @property
     def ports(self) -> tuple[int, int]:
-        """The ports of side 0 and side 1."""
+        """Ports of side 0 and side 1."""
         return int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
 
     @property
@@ -172,7 +175,7 @@ class Connection:
 
     @property
     def closing(self) -> tuple[Arrival, int] | None:
-        """The first FIN or RST, whether or not everything in front of it is there, and the side that sent it."""
+        """The first FIN or RST and the side that sent it, even if octets before it are missing."""
         sent = [(side.fin, side.number) for side in self.tcp if side.fin is not None]
         if self.reset is not None and self.reset_by is not None:
             sent.append((self.reset, self.reset_by))
@@ -185,12 +188,12 @@ class Connection:
         return None if first is None else first[1]
 
     def reset_time(self, side: int) -> int | None:
-        """When the RST of a side ended the connection."""
+        """Return the time of the RST with which a side ended the connection."""
         return self.reset.time if self.reset is not None and self.reset_by == side else None
 
     @property
     def fin_acknowledged(self) -> bool | None:
-        """Of a connection that one side alone closed, whether the other one acknowledged the FIN."""
+        """Whether the FIN was acknowledged, if exactly one side closed the connection; otherwise None."""
         closed = [side for side in self.tcp if side.fin is not None]
         if len(closed) != 1 or self.reset is not None:
             return None
@@ -199,7 +202,7 @@ class Connection:
 
     @property
     def only_side(self) -> int | None:
-        """The side whose packets alone were captured; None where those of both were."""
+        """The only side with captured packets; None if packets of both were captured."""
         seen = [side.number for side in self.tcp if side.seen]
         return seen[0] if len(seen) == 1 and not self.is_to_itself else None
 
@@ -210,36 +213,38 @@ class Connection:
 
     @property
     def has_octets(self) -> bool:
-        """Whether either side has sent some, or was found to have."""
+        """Whether either side has sent octets, captured or not."""
         return bool(self.tcp[0].delivered or self.tcp[1].delivered)
 
     @property
     def is_to_itself(self) -> bool:
-        """One and the same socket at both ends; all packets are those of one side then."""
+        """Whether both ends are the same socket; then all packets belong to one side."""
         return self.tcp[0].key == self.tcp[1].key
 
     @property
     def ceased(self) -> int:
-        """When nothing more could come: its end, or where that was not captured the end of the capture."""
+        """Time after which no more packets could arrive: the end of the connection, or of the capture if no end was
+        captured."""
         return self.end.time + (self.idle or 0)
 
     @property
     def last_moment(self) -> Arrival:
-        """Up to when it is known: where it is open, the end of the capture."""
+        """Last time at which the state is known: the end of the capture if the connection is open."""
         return self.end._replace(time=self.ceased) if self.close_how == "open" else self.end
 
     def resume_plain(self) -> None:
-        """Let the next octets of both sides come on the plain way, unless something is being waited for."""
+        """Let the next octets of both sides take the fast loop, unless a hole, window or acknowledgment is pending."""
         if not any(side.waits or side.closed_window or side.unanswered for side in self.tcp):
             for side in self.tcp:
                 side.resume_plain()
 
     def close(self, how: str, arrival: Arrival, last: Arrival, reset_by: TcpSide | None) -> None:
-        """Nothing more will come, as the segment `arrival` decides: "fin", "rst", "open" (the capture ends), "reused"
-        (a SYN began another connection on the same ports) or "evicted". `last` is the last packet of this one.
+        """Close the connection, as decided by the segment `arrival`.
 
-        Once both FINs are there it is "fin", whatever comes behind. `end` is what ended it, else the last packet; its
-        ordinal is that of `arrival`.
+        `how` is "fin", "rst", "open" (the capture ends), "reused" (a SYN opened another connection on the same ports)
+        or "evicted". Once both sides have sent a FIN it is "fin", regardless of later packets. `last` is the last
+        packet of this connection. `end` becomes the packet that ended it, otherwise `last`, with the ordinal of
+        `arrival`.
         """
         fins = [side.fin for side in self.tcp if side.fin is not None]
         end = last
@@ -253,30 +258,30 @@ class Connection:
         self.end = end._replace(ordinal=arrival.ordinal)
 
     def ended(self, side: int) -> bool:
-        """The stream of `side` has ended for good: FIN or RST was captured."""
+        """Whether the stream of `side` has ended for good: FIN or RST was captured."""
         return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
     def attempt_outcome(self) -> str | None:
-        """What became of the attempt to connect; None where its SYN was not captured."""
+        """Return the outcome of the attempt to connect; None if its SYN was not captured."""
         client, server = self.tcp
         if client.initial < 0:
             return None
         if client.acknowledged >= 0 or client.delivered or server.delivered:
             return CONNECTED
         if self.close_how == "rst" and server.initial < 0 and server.seen:
-            return REFUSED  # by the listener, or by the client where TIME_WAIT answers (RFC 9293, 3.10.7.3)
+            return REFUSED  # by the listener, or by the client if TIME_WAIT answers (RFC 9293, 3.10.7.3)
         if self.close_how in ("open", "evicted") and self.ceased - self.start.time < SECOND:
             return UNDER_WAY
         return HALF_OPEN if server.seen else UNREACHED.get(self.unreachable or 0, UNANSWERED)
 
     def ends(self) -> tuple[Stream, Stream]:
-        """What the records of side 0 and of side 1 have in common."""
+        """Return the stream identities that the records of side 0 and of side 1 share."""
         first = stream_of(self.key, self.start.time, self.incarnation, self.number)
         number, conn_id, _, here, port, there, other = first
         return first, Stream(number, conn_id, 1, there, other, here, port)
 
 
 def reverse(key: bytes) -> bytes:
-    """The key of the other direction: addresses and ports swapped."""
+    """Return the flow key of the other direction: addresses and ports swapped."""
     size = (len(key) - 4) // 2
     return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]

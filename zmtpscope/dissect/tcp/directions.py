@@ -1,8 +1,8 @@
 """The segments of a block by direction, and which directions are in order: no call per packet.
 
-A direction is *clean* in a block where its segments follow one another without hole or repetition, SYN and FIN counted,
-nothing was cut off, none says that the receive window is closed, and each stands where it belongs: a SYN in front, mere
-acknowledgments behind a FIN.
+A direction is *clean* in a block if its segments follow one another without hole or repetition, SYN and FIN counted.
+None of them may be truncated or announce a closed receive window. A SYN must be the first segment, and only bare
+acknowledgments may follow a FIN.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NEVER_CLEAN = RST | CUT | CLOSED_WINDOW | UNREACHABLE
 
 
 class Directions:
-    """One entry per distinct key of the block in every list, in the order of `block.keys`; `numbers` has their places.
+    """Columns and lists with one entry per distinct key of the block, in the order of `block.keys`.
 
-    `carrying_rows` are the rows that carry octets, sorted by direction; those of direction i begin at `bounds[i]`, or
-    `carrying_begins[i]`.
+    `numbers` maps a key to its index. `carrying_rows` are the rows with payload, sorted by direction; the rows of
+    direction i begin at `bounds[i]`, or `carrying_begins[i]`.
     """
 
     def __init__(self, block: SegmentBlock) -> None:
@@ -54,17 +54,17 @@ class Directions:
         bounds = np.append(0, np.add.reduceat(carries, first, dtype=np.int64).cumsum())
         # as columns
         self.is_plain: Mask = clean & (flags[first] & SYN == 0) & (fins < 0)
-        """Clean, without SYN and FIN."""
+        """Whether the direction is clean, without SYN and FIN."""
         self.is_clean: Mask = clean
         self.flags_of_first: Column = flags[first]
         self.first_sequences: Column = sequences[first]
         self.octet_counts: Column = octets
         self.first_rows: Column = order[first]
         self.second_rows: Column = order[np.minimum(first + 1, last)]
-        """The row of its second segment, that of the first where there is one only."""
+        """Row of the second segment, or of the first if there is only one."""
         self.last_rows: Column = order[last]
         self.fin_rows: Column = fins
-        """The row of its FIN, -1 where there is none."""
+        """Row of the FIN, -1 if there is none."""
         self.carrying_rows: Column = order[carries]
         self.carrying_begins: Column = bounds
         # as lists
@@ -79,7 +79,7 @@ class Directions:
         self._acknowledgments = np.where(flags & ACK, block.acknowledgments[order], -1)
         self.acknowledgments: Column = self._acknowledgments[last]
         self.acknowledgment: list[int] = self.acknowledgments.tolist()
-        """That of the direction's last segment, -1 where it is a mere SYN."""
+        """Acknowledgment number of the last segment, -1 for a SYN without ACK."""
         self.last_row: list[int] = self.last_rows.tolist()
         self.fin_row: list[int] = fins.tolist()
         self.bounds: list[int] = bounds.tolist()
@@ -90,15 +90,16 @@ class Directions:
         return rows
 
     def rows_of(self, direction: int) -> list[int]:
-        """The rows of a direction that carry octets."""
+        """Return the rows of a direction that carry octets."""
         return self._carrying[self.bounds[direction] : self.bounds[direction + 1]]
 
     def last_fin(self, directions: Iterable[int]) -> int:
-        """The last row with a FIN of these directions, of which some has one; what is below zero is none of them."""
+        """Return the last row with a FIN of these directions; negative directions are skipped. At least one must have a
+        FIN."""
         return max([self.fin_row[direction] for direction in directions if direction >= 0])
 
     def acknowledgment_until(self, direction: int, row: int) -> int:
-        """That of the direction's last segment that does not stand behind `row` of the block; it has one."""
+        """Return the acknowledgment number of the last segment of the direction up to `row`, which must exist."""
         if self.last_row[direction] <= row:
             return self.acknowledgment[direction]
         first, last = self._first[direction], self._last[direction]
@@ -106,7 +107,7 @@ class Directions:
         return int(self._acknowledgments[first + behind - 1])
 
     def last_row_before(self, key: bytes, row: int) -> int:
-        """The last row of a direction in front of `row`, -1 where it has none there."""
+        """Return the last row of a direction before `row`, -1 if there is none."""
         direction = self.numbers.get(key)
         if direction is None:
             return -1
@@ -117,7 +118,7 @@ class Directions:
         return int(rows[place - 1]) if place else -1
 
     def begin_a_connection(self, direction: int, other: int | None) -> bool:
-        """Whether `direction` begins with a SYN that `other` answers next, if there is another one yet."""
+        """Whether `direction` begins with a SYN that `other` answers next, if there already is another direction."""
         if self.first_flags[direction] & (SYN | ACK) != SYN:
             return False
         if other is None:

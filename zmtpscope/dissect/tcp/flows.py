@@ -1,8 +1,8 @@
-"""The flow table: which connection a segment belongs to, and what its sides get of a block.
+"""The flow table: maps each TCP segment to its connection and feeds it to the reassembler.
 
-What others have taken already (the lane) is left out. All other segments pass a loop: the next octets in order cost a
-dictionary look-up and an append; everything else (SYN, FIN, RST, holes, retransmissions, cut packets, closed windows)
-goes through the slow path, one call each.
+Segments already read by the lane are skipped. In-order octets cost one dictionary lookup and one append. Everything
+else (SYN, FIN, RST, holes, retransmissions, truncated packets, closed windows) takes the slow path, one call per
+segment.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from zmtpscope.dissect.tcp.stalls import Stretches
 
 NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW | UNREACHABLE
 MOST_OPEN = 65_536
-"""How many connections may be open; one more and the oldest that has said nothing yet gives way, else the oldest."""
+"""Maximum number of open connections. When full, the oldest silent connection is evicted, or else the oldest one."""
 
 REMEMBERED_CLOSED = 16_384
-"""How many directions of closed connections are remembered, so that their last acknowledgments open no new ones."""
+"""Directions of closed connections to remember, so that a late acknowledgment opens no new connection."""
 
 REMEMBERED_HOPS = 131_072
-"""Directions of which is remembered how far their SYN might have gone."""
+"""Directions whose last SYN's remaining TTL is remembered."""
 
 Deferred = tuple[int, Callable[[], None]]
-"""What is to be done when the rows of a block have come up to this one."""
+"""A row, and a callback to run once all earlier rows of the block have been read."""
 
 
 class Finished(NamedTuple):
-    """A side that somebody else has taken, all of it in order: the sequence number of its SYN, how many octets there
-    were, what it has acknowledged, and its FIN."""
+    """Final TCP state of a side that the lane read to its end, all of it in order.
+
+    It contains the sequence number of the SYN, the number of octets, the acknowledgment number, and the FIN.
+    """
 
     initial: int
     octets: int
@@ -47,37 +49,40 @@ class Finished(NamedTuple):
 
 
 class Flows:
-    """All TCP connections that are open, by the key of each direction."""
+    """All open TCP connections, by the flow key of each direction."""
 
     def __init__(self) -> None:
         self.opened = 0
-        """Connections so far."""
+        """Number of connections opened so far."""
         self.most_open = MOST_OPEN
         self.sides: dict[bytes, TcpSide] = {}
         self.connections: dict[TcpSide, Connection] = {}
         """The connection of each side."""
         self.ended: list[TcpSide] = []
-        """Sides of connections that ended in the block under way."""
+        """Sides of connections that ended in the current block."""
         self.silent: OrderedDict[Connection, None] = OrderedDict()
-        """Open connections that had said nothing when they were looked at last, the oldest in front."""
+        """Open connections without octets at the last check, oldest first."""
         self.closed: OrderedDict[bytes, LastSeen] = OrderedDict()
-        """The last packet of closed connections, by the key of each direction, the oldest in front."""
+        """Last packet of closed connections by flow key of each direction, oldest first."""
         self.late = 0
-        """Payload octets that came for closed connections."""
+        """Payload octets received for closed connections."""
         self.hops: OrderedDict[bytes, int] = OrderedDict()
-        """The hops of the last SYN of each direction in front of the block under way, the oldest in front, ..."""
+        """Remaining TTL of the last SYN of each direction before the current block, oldest first."""
         self.hops_here: dict[bytes, list[tuple[int, int]]] = {}
-        """... and of those in the block, with their rows."""
+        """Row and remaining TTL of each SYN in the block."""
         self.incarnations = Incarnations()
         self.reassembler = Reassembler()
         self.directions: Directions | None = None
-        """Those of the block under way."""
+        """The directions of the current block."""
 
     def feed(
         self, block: SegmentBlock, directions: Directions | None, done: Mask, deferred: list[Deferred]
     ) -> list[Connection]:
-        """Hand the segments of `block` to their sides, but for those `directions` of it that are `done`, of which
-        `deferred` is what opens or ends a connection; the connections that were touched, in order of first touch."""
+        """Feed the segments of `block` to their connections and return the touched ones, in order of first touch.
+
+        Directions marked in `done` have been read by the lane; `deferred` holds callbacks that open and close their
+        connections at the right row.
+        """
         self.reassembler.begin(block, is_read=bool(deferred) or not done.all())
         if directions is not None:
             self.directions = directions
@@ -91,21 +96,23 @@ class Flows:
         return self._touched()
 
     def begin(self, key: bytes, row: int) -> Connection:
-        """Open the connection whose SYN is a row of the block under way; somebody else takes what it brings."""
+        """Open the connection whose SYN is `row` of the current block; its octets are read by the lane."""
         side = self._open(key, SYN, row)
         connection = self.connections[side]
         connection.opened_by = 0
         return connection
 
     def end(self, connection: Connection, row: int, sides: tuple[Finished, Finished]) -> None:
-        """Close a connection that somebody else has taken: both sides have sent FIN, the second is that row."""
+        """Close a connection that the lane read: both sides sent FIN, the second one in `row`."""
         _finish(connection, sides)
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
     def begin_and_end(self, key: bytes, row: int, sides: tuple[Finished, Finished]) -> Connection:
-        """The connection whose SYN is a row of the block under way, and that ends in it: somebody else has taken all of
-        it, and has to `remember_closed` at its end."""
+        """Create a connection that begins with `row` and ends in the current block, all of it read by the lane.
+
+        The caller must call `remember_closed` at its end.
+        """
         connection = self._new(key, self.arrival(row), is_begun=True)
         connection.opened_by = 0
         _finish(connection, sides)
@@ -125,7 +132,7 @@ class Flows:
         return LastSeen(connection.last.time, connection.tcp[0].initial)
 
     def remember_closed(self, connection: Connection) -> None:
-        """What comes for a connection from now on opens no new one."""
+        """Remember a closed connection, so that late packets open no new one."""
         time, directions = max(connection.last.time, connection.end.time), self.directions
         for side in connection.tcp:
             number = None if directions is None else directions.numbers.get(side.key)
@@ -137,7 +144,7 @@ class Flows:
             self.closed.popitem(last=False)
 
     def _keep_hops(self) -> None:
-        """The block is over."""
+        """Keep the TTLs of the block's SYNs for later blocks."""
         for key, found in self.hops_here.items():
             self.hops[key] = found[-1][1]
             self.hops.move_to_end(key)
@@ -146,21 +153,21 @@ class Flows:
         self.hops_here = {}
 
     def _hops_of_syn(self, key: bytes, row: int) -> int | None:
-        """The hops of the last SYN of a direction in front of a row."""
+        """Return the remaining TTL of the last SYN of a direction before `row`."""
         before = [hops for place, hops in self.hops_here.get(key, ()) if place < row]
         return before[-1] if before else self.hops.get(key)
 
     @property
     def is_crowded(self) -> bool:
-        """Whether half of the connections that may be open are."""
+        """Whether more than half of the maximum number of connections are open."""
         return len(self.sides) > self.most_open
 
     def is_full(self, block: SegmentBlock) -> bool:
-        """Whether some connection may have to give way in this block."""
+        """Whether this block may evict a connection."""
         return len(self.sides) + 2 * len(block.keys) > 2 * self.most_open
 
     def _touched(self) -> list[Connection]:
-        """The connections of the sides that were touched, in order of first touch; those that ended are forgotten."""
+        """Return the connections touched, in order of first touch, and forget the ended ones."""
         touched = list(dict.fromkeys([self.connections[side] for side in self.reassembler.touched]))
         for side in self.ended:
             del self.connections[side]
@@ -168,11 +175,10 @@ class Flows:
         return touched
 
     def _peer(self, side: TcpSide) -> TcpSide:
-        """The other side of its connection."""
         return self.connections[side].tcp[1 - side.number]
 
     def _note_last_packets(self, directions: Directions, done: list[bool]) -> None:
-        """Remember of each open connection the last packet of the block."""
+        """Remember the last packet in the block of each open connection."""
         look_up = self.sides.get
         for key, row, is_done in zip(directions.numbers, directions.last_row, done, strict=True):
             side = None if is_done else look_up(key)
@@ -181,7 +187,8 @@ class Flows:
                 connection.last = max(connection.last, self.arrival(row))
 
     def _take_rows(self, block: SegmentBlock, left: Mask, deferred: list[Deferred]) -> None:
-        """One by one: the segments of the directions that are left, and the deferred between them."""
+        """Feed the segments of the directions that are `left` one by one, and run the deferred callbacks between
+        them."""
         deferred.sort(key=_row_of, reverse=True)
         rows = left[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
@@ -207,7 +214,7 @@ class Flows:
             deferred.pop()[1]()
 
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
-        """The slow path of one segment: whatever is not the next octets of a known flow."""
+        """Process one segment that is not the next octets of a known flow."""
         side = self.sides.get(key)
         if flags & UNREACHABLE:
             if side is not None:
@@ -241,7 +248,7 @@ class Flows:
             if side.initial == sequence and side.number == 0:
                 connection.syns, connection.last_syn = connection.syns + 1, self.arrival(index)
             first = (sequence + 1) % MODULUS
-            if side.next < 0 or not side.delivered:  # else it comes late, when much has been decided without it
+            if side.next < 0 or not side.delivered:  # otherwise it is late, and much was decided without it
                 side.initial, side.next, side.begun = sequence, first, True
             sequence = first
             connection.opened_by = 0
@@ -252,7 +259,7 @@ class Flows:
         if flags & FIN and side.fin is None:
             total = length + self.reassembler.cut.get(index, 0)
             finish = side.delivered + distance((sequence + total) % MODULUS, side.next)
-            if finish >= 0:  # else it is a copy from an earlier connection on these ports
+            if finish >= 0:  # otherwise it is a copy from an earlier connection on these ports
                 side.fin, side.finish = at, finish
                 if finish > side.delivered:
                     self.reassembler.wait_for_end(side, at)
@@ -270,7 +277,7 @@ class Flows:
         connection.resume_plain()
 
     def _watch(self, side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
-        """A segment of `side` where a receive window is closed, or was; or where octets are sent again, or were."""
+        """Track closed receive windows and retransmissions, given a segment of `side`."""
         stretches: list[Stretches[Any] | None] = []
         if heard.flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
             closed_windows.take(side, peer, heard, at)
@@ -279,10 +286,10 @@ class Flows:
             retransmissions.take(side, peer, heard, at)
             stretches += side.outages, peer.outages
         if any(each and each.apart for each in stretches) and self.connections[side].has_octets:
-            self.reassembler.touched[side] = None  # else there is nobody yet whom to tell
+            self.reassembler.touched[side] = None  # otherwise no record can refer to the connection yet
 
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
-        """No packet of the connection, where segments wait behind a hole, has come until `now`."""
+        """Advance the clock of a connection with a hole: no packet of it arrived until `now`."""
         for side in connection.tcp:
             side.leave_plain()
             self.reassembler.advance_clock(side, now, ordinal)
@@ -294,8 +301,7 @@ class Flows:
             connection.resume_plain()
 
     def tick(self, now: int) -> list[Connection]:
-        """All packets until `now` have come: give up the holes that are not waited for any longer. The connections that
-        this touched."""
+        """Give up holes whose time limit has passed at `now`, and return the connections touched."""
         reassembler = self.reassembler
         ordinal = reassembler.begin_tick()
         for connection in dict.fromkeys([self.connections[side] for side in reassembler.waiting.sides]):
@@ -303,7 +309,8 @@ class Flows:
         return self._touched()
 
     def _is_new_session(self, side: TcpSide, sequence: int, flags: int) -> bool:
-        """A SYN that does not stand in front of the side's first octet begins a new connection on the same ports."""
+        """Whether a SYN opens a new connection on the same ports, because it does not precede the side's first
+        octet."""
         if not flags & SYN or side.initial == sequence:
             return False
         if side.initial < 0:
@@ -324,7 +331,7 @@ class Flows:
         return connection.tcp[sender]
 
     def _new(self, opener: bytes, start: Arrival, *, is_begun: bool) -> Connection:
-        """A connection whose first packet is that; `is_begun`: it is a SYN."""
+        """Return a new connection with the first packet `start`, a SYN if `is_begun`."""
         self.opened += 1
         connection = Connection(self.opened, opener, start, self.incarnations.begin(opener, start.time))
         if is_begun:
@@ -332,19 +339,19 @@ class Flows:
         return connection
 
     def arrival(self, index: int) -> Arrival:
-        """The segment of a row of the block under way."""
+        """Return the segment of a row of the current block."""
         rows = self.reassembler
         return Arrival(rows.first_ordinal + ORDINALS * index, rows.packets[index], rows.times[index])
 
     def _end(self, side: TcpSide) -> None:
-        """Note that the stream of a side is there up to its FIN."""
+        """Mark a side as ended if its stream is complete up to its FIN."""
         if side.ended or side.finish is None or side.delivered < side.finish:
             return
         side.ended = True
         side.next = (side.next + 1) % MODULUS
 
     def _least_missed(self) -> Connection:
-        """The open connection that gives way to a new one."""
+        """Return the open connection to evict for a new one."""
         while self.silent:
             connection, _ = self.silent.popitem(last=False)
             if not any(side.has_spoken() for side in connection.tcp):
@@ -352,12 +359,12 @@ class Flows:
         return self.connections[next(iter(self.sides.values()))]
 
     def _close(self, connection: Connection, index: int, how: str, reset_by: TcpSide | None = None) -> None:
-        """No more will come for `connection`, as row `index` decides: `how` is that of `Connection.close`."""
+        """Close `connection`, as decided by row `index`; `how` is that of `Connection.close`."""
         connection.last = self._last_packet(connection, index)
         self._close_at(connection, self.arrival(index), how, reset_by)
 
     def _close_at(self, connection: Connection, at: Arrival, how: str, reset_by: TcpSide | None = None) -> None:
-        """The same, as the segment `at` decides."""
+        """Close `connection`, as decided by the segment `at`."""
         connection.close(how, at, connection.last, reset_by)
         for side in connection.tcp:
             side.leave_plain()
@@ -373,7 +380,7 @@ class Flows:
         self.remember_closed(connection)
 
     def _last_packet(self, connection: Connection, index: int) -> Arrival:
-        """The last packet of an open connection in front of row `index`."""
+        """Return the last packet of an open connection before row `index`."""
         directions = self.directions
         if directions is None:
             return connection.last
@@ -381,8 +388,8 @@ class Flows:
         return connection.last if row < 0 else self.arrival(row)
 
     def end_of_capture(self, latest: int) -> list[Connection]:
-        """No more segments will come, the capture ends at the time `latest`: give up every hole and close what is open,
-        in order of numbers."""
+        """Give up every hole and close all open connections in order of numbers: the capture ends at the time
+        `latest`."""
         self.reassembler.begin_end(latest)
         still_open = list(dict.fromkeys([self.connections[side] for side in self.sides.values()]))
         for connection in still_open:
@@ -391,7 +398,7 @@ class Flows:
 
 
 def _finish(connection: Connection, sides: tuple[Finished, Finished]) -> None:
-    """All that both sides have sent was taken."""
+    """Set the state of both sides, whose octets were all read in order."""
     for side, how in zip(connection.tcp, sides, strict=True):
         side.open_in_order(how.initial, how.octets, how.acknowledged)
         side.fin, side.finish = how.fin, how.octets

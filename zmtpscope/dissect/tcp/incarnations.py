@@ -1,7 +1,7 @@
-"""What sets connections apart that use the same ports one after the other (RFC 9293, 3.4.1: incarnations).
+"""Distinguish successive connections on the same ports (RFC 9293, 3.4.1: incarnations).
 
-Usually their times do. Where those stand still or run backwards, a count does, which depends on the packets of these
-ports alone.
+Usually their times differ. If times repeat or run backwards, a count decides, which depends only on the packets of
+these ports.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections import OrderedDict
 
 REMEMBERED = 16_384
-"""So many pairs of sockets are remembered; the one that began a connection longest ago is forgotten."""
+"""Maximum number of socket pairs to remember. When full, the pair with the oldest connection is forgotten."""
 
 
 class Incarnations:
-    """The connections, or flows, of a run by the key of who began them."""
+    """Counts the connections, or flows, of a run by the key of the side that opened them."""
 
     def __init__(self) -> None:
         self.latest: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
-        """The latest time at which one began (ns), and how many began no later than another before them."""
+        """Latest start time (ns), and the number of connections that started no later than an earlier one."""
 
     def begin(self, key: bytes, time: int) -> int:
-        """One begins: 0 where it is later than all before it on the same sockets, else a number of its own."""
+        """Return 0 if a connection starts later than all before it on the same sockets, otherwise a distinct number."""
         before = self.latest.pop(key, None)
         latest, count = (time, 0) if before is None else before
         is_later = before is None or time > latest

@@ -1,7 +1,7 @@
-"""Packets of one connection that are stamped earlier than those in front of them: the order of packets decides.
+"""Correct packets whose timestamp is earlier than that of the preceding packet of their connection.
 
-Processors and interfaces have clocks of their own, so that a reply may be stamped before its request. Within a
-connection no packet is older than the one in front of it, then: it counts as taken at the same time.
+Processors and interfaces have separate clocks, so a reply may have an earlier timestamp than its request. The order of
+packets decides: such a packet gets the time of the preceding one.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from zmtpscope.dissect.tcp.connection import LastSeen, reverse
 
 
 class Misordered(NamedTuple):
-    """The segment of a row is stamped `ns` before the one in front of it on its connection."""
+    """A row whose timestamp is `ns` earlier than that of the preceding segment of its connection."""
 
     row: int
     ns: int
 
 
 def put_in_order(block: SegmentBlock, latest: int, last_seen: Callable[[bytes], LastSeen | None]) -> list[Misordered]:
-    """Correct the times of a block that stand in the way of the order of packets, and return where they did. `latest`
-    is the largest time of the packets in front of it, `last_seen` the last packet of the connection of a direction."""
+    """Correct times of a block that contradict the order of packets, and return the corrected rows.
+
+    `latest` is the largest time of all earlier packets; `last_seen` returns the last packet of the connection of a
+    direction.
+    """
     times = block.times
     if not len(times) or (times[0] >= latest and (times[1:] >= times[:-1]).all()):
         return []
@@ -35,8 +38,7 @@ def put_in_order(block: SegmentBlock, latest: int, last_seen: Callable[[bytes], 
 
 
 def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[int]]]:
-    """The rows of each connection that has a row which may be older than the one in front of it, and one of its
-    keys."""
+    """Yield a key and all rows of each connection with a row that may be older than the preceding one."""
     numbers: dict[bytes, int] = {}
     of_keys = [numbers.setdefault(min(key, reverse(key)), len(numbers)) for key in block.keys]
     of_rows = np.array(of_keys, np.int64)[block.flows]
@@ -51,7 +53,7 @@ def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[in
 
 
 def _put_in_order(block: SegmentBlock, rows: list[int], before: LastSeen | None) -> Iterator[Misordered]:
-    """Those of one connection; a SYN that it did not begin with begins another one."""
+    """Correct the rows of one connection; a SYN with another initial sequence number opens a new one."""
     last, initial = before or (0, -1)
     for row in rows:
         time = int(block.times[row])

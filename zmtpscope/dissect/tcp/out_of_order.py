@@ -1,4 +1,4 @@
-"""What came out of order: segments that wait behind a hole, and how long to wait for it."""
+"""Out-of-order segments: octets that wait behind a hole, and the limits for waiting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Piece(NamedTuple):
-    """So many octets that one segment brought."""
+    """Number of octets from one segment, with its packet and time."""
 
     length: int
     packet: int
@@ -18,19 +18,18 @@ class Piece(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Octets behind a hole, all of one segment, or of several that follow one another; `position` is the stream offset
-    of the first."""
+    """Octets behind a hole, from one segment or several adjacent ones; `position` is the stream offset of the first."""
 
     position: int
     octets: bytes
     missing: int
-    """Octets that follow `octets` and were cut off by the snap length."""
+    """Octets after `octets` that the snap length cut off."""
     pieces: list[Piece]
-    """Which segments brought them; at least one, which may be without octets."""
+    """The segments that carried the octets; at least one, possibly without octets."""
 
     @property
     def stop(self) -> int:
-        """Stream offset behind the last of `octets`."""
+        """Stream offset after the last of `octets`."""
         return self.position + len(self.octets)
 
 
@@ -48,7 +47,7 @@ def position_of(segment: Waiting) -> int:
 
 @dataclass(slots=True, eq=False)
 class Hole:
-    """Octets that the capture lost, in front of piece number `at` of the side's pieces."""
+    """Octets that the capture lost, before piece number `at` of the side's pieces."""
 
     at: int
     octets: int
@@ -57,40 +56,40 @@ class Hole:
     time: int
     ordinal: int
     decided: int
-    """When it was given up, by the clock of the connection."""
+    """Time of giving up, by the clock of the connection."""
 
 
 class OutOfOrder:
-    """What a side needs from its first hole on: the segments behind it, and how long to wait for it."""
+    """State of a side from its first hole on: waiting segments and the limits for waiting."""
 
     __slots__ = ("acknowledged_long", "clock", "declared", "marks", "octets", "packets", "segments", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[Waiting] = []
-        """What is behind the hole, by position; entries never overlap."""
+        """Octets behind the hole, by position; entries never overlap."""
         self.octets = self.segments = 0
-        """How many octets these are, and how many pieces of segments."""
+        """Number of waiting octets, and of their pieces."""
         self.packets = 0
         """Packets of the connection while segments waited."""
         self.clock: int | None = None
-        """The largest time of the packets of the connection since segments began to wait (ns)."""
+        """Largest time of the connection's packets since segments began to wait (ns)."""
         self.marks: list[AckMark] = []
-        """How far the other side had acknowledged, packet by packet, for as long as a hole may still be filled."""
+        """Acknowledged offsets of the other side, packet by packet, while a hole may still be filled."""
         self.acknowledged_long = 0
-        """Stream offset up to which it had acknowledged when that time was over."""
+        """Stream offset that was acknowledged when the time limit passed."""
         self.declared: list[tuple[int, int]] = []
-        """The last holes that were given up: stream offsets."""
+        """Start and end offsets of the last holes that were given up."""
 
 
 def differing(one: bytes, other: bytes) -> int:
-    """How many octets of two copies differ."""
+    """Return the number of octets that differ between two copies of equal length."""
     if one == other:
         return 0
     return int(np.count_nonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))
 
 
 def joined(covering: list[Waiting], begin: int, stop: int) -> list[Waiting]:
-    """Entries that follow one another, those within the offsets `begin..stop` as one."""
+    """Return adjacent entries with all entries inside the offsets `begin..stop` joined into one."""
     inside = [each for each in covering if each.position >= begin and each.stop <= stop]
     if len(inside) < 2:
         return covering
@@ -102,7 +101,7 @@ def joined(covering: list[Waiting], begin: int, stop: int) -> list[Waiting]:
 
 
 def entries(pieces: list[int], holes: list[Hole]) -> Iterator[list[int] | Hole]:
-    """Pieces and holes of one side in stream order, pieces in runs as long as can be."""
+    """Yield the pieces and holes of one side in stream order; each list of pieces is as long as possible."""
     done = 0
     for hole in holes:
         if hole.at > done:

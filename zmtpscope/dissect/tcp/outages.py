@@ -1,5 +1,6 @@
-"""Outages: stretches in which a side sent the same octets again and again, or asked whether the other is there, without
-an answer (RFC 9293, 3.8.1 and 3.8.4). What is remembered of them; `retransmissions.py` finds them.
+"""Outages: times during which a side sent the same octets or keepalive probes again and again without an answer.
+
+See RFC 9293, 3.8.1 and 3.8.4. This module holds the state; `retransmissions.py` detects outages.
 """
 
 from __future__ import annotations
@@ -9,31 +10,34 @@ from typing import NamedTuple
 from zmtpscope.dissect.arrivals import Arrival
 
 ACKNOWLEDGED = "acknowledged"
-"""How an outage ended, beside the words for stalls: the field `until` of its record."""
+"""How an outage ended, in addition to the values for stalls: the field `until` of its record."""
 
 
 class Unanswered:
-    """What a side has sent again and the other one has not acknowledged."""
+    """Retransmitted octets, or keepalive probes, that the other side has not acknowledged."""
 
     __slots__ = ("answers", "begin", "edge", "largest", "position", "probes", "retransmissions", "smallest")
 
     def __init__(self, begin: Arrival, position: int, edge: int) -> None:
         self.begin = begin
-        """The first packet that was sent again."""
+        """First packet that was sent again."""
         self.position = position
-        """Stream offset of the first octet that is not acknowledged."""
+        """Stream offset of the first unacknowledged octet."""
         self.edge = edge
-        """Its sequence number."""
+        """Sequence number of that octet."""
         self.retransmissions = self.probes = 0
         self.smallest = self.largest = 0
-        """Sizes of the segments that were sent again."""
+        """Smallest and largest size of the retransmitted segments."""
         self.answers = 0
-        """Packets of the other side that have come meanwhile."""
+        """Packets received from the other side meanwhile."""
 
 
 class Outage(NamedTuple):
-    """One outage, or `stretches` of them as one: counts and `duration` of all, the `longest` of them, `until` and `end`
-    of the last. Times are those of packets (ns); `decided` is the ordinal of the segment that ended it."""
+    """One outage, or `stretches` of them joined: counts and `duration` are sums, `longest` is the longest one, `until`
+    and `end` belong to the last.
+
+    Times are packet times (ns); `decided` is the ordinal of the segment that ended the outage.
+    """
 
     begin: Arrival
     position: int
@@ -50,7 +54,7 @@ class Outage(NamedTuple):
     stretches: int = 1
 
     def joined(self, later: Outage) -> Outage:
-        """This and a later one as one."""
+        """Return this outage joined with a later one."""
         return later._replace(
             begin=self.begin,
             position=self.position,

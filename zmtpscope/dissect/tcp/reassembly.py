@@ -1,8 +1,8 @@
-"""TCP reassembly: the segments of one side become pieces of its octet stream, holes included.
+"""TCP reassembly: turn the segments of one side into pieces of its octet stream, and holes.
 
-The policy on overlap: the first copy of an octet wins. Octets delivered before are `repeated`; octets that wait behind
-a hole are compared with what arrives again, and those that differ are `conflicting`. A hole is declared by the rules of
-decisions/analyser.md ("Waiting is bounded"); octets that arrive for a declared hole are `late`, and never decoded.
+Overlap policy: the first copy of an octet wins. Octets delivered before count as `repeated`. Octets behind a hole are
+compared with later copies, and differing ones count as `conflicting`. decisions/analyser.md ("Waiting is bounded")
+defines when a hole is declared; octets that arrive for a declared hole are `late`, and never decoded.
 """
 
 from __future__ import annotations
@@ -16,32 +16,35 @@ from zmtpscope.dissect.tcp.out_of_order import AckMark, Hole, OutOfOrder, Piece,
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 
 HOLE_PACKETS = 64
-"""A hole that the other side acknowledged past is declared after this many more packets of the connection ..."""
+"""Packets of the connection after which a hole is declared once the other side has acknowledged past it."""
 HOLE_TIME = 1_000_000_000
-"""... or this many nanoseconds by the clock of the connection."""
+"""Nanoseconds, by the clock of the connection, after which the same happens."""
 SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
-"""What may wait behind one hole of one side."""
+"""Maximum octets and segments that wait behind one hole of one side."""
 ALL_OCTETS = 64 << 20
-"""What may wait behind all holes of a run; the hole that has waited longest gives way."""
+"""Maximum octets that wait behind all holes of a run. When exceeded, the hole that has waited longest is declared."""
 REMEMBERED_HOLES = 64
-"""How many declared holes a side remembers to know late octets from repeated ones."""
+"""Declared holes that a side remembers to distinguish late octets from repeated ones."""
 
 SNAP_LENGTH = "snap length"
 ACKNOWLEDGED = "acknowledged by the receiver"
 
 
 class WaitingOctets:
-    """The waiting octets of all sides of a run, so that their sum stays bounded."""
+    """The waiting octets of all sides of a run, to bound their sum."""
 
     def __init__(self) -> None:
         self.total = 0
         self.sides: dict[TcpSide, None] = {}
-        """Sides with waiting segments, the one that began to wait first in front."""
+        """Sides with waiting segments, the longest waiting first."""
 
 
 class Reassembler:
-    """The slow path: everything but the next segment in order. Appends pieces to sides, and rows to the block for
-    octets that do not stand in it as they are needed (trimmed overlaps, octets that waited)."""
+    """The slow path: handles everything but the next segment in order.
+
+    It appends pieces to sides. Octets that the block does not contain as needed (trimmed overlaps, octets that waited)
+    become extra rows.
+    """
 
     def __init__(self) -> None:
         self.waiting = WaitingOctets()
@@ -57,11 +60,10 @@ class Reassembler:
         self.hops: dict[int, int] = {}
         self.origins: list[int] = []
         self.touched: dict[TcpSide, None] = {}
-        """Sides that got octets, holes or an end in this block, in order of first touch."""
+        """Sides that received octets, holes or an end in this block, in order of first touch."""
 
     def begin(self, block: SegmentBlock, *, is_read: bool) -> None:
-        """Start on `block`. Rows are those of the block, and behind them the slow path's own; where nothing of it
-        `is_read` here, there are none."""
+        """Start on `block`. Rows are the rows of the block, then extra ones; none if not `is_read`."""
         self._begin(block.data, block.cut)
         self.hops = block.hops
         self.first_ordinal = block.ordinal
@@ -70,19 +72,19 @@ class Reassembler:
         self.starts, self.stops, self.packets, self.times = (column.tolist() if is_read else [] for column in columns)
 
     def begin_end(self, time: int) -> None:
-        """Start on what comes behind the last block: one row without octets, at the time at which the capture ends."""
+        """Start the end of the capture at `time`: one row without octets after the last block."""
         self._begin(b"", {})
         self.first_ordinal = self.next_ordinal
         self.plain_rows = 1
         self.starts, self.stops, self.packets, self.times = [0], [0], [0], [time]
 
     def begin_tick(self) -> int:
-        """Start on what time alone decides behind the last block: no rows. The ordinal of all of that."""
+        """Start decisions by time alone, after the last block and without rows; return their ordinal."""
         self.end_block()
         return self.first_ordinal - 1
 
     def end_block(self) -> None:
-        """The last block was read: nothing of it is needed any more."""
+        """Release the octets and rows of the last block."""
         self.first_ordinal = self.next_ordinal
         self.plain_rows = 0
         self.starts, self.stops, self.packets, self.times = [], [], [], []
@@ -91,7 +93,7 @@ class Reassembler:
 
     @property
     def next_ordinal(self) -> int:
-        """The ordinal of the first segment behind the last block."""
+        """Ordinal of the first segment after the last block."""
         return self.first_ordinal + ORDINALS * self.plain_rows
 
     def _begin(self, captured: bytes, cut: dict[int, int]) -> None:
@@ -99,12 +101,12 @@ class Reassembler:
         self.extra, self.origins, self.touched = bytearray(), [], {}
 
     def ordinals(self) -> list[int]:
-        """For each row, the ordinal of the segment that made it part of its stream."""
+        """Return, for each row, the ordinal of the segment that made it part of its stream."""
         first = self.first_ordinal
         return [*range(first, first + ORDINALS * self.plain_rows, ORDINALS), *self.origins]
 
     def data(self) -> bytes:
-        """The octets that the rows of the block refer to, the slow path's own behind the captured ones."""
+        """Return the octets that the rows of the block refer to: the captured ones, then the extra ones."""
         return self.captured + bytes(self.extra) if self.extra else self.captured
 
     def _row(self, start: int, stop: int, packet: int, time: int, ordinal: int) -> int:
@@ -116,7 +118,7 @@ class Reassembler:
         return len(self.starts) - 1
 
     def segment(self, side: TcpSide, index: int, sequence: int, at: Arrival) -> None:
-        """Take the payload of entry `index`, which is the segment `at`, whatever its place in the stream."""
+        """Read the payload of row `index`, the segment `at`, at any position of the stream."""
         start, stop = self.starts[index], self.stops[index]
         missing = self.cut.get(index, 0)
         side.captured += stop - start
@@ -142,11 +144,11 @@ class Reassembler:
         self._drain(side, at.time, at.ordinal)
 
     def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
-        """Count octets that lie in front of `next`: late where they belong to a declared hole, else repeated."""
+        """Count octets before `next`: late if they belong to a declared hole, otherwise repeated."""
         stop = position + length
         declared = side.out_of_order.declared if side.out_of_order is not None else ()
         late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in declared if end > position)
-        if position < 0:  # in front of the first octet of a stream whose start was not captured
+        if position < 0:  # before the first octet of a stream whose start was not captured
             late += min(length, -position)
         side.late += late
         side.repeated += length - late
@@ -167,8 +169,10 @@ class Reassembler:
         side.delivered += octets
 
     def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, at: Arrival) -> None:
-        """Keep what is new of a segment. What it covers becomes one entry, so that the next copy of it costs one
-        comparison and not one for each segment that out_of_order."""
+        """Keep the new octets of a segment behind a hole.
+
+        Its whole range becomes one entry, so the next copy costs one comparison instead of one per waiting segment.
+        """
         out_of_order = side.out_of_order = side.out_of_order or OutOfOrder()
         waiting = out_of_order.waiting
         place = first = self._place_of(waiting, position)
@@ -202,12 +206,12 @@ class Reassembler:
 
     @staticmethod
     def _place_of(waiting: list[Waiting], position: int) -> int:
-        """Where among the waiting entries stands the first that ends behind `position`."""
+        """Return the index of the first waiting entry that ends after `position`."""
         place = bisect_right(waiting, position, key=position_of)
         return place - 1 if place and waiting[place - 1].stop > position else place
 
     def _replace(self, out_of_order: OutOfOrder, first: int, last: int, fresh: list[Waiting]) -> None:
-        """Put `fresh` in the place of the waiting entries `first..last`."""
+        """Replace the waiting entries `first..last` by `fresh`."""
         old = out_of_order.waiting[first:last]
         if fresh != old:
             gained = sum(len(each.octets) for each in fresh) - sum(len(each.octets) for each in old)
@@ -217,7 +221,7 @@ class Reassembler:
             out_of_order.waiting[first:last] = fresh
 
     def _drain(self, side: TcpSide, decided: int, ordinal: int) -> None:
-        """Deliver what waited and is next now, as the segment `ordinal` decides, at the time `decided`."""
+        """Deliver waiting octets that are next now, as decided by the segment `ordinal` at the time `decided`."""
         out_of_order = side.out_of_order
         if out_of_order is None:
             return
@@ -246,7 +250,7 @@ class Reassembler:
             out_of_order.clock = None
 
     def wait_for_end(self, side: TcpSide, at: Arrival) -> None:
-        """A FIN stands behind octets that are not there: wait for them as for any hole."""
+        """Wait for the missing octets before a FIN, as for any hole."""
         assert side.finish is not None
         end = Waiting(side.finish, b"", 0, [Piece(0, at.packet, at.time)])
         side.out_of_order = side.out_of_order or OutOfOrder()
@@ -255,15 +259,17 @@ class Reassembler:
         self.waiting.sides.setdefault(side)
 
     def declare(self, side: TcpSide, reason: str, decided: int, ordinal: int) -> None:
-        """Give up the octets in front of the first waiting segment of `side`, at the time `decided`, as the segment
-        `ordinal` tells. The packet that shows the hole is the first one behind it, whatever decided that it stays."""
+        """Give up the missing octets before the first waiting segment of `side`, as decided by the segment `ordinal`.
+
+        The hole refers to the first packet after it, regardless of the segment that decided.
+        """
         assert side.out_of_order is not None
         first = side.out_of_order.waiting[0]
         self._hole(side, first.position - side.delivered, reason, first.pieces[0], decided, ordinal)
         self._drain(side, decided, ordinal)
 
     def advance_clock(self, side: TcpSide, now: int, ordinal: int) -> None:
-        """Nothing of the connection has come until `now`: give up what has been missing for long enough."""
+        """Give up holes whose time limit has passed: no packet of the connection arrived until `now`."""
         if side.out_of_order is None:
             return
         waiting, marks = side.out_of_order.waiting, side.out_of_order.marks
@@ -296,12 +302,12 @@ class Reassembler:
             self.declare(side, ACKNOWLEDGED, at.time, at.ordinal)
 
     def apply_limit_of_all(self, at: Arrival) -> None:
-        """Apply the limit on all waiting octets of the run."""
+        """Apply the limit for all waiting octets of the run."""
         while self.waiting.total > ALL_OCTETS:
             self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at.time, at.ordinal)
 
     def give_up(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
-        """The side ended: what out_of_order is delivered behind its holes."""
+        """Give up the holes of a side that ended, and deliver the octets behind them."""
         while side.waits:
             is_acknowledged = peer.acknowledged >= 0 and distance(peer.acknowledged, side.next) > 0
             self.declare(side, ACKNOWLEDGED if is_acknowledged else "end of the connection", at.time, at.ordinal)

@@ -1,8 +1,8 @@
-"""Looks when a side sends the same octets again and again, and the other one does not acknowledge them; or does not
-answer keepalive probes (RFC 9293, 3.8.1 and 3.8.4).
+"""Detect octets that a side sends again and again without an acknowledgment, and unanswered keepalive probes.
 
-A retransmission is no next segment in order, so it takes the slow path; and so does all that comes on the connection
-until the octets are acknowledged: without retransmissions nothing here is ever called.
+See RFC 9293, 3.8.1 and 3.8.4. A retransmission is not the next segment in order, so it takes the slow path, like
+everything on its connection until the octets are acknowledged. Connections without retransmissions never call this
+module.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Stretches
 
 SHORTEST = 1_000_000_000
-"""Shorter outages (ns) are not told: TCP mends a lost packet in less."""
+"""Minimum duration of a reported outage (ns); TCP recovers from a lost packet in less."""
 
 PROBE = 1
-"""Octets that a keepalive probe may have."""
+"""Maximum number of octets of a keepalive probe."""
 
 
 def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
-    """What a segment of `side` answers of what `peer` has sent, and whether it sends something again. It comes before
-    anything else is made of the segment, `at`."""
+    """Match a segment of `side` with unanswered octets of `peer`, and note whether it is a retransmission itself.
+
+    Call it before the segment `at` is used for anything else.
+    """
     if heard.flags & (SYN | RST) or not heard.flags & ACK:
         return
     if peer.unanswered is not None:
@@ -42,13 +44,13 @@ def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
-    """The connection is over, as `Connection.close` has it, and `end` is `Connection.last_moment`."""
+    """End the outage of `side` when its connection ends; see `Connection.close` and `Connection.last_moment`."""
     if side.unanswered is not None:
         _end(side, side.unanswered, UNTIL_CLOSE.get(close_how, UNSEEN), end.time, end.ordinal)
 
 
 def running_outage(side: TcpSide, now: int, ordinal: int) -> Outage | None:
-    """The outage that goes on at the time `now`, as it would be told if the capture ended with segment `ordinal`."""
+    """Return the outage still running at the time `now`, as if the capture ended with the segment `ordinal`."""
     again = side.unanswered
     return None if again is None else _outage(again, RUNNING, now, ordinal)
 
@@ -61,7 +63,7 @@ def _unanswered(side: TcpSide, peer: TcpSide, at: Arrival) -> Unanswered:
 
 
 def _hear(sender: TcpSide, again: Unanswered, heard: Heard, at: Arrival) -> None:
-    """The other side says something, which may acknowledge what `sender` has sent again."""
+    """Match a segment of the other side, which may acknowledge the octets that `sender` has sent again."""
     if distance(heard.acknowledgment, again.edge) > 0 or not again.retransmissions:
         _end(sender, again, ACKNOWLEDGED, at.time, at.ordinal)
     else:
@@ -78,7 +80,7 @@ def _end(side: TcpSide, again: Unanswered, until: str, end: int, decided: int) -
 
 
 def _outage(again: Unanswered, until: str, end: int, decided: int) -> Outage | None:
-    """None where it is too short to be told."""
+    """Return the outage, or None if it is too short to report."""
     duration = end - again.begin.time
     if duration < SHORTEST:
         return None

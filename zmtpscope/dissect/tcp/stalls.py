@@ -1,5 +1,6 @@
-"""Stalls: stretches in which a side could not send, since the other one had closed its receive window (RFC 9293,
-3.8.6). What is remembered of them; `closed_windows.py` finds them.
+"""Stalls: times during which a side could not send because the other side's receive window was closed.
+
+See RFC 9293, 3.8.6. This module holds the state; `closed_windows.py` detects stalls.
 """
 
 from __future__ import annotations
@@ -10,43 +11,46 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.tcp.sequence import distance
 
 MOST_APART = 10
-"""So many stalls of a side are told one by one, as many as findings of a kind; then one stands for all that follow."""
+"""Stalls of a side that are reported one by one, as many as findings of a kind; later ones are joined into one."""
 
 OPENED, DISCONNECTED, UNSEEN, RUNNING = "opened", "disconnected", "unseen", "running"
 """How a stall ended: the field `until` of its record."""
 
 UNTIL_CLOSE = {"open": RUNNING, "fin": DISCONNECTED, "rst": DISCONNECTED}
-"""The same where a stretch ends with the connection, by how that ended."""
+"""The value of `until` if the connection ends during the stall, by `close_how`."""
 
 
 class ClosedWindow:
-    """The receive window of the other side, as long as it is closed."""
+    """The receive window of the other side while it is closed."""
 
     __slots__ = ("begin", "edge", "last_said", "position", "probes", "reached")
 
     def __init__(self, begin: Arrival, position: int, edge: int, reached: int) -> None:
         self.begin = begin
-        """The segment that closed it."""
+        """Segment that closed the window."""
         self.position = position
-        """Stream offset of the first octet that was not taken."""
+        """Stream offset of the first octet that was not accepted."""
         self.edge = edge
-        """Sequence number of that which is not taken now: the octet of a probe may be."""
+        """Sequence number of the first octet not accepted now; the octet of a probe may be accepted."""
         self.reached = reached
-        """Sequence number behind the last octet that had been sent when it was closed, as far as that is known."""
+        """Sequence number after the last octet known to have been sent before the window closed."""
         self.last_said = begin.time
-        """When it was last said to be closed."""
+        """Time of the last announcement that the window is closed."""
         self.probes = 0
 
     def say_again(self, edge: int, now: int) -> None:
-        """It is still closed; the octet of a probe may have been taken."""
+        """Record another announcement of the closed window; the octet of a probe may have been accepted."""
         self.edge, self.last_said = edge, now
         if distance(edge, self.reached) > 0:
             self.reached = edge
 
 
 class Stall(NamedTuple):
-    """One stall, or `stretches` of them as one: `duration` and `probes` of all, the `longest` of them, `until` and
-    `end` of the last. Times are those of packets (ns); `decided` is the ordinal of the segment that ended it."""
+    """One stall, or `stretches` of them joined: `duration` and `probes` are sums, `longest` is the longest one, `until`
+    and `end` belong to the last.
+
+    Times are packet times (ns); `decided` is the ordinal of the segment that ended the stall.
+    """
 
     begin: Arrival
     position: int
@@ -59,7 +63,7 @@ class Stall(NamedTuple):
     stretches: int = 1
 
     def joined(self, later: Stall) -> Stall:
-        """This and a later one as one."""
+        """Return this stall joined with a later one."""
         return later._replace(
             begin=self.begin,
             position=self.position,
@@ -74,7 +78,7 @@ AnyStretch = TypeVar("AnyStretch", bound="Stretch")
 
 
 class Stretch(Protocol):
-    """A stretch of time, or several as one."""
+    """An interval of time, or several joined into one."""
 
     @property
     def duration(self) -> int: ...
@@ -83,8 +87,10 @@ class Stretch(Protocol):
 
 
 class Stretches(Generic[AnyStretch]):
-    """All stretches of a kind that a side had: those of `apart` can be told, the `others` are one, for the end of the
-    connection."""
+    """All stalls, or outages, of a side.
+
+    The first ones are kept `apart`; the `others` are joined into one, reported at the end of the connection.
+    """
 
     __slots__ = ("apart", "count", "duration", "others")
 
@@ -94,7 +100,7 @@ class Stretches(Generic[AnyStretch]):
         self.others: AnyStretch | None = None
 
     def add(self, stretch: AnyStretch) -> None:
-        """One more is over."""
+        """Add one that has ended."""
         self.count += 1
         self.duration += stretch.duration
         if self.count <= MOST_APART:
@@ -103,6 +109,6 @@ class Stretches(Generic[AnyStretch]):
             self.others = stretch if self.others is None else self.others.joined(stretch)
 
     def drain(self) -> list[AnyStretch]:
-        """Those that can be told now."""
+        """Return and forget the ones that can be reported now."""
         drained, self.apart = self.apart, []
         return drained
