@@ -1,4 +1,4 @@
-"""The one entry: blocks of segments in, batches of records out."""
+"""The analyser: reads blocks of segments and yields batches of records."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ NO_DIRECTIONS = np.empty(0, np.bool_)
 
 
 class Ongoing(NamedTuple):
-    """What goes on in a capture that has not ended: up to `now` (ns, 0 if nobody knows) all packets were taken,
-    `stalls` are stretches in which a side cannot send, and `outages` those in which it is not acknowledged, with what
-    they have lasted so far, and the sides `sending` (conn_id and number) have sent a part of a message."""
+    """State of a capture that has not ended.
+
+    All packets up to `now` (ns, 0 if unknown) have been read. `stalls` and `outages` are still running, with their
+    duration so far. The sides in `sending` (conn_id and number) have sent part of a message.
+    """
 
     now: int = 0
     stalls: Sequence[Record] = ()
@@ -46,14 +48,14 @@ class Ongoing(NamedTuple):
 
 
 ENDED = Ongoing()
-"""Nothing goes on any more."""
+"""Nothing is running any more."""
 
 
 class Analyser:
-    """One run over captures. `summary` is whole when `run` has ended.
+    """One run over captures. `summary` is complete when `run` has ended.
 
-    Without `comparing` connections are not compared with each other: batches carry the facts for that, and somebody
-    else evaluates them, with a `Comparison` of the same options.
+    Without `comparing`, connections are not compared with each other. Batches then carry the facts, for the caller to
+    evaluate with a `Comparison` of the same options.
     """
 
     def __init__(self, options: Options | None = None, *, comparing: bool = True) -> None:
@@ -63,35 +65,35 @@ class Analyser:
         self.lane = Lane(self.sink, self.flows)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.behind_topics: BehindTopics | None = None
-        """Once a message of one frame had a topic, where somebody wants to know what rides inside."""
+        """Set by the first one-frame message with a topic, if payloads are dissected."""
         self.connections: dict[Connection, ZmtpConnection] = {}
-        """Open connections of TCP as such of ZMTP, from when that is first needed: a port scan has many without."""
+        """ZMTP connections of open TCP connections, created on demand: a port scan opens many without octets."""
         self.undecided: dict[ZmtpConnection, None] = {}
-        """Those whose version is settled when enough time has gone by."""
+        """Connections whose version is settled by a timeout."""
         self.latest = 0
-        """The largest time of all packets."""
+        """Largest time of all packets."""
         self.now = 0
-        """Up to which time all packets have been taken: that of the newest, or what `tick` said since."""
+        """Time up to which all packets have been read: the newest packet, or a later `tick`."""
 
     @cached_property
     def datagrams(self) -> Datagrams:
-        """UDP, of which most captures have none."""
-        from zmtpscope.dissect.datagrams import Datagrams  # what nobody sends is not loaded
+        """The UDP analyser."""
+        from zmtpscope.dissect.datagrams import Datagrams  # most captures have no UDP
 
         return Datagrams(self.sink)
 
     @property
     def summary(self) -> Summary:
-        """What the run saw so far."""
+        """Counts of the run so far."""
         return self.sink.summary
 
     @property
     def next_ordinal(self) -> int:
-        """The ordinal that the first segment of the next block has."""
+        """Ordinal of the first segment of the next block."""
         return self.flows.reassembler.next_ordinal
 
     def run(self, captures: Captures) -> Iterator[Batch]:
-        """A batch for every block that made something decidable, in order, and one for what is left at the end."""
+        """Yield a batch for each block that decided something, in order, and one for the rest at the end."""
         self.begin(captures.files)
         for block in captures:
             yield from self.feed(block)
@@ -104,14 +106,14 @@ class Analyser:
         )
 
     def begin(self, files: list[str | None]) -> None:
-        """Blocks will come whose packet references index these files."""
+        """Set the files that the packet references of later blocks index."""
         self.sink.files = files
         self.sink.batch = Batch(files)
         if self.comparison is not None:
             self.comparison.sink.files = files
 
     def feed(self, block: SegmentBlock) -> Iterator[Batch]:
-        """What one block made decidable: a batch, or nothing."""
+        """Yield the batch that one block decided, if any."""
         before, self.latest = self.latest, max(self.latest, block.latest)
         self.now = max(self.now, self.latest)
         if block.datagrams:
@@ -124,8 +126,10 @@ class Analyser:
             yield from self._flush()
 
     def _take(self, block: SegmentBlock, before: int) -> list[Connection]:
-        """Read what a block has of the connections in the lane, and hand the rest to the others: those that it
-        touched. `before` is the largest time of all packets in front of it."""
+        """Read a block in the lane, pass the rest to the flow table, and return the connections that the rest touched.
+
+        `before` is the largest time of all earlier packets.
+        """
         if not len(block):
             return self.flows.feed(block, None, NO_DIRECTIONS, [])
         self._put_in_order(block, before)
@@ -140,7 +144,7 @@ class Analyser:
         return touched
 
     def _put_in_order(self, block: SegmentBlock, before: int) -> None:
-        """Let the order of packets decide where times within a connection go back."""
+        """Correct times that run backwards within a connection: the order of packets decides."""
         found = put_in_order(block, before, self._last_seen)
         if found:
             most, (last, _) = max(found, key=_by), found[-1]
@@ -149,27 +153,29 @@ class Analyser:
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
 
     def _last_seen(self, key: bytes) -> LastSeen | None:
-        """Return the last packet of the connection of a direction, which leaves the lane for that."""
+        """Return the last packet of the connection of a direction; the connection leaves the lane for that."""
         self.lane.release_one(key)
         self._take_over()
         return self.flows.last_seen(key)
 
     def release_all(self) -> None:
-        """Let all connections that are in the lane read on themselves."""
+        """Move all connections of the lane to the slow path."""
         self.lane.release_all()
         self._take_over()
 
     def _take_over(self) -> None:
-        """Connections that were in the lane from their SYN on read on themselves."""
+        """Register connections released from the lane that were there from their SYN on."""
         for connection in self.lane.drain():
             self.connections[connection.tcp] = connection
             if connection.negotiation.awaits_time:
                 self.undecided[connection] = None
 
     def tick(self, now: int) -> Iterator[Batch]:
-        """What time alone decides: all packets up to `now` (nanoseconds since the epoch) have been taken, and on some
-        connections none came for long enough. What is decided, and what is written of it, is what the next packet, or
-        the end of the capture, would decide; it only comes earlier. Reading files needs no ticks."""
+        """Yield batches decided by time alone: all packets up to `now` (ns since the epoch) have been read.
+
+        The results equal the ones that the next packet, or the end of the capture, would cause, only earlier. Reading
+        files needs no ticks.
+        """
         self.now = max(self.now, now)
         self.lane.release_late(now)
         self._take_over()
@@ -184,7 +190,7 @@ class Analyser:
                 yield from self._flush()
 
     def messages_so_far(self) -> tuple[int, int]:
-        """Messages of all connections, those included that are open; and how many of these speak ZMTP."""
+        """Return the number of messages of all connections, open ones included, and of connections that use ZMTP."""
         messages, connections = self.summary.messages + self.lane.messages, self.lane.known_connections
         for connection in self.connections.values():
             if connection.view.is_zmtp:
@@ -193,7 +199,7 @@ class Analyser:
         return messages, connections
 
     def ongoing(self) -> Ongoing:
-        """What is no part of batches yet, since it goes on."""
+        """Return the state that is not part of batches yet."""
         now, ordinal = self.now, self.next_ordinal
         connections = self.connections.values()
         stalls = [record for each in connections for record in each.running_stalls(now, ordinal)]
@@ -202,7 +208,7 @@ class Analyser:
         return Ongoing(now, stalls, sending, outages)
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
-        """Files that could not be read to their end, where the run goes on with others."""
+        """Report files that could not be read to their end, while the run continues with others."""
         if problems and self.comparison is not None:
             now = Arrival(self.flows.reassembler.begin_tick(), 0, self.latest)
             self.sink.batch.records += self.comparison.report(problems, now)
@@ -216,10 +222,12 @@ class Analyser:
         set_back: SetBack | None = None,
         last: int = 0,
     ) -> Iterator[Batch]:
-        """What is left when no more blocks will come. `drops`: packets lost while they were captured, by interface.
-        `problems`: files that could not be read to their end. `set_back`: where the clock of one was. `last`: when the
-        capture ended, as far as files tell, or the largest time of all packets, where some of the last were not for
-        this analyser."""
+        """Yield the rest after the last block.
+
+        `drops`: packets lost during capture, by interface. `problems`: files that could not be read to their end.
+        `set_back`: where a file's clock was set back. `last`: the end of the capture according to the files, or the
+        largest packet time if some of the last packets were not for this analyser.
+        """
         self.latest = max(self.latest, last)
         self.release_all()
         self._advance(self.flows.end_of_capture(self.latest))
@@ -234,7 +242,8 @@ class Analyser:
         self.summary.sums.late += self.flows.late
 
     def _advance(self, touched: list[Connection], captured: SegmentBlock | None = None) -> None:
-        """Let connections read what a block brought, which is `captured` where somebody asks where it stands."""
+        """Let the touched connections read the current block; `captured` is the block if records need its file
+        positions."""
         if touched:
             block = BlockView.of(self.flows.reassembler, captured)
             for tcp in touched:
@@ -245,7 +254,7 @@ class Analyser:
             batch.records += self.comparison.evaluate(facts)
 
     def _read(self, tcp: Connection, block: BlockView) -> None:
-        """Let a connection read what the block brought; close the books where it ended."""
+        """Let a connection read the current block, and finish it if it ended."""
         connection, undecided = self.connections.get(tcp), self.undecided
         if tcp.closed:
             self.sink.batch.facts += end_facts(tcp)
@@ -268,12 +277,12 @@ class Analyser:
             self.lane.adopt(connection)
 
     def _forced(self, tcp: Connection) -> DecodeAs | None:
-        """What the user said of a connection, if anything."""
+        """Return the `-d` rule for a connection, if any."""
         rules = self.options.decode_as
         return next((rule for rule in rules if rule.matches(tcp.number, tcp.ports)), None)
 
     def _read_behind_topics(self) -> None:
-        """Read the content of the messages of the batch that stands in one frame with a topic."""
+        """Dissect the content of one-frame messages that begin with a topic."""
         runs, payloads = [run for run in self.sink.batch.runs if has_topic_in_front(run)], self.options.payloads
         if not runs or payloads is None:
             return
@@ -284,7 +293,7 @@ class Analyser:
         self.behind_topics.read(runs)
 
     def _flush(self) -> Iterator[Batch]:
-        """The batch under way, unless there is nothing in it."""
+        """Yield the current batch unless it is empty."""
         self._read_behind_topics()
         batch = self.sink.flush()
         batch.records.sort(key=order_of_record)

@@ -1,4 +1,4 @@
-"""The packet that brought an octet, or decided something, and when."""
+"""The packet that carried an octet, or caused a decision, and its time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zmtpscope.capture.segments import ORDINALS
 
 
 class Arrival(NamedTuple):
-    """The segment that carried an octet: `ordinal` orders segments over the run, `packet` names the packet."""
+    """The segment that carried an octet: `ordinal` orders segments over the run, `packet` is the packet reference."""
 
     ordinal: int
     packet: int
@@ -16,22 +16,22 @@ class Arrival(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """When a packet was captured (ns), and its reference, which decides between equal times."""
+    """Capture time of a packet (ns), and its reference, which orders equal times."""
 
     time: int
     packet: int
 
 
 def stamp(arrival: Arrival) -> Stamp:
-    """The packet of a segment."""
+    """Return the stamp of a segment's packet."""
     return Stamp(arrival.time, arrival.packet)
 
 
 def decided_by_time(ordinal: int) -> int:
-    """The ordinal of what time alone decided in front of the segment `ordinal`."""
+    """Return the ordinal for decisions by time alone before the segment `ordinal`."""
     return (ordinal - 1) | 1
 
 
 def is_decided_by_time(ordinal: int) -> bool:
-    """Whether this is no segment's."""
+    """Whether the ordinal belongs to such a decision and not to a segment."""
     return bool(ordinal % ORDINALS)

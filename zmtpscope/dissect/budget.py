@@ -1,7 +1,7 @@
-"""The octets that all connections of a run hold together: the one limit that they share by design.
+"""Limit for the octets that all connections of a run hold together: the only limit they share by design.
 
-Each connection waits by its own clock and has limits of its own; what it may hold depends on the others only here. The
-octets that wait for missing segments are counted by `tcp/`, before it is known whether they are ZMTP.
+Otherwise each connection waits by its own clock and has its own limits. Octets that wait for missing segments are
+counted by `tcp/`, before it is known whether they are ZMTP.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ALL_HELD = 256 << 20
-"""What all sides together may hold; where that is reached, bodies of messages under way are let go, and messages of
-several frames are recorded as far as they came."""
+"""Maximum octets held by all sides together. When exceeded, bodies of incomplete messages are dropped, and multipart
+messages are recorded as far as received."""
 
 ALL_MEMBERSHIPS = 64 << 20
-"""What topics and groups that are open on all sides together may take of it."""
+"""Part of it that open topics and groups of all sides may use together."""
 
 
 @dataclass(slots=True, eq=False)
 class OctetBudget:
-    """Octets that are held now; each part adds what it takes, and takes it off when it lets go."""
+    """Octets held now; each part adds and subtracts its own."""
 
     held: int = 0
-    """By the streams of all sides, topics and subscriptions included."""
+    """Held by the streams of all sides, topics and subscriptions included."""
     memberships: int = 0
-    """Those of them that are topics and groups which the readers remember."""
+    """Part of `held`: topics and groups that readers remember."""
     subscriptions: int = 0
-    """Those of them by which topics of messages are found (`topics.py`)."""
+    """Part of `held`: subscriptions for finding the topics of messages (`topics.py`)."""
 
     @property
     def is_exceeded(self) -> bool:
@@ -33,32 +33,32 @@ class OctetBudget:
         return self.held > ALL_HELD
 
     def allows(self, octets: int) -> bool:
-        """Whether so many octets may be held beside those that are held now."""
+        """Whether `octets` more may be held."""
         return self.held + octets <= ALL_HELD
 
     @property
     def left_for_memberships(self) -> int:
-        """Octets that topics and groups may still take."""
+        """Octets left for topics and groups."""
         return ALL_MEMBERSHIPS - self.memberships
 
     @property
     def has_room_for_names(self) -> bool:
-        """Whether topics and groups take less than half of what they may: whoever comes gets room for its own."""
+        """Whether topics and groups use less than half of their limit, which leaves room for new ones."""
         return max(self.memberships, self.subscriptions) < ALL_MEMBERSHIPS // 2
 
     def take(self, held: int, memberships: int = 0) -> None:
-        """Somebody holds so many octets more (or fewer), so many of them topics and groups."""
+        """Add octets held, and the part of them that are topics and groups; negative to subtract."""
         self.held += held
         self.memberships += memberships
 
     def hold(self, what: OctetBudget) -> None:
-        """Somebody holds so much more of everything."""
+        """Add all counts of `what`."""
         self.held += what.held
         self.memberships += what.memberships
         self.subscriptions += what.subscriptions
 
     def let_go(self, what: OctetBudget) -> None:
-        """Somebody holds so much of everything no more."""
+        """Subtract all counts of `what`."""
         self.held -= what.held
         self.memberships -= what.memberships
         self.subscriptions -= what.subscriptions

@@ -1,7 +1,7 @@
-"""UDP: ZRE beacons, and RADIO messages where the user says so or a flow looks like nothing else.
+"""UDP: ZRE beacons, and RADIO messages if the user selects them or a flow looks like nothing else.
 
-All datagrams from one socket to another are a flow, which stands for a connection in their records: it has a `conn_id`,
-and offsets count the octets of its datagrams.
+All datagrams from one socket to another form a flow, which takes the place of a connection in their records: it has a
+`conn_id`, and offsets count the octets of its datagrams.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import Finding
 
 MOST_FLOWS = 4096
-"""Flows that are remembered; the one met longest ago gives way, and begins anew when it goes on."""
+"""Maximum number of flows to remember. When full, the flow unused for longest is forgotten, and starts again if it
+continues."""
 MOST_DESTINATIONS = 1024
-"""Likewise destinations of which is not known yet whether they are sent RADIO messages, or known that they are not."""
+"""Maximum number of destinations for which RADIO is still undecided, or decided."""
 
 SURE = 3
-"""So many datagrams to one destination have to look like RADIO messages before it is believed."""
+"""Datagrams to one destination that must look like RADIO messages before they are read as RADIO."""
 FIRST_PORT = 1024
-"""No lower one is guessed at, be it that of the sender or of the receiver."""
+"""Lowest port, of sender or receiver, for guessing."""
 OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
-"""Nor one of these, which others own."""
+"""Ports of other protocols, excluded from guessing."""
 FIRST_CHARACTER = 0x20
-"""What begins with a lower octet may be a RADIO message, by the length of its group; what does not is looked at no
-further unless the user says so."""
+"""Upper bound for the first octet of a RADIO message, the length of its group. Other datagrams are ignored unless the
+user selects them."""
 NO_OCTET = 256
 GUESSED = re.compile(rb"[\x02-\x1f][A-Za-z0-9_.:/@-]{2,}")
-"""How a datagram begins that may be a RADIO message: a length, and at least so many characters of a name."""
+"""Start of a datagram that may be a RADIO message: a length, and at least two characters of a name."""
 
 
 MAILBOX_PORT = "ZRE-BEACON-03"
@@ -68,12 +69,13 @@ class Flow:
 
     @cached_property
     def inside(self) -> SidePayloads | None:
-        """Who is asked about the messages of RADIO; None: nobody. Beacons have none, and a flow is quickly made."""
+        """Payload dissectors for RADIO messages, or None. Created on demand: beacons need none, and many flows are
+        short."""
         ports = self.about.src_port, self.about.dst_port
         return side_payloads(self.options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
 
     def is_known(self, finding: Finding) -> bool:
-        """Whether a finding is of no news: a node says the same again every second."""
+        """Whether a finding repeats an earlier one: a node sends the same beacon every second."""
         if finding.id != MAILBOX_PORT or self.mailbox_noted != finding.detail:
             self.mailbox_noted = finding.detail if finding.id == MAILBOX_PORT else self.mailbox_noted
             return False
@@ -81,14 +83,14 @@ class Flow:
 
 
 class WaitingDatagram(NamedTuple):
-    """A datagram that waits for others like it."""
+    """A datagram that waits until enough similar ones arrive."""
 
     datagram: Datagram
     octets: bytes
 
 
 class Datagrams:
-    """All UDP of a run. `feed` blocks, then `finish`."""
+    """All UDP of a run. Call `feed` for each block, then `finish`."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -97,11 +99,11 @@ class Datagrams:
         self.flows: OrderedDict[bytes, Flow] = OrderedDict()
         self.incarnations = Incarnations()
         self.guesses: OrderedDict[bytes, list[WaitingDatagram] | bool] = OrderedDict()
-        """By destination: what waits, or what was decided."""
+        """By destination: the waiting datagrams, or the decision."""
         self.multicasts = Multicasts()
 
     def feed(self, block: SegmentBlock) -> None:
-        """Write what the datagrams of a block are, as far as anything of ours is among them."""
+        """Write records of the block's datagrams that belong to ZeroMQ."""
         data, datagrams = block.data, block.datagrams
         self.sink.summary.datagrams += len(datagrams) - self.multicasts.feed(block)
         heads = first_octets(data, datagrams)
@@ -129,13 +131,13 @@ class Datagrams:
         self.sink.decided_by = None
 
     def _are_forced(self, keys: list[bytes]) -> NDArray[np.bool_]:
-        """Which flows the user named by a port, of their sender or receiver."""
+        """Return, for each flow, whether the user selected its source or destination port."""
         if not self.forced:
             return np.zeros(len(keys), np.bool_)
         return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
 
     def finish(self, ordinal: int) -> None:
-        """No more will come: write what was only counted, and groups that no host joined."""
+        """Write findings that were only counted, and multicast groups that no host joined."""
         self.multicasts.finish(ordinal)
         for flow in self.flows.values():
             flow.writer.counted_findings(ordinal)
@@ -155,8 +157,7 @@ class Datagrams:
         return True
 
     def _guess(self, datagram: Datagram, octets: bytes, target: bytes) -> None:
-        """A datagram of which it is not known what it is: a RADIO message, if three to one destination look like
-        one."""
+        """Read a datagram as RADIO if three to the same destination look like RADIO messages."""
         guess = self.guesses.get(target)
         if guess is True:
             self._radio(datagram, octets, "guess", datagram.ordinal)
@@ -245,7 +246,7 @@ class Datagrams:
         flow.offset += size
 
     def _kept(self, body: bytes) -> bytes | None:
-        """As much of a body as is wanted."""
+        """Return the part of a body to keep."""
         options = self.options
         if options.bodies == "head":
             return body[: options.head]
@@ -269,7 +270,7 @@ class Datagrams:
 
 
 def first_octets(data: bytes, datagrams: DatagramColumns) -> NDArray[np.int16]:
-    """The first octet of each datagram, `NO_OCTET` where there is none."""
+    """Return the first octet of each datagram, `NO_OCTET` for an empty one."""
     octets = np.frombuffer(data or b"\0", np.uint8)
     heads = octets[np.minimum(datagrams.starts, len(octets) - 1)].astype(np.int16)
     heads[datagrams.starts == datagrams.stops] = NO_OCTET
@@ -277,12 +278,12 @@ def first_octets(data: bytes, datagrams: DatagramColumns) -> NDArray[np.int16]:
 
 
 def ports_of(key: bytes) -> tuple[int, int]:
-    """Source and destination port of a flow."""
+    """Return source and destination port of a flow."""
     return int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
 
 
 def radio_target(key: bytes) -> bytes | None:
-    """Where a flow goes, address and port; None where its ports are none of RADIO's."""
+    """Return the destination address and port of a flow; None if its ports exclude RADIO."""
     ports = ports_of(key)
     if min(ports) < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
         return None
@@ -291,5 +292,5 @@ def radio_target(key: bytes) -> bytes | None:
 
 
 def about_flow(ports: tuple[int, int]) -> About:
-    """What dissectors get to know of a flow between two ports."""
+    """Return the facts about a flow that dissectors receive."""
     return About(0, 0, None, None, None, None, None, *ports)

@@ -1,16 +1,16 @@
-"""Capture time, in nanoseconds, and as text of findings."""
+"""Capture time in nanoseconds, and its text in findings."""
 
 from __future__ import annotations
 
 SECOND = 1_000_000_000
-"""Also what is allowed for what is under way, or was captured a little out of order."""
+"""One second; also the tolerance for events under way, or captured slightly out of order."""
 
 SHORT = 50_000
-"""Less is written in microseconds."""
+"""Durations below this are printed in microseconds."""
 
 
 def duration(nanoseconds: int) -> str:
-    """`3.0 s`, `0.2 ms` or `1.4 us`; how long it was, whichever came first."""
+    """Format the absolute value of a duration: `3.0 s`, `0.2 ms` or `1.4 us`."""
     length = abs(nanoseconds)
     if length < SHORT:
         return f"{length / 1e3:.3g} us"

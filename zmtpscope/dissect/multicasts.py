@@ -1,4 +1,4 @@
-"""Multicast groups: which ones hosts join (IGMP, MLD), and which ones datagrams of ZeroMQ are sent to."""
+"""Multicast groups: the ones that hosts join (IGMP, MLD), and the ones that ZeroMQ datagrams are sent to."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from zmtpscope.zmtp.reader import Finding
 NO_MEMBER = "RADIO-UDP-02"
 
 MOST_GROUPS = 1024
-"""Groups that are remembered of each kind; if there are more, nothing is concluded from those that are not seen."""
+"""Maximum number of groups of each kind. If there are more, groups not seen prove nothing."""
 SMALLEST_GROUP = {4: 0xE0, 16: 0xFF}
-"""The first octet from which on an address is that of a group, by the length of addresses."""
+"""First octet of the lowest group address, by address length."""
 OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
-"""How groups begin that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
+"""Prefixes of groups that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
 MOST_OCTETS_APART = 2
-"""Two groups that differ in more octets are no mistake for each other."""
+"""Maximum number of differing octets for one group to be a typing error for another."""
 
 JOIN, LEAVE = True, False
 REPORTS = {0x12: JOIN, 0x16: JOIN, 0x17: LEAVE, 0x83: JOIN, 0x84: LEAVE}
-"""Messages that name one group, which is their end, by type (IGMPv1, IGMPv2, MLDv1)."""
+"""Messages that end with one group, by type (IGMPv1, IGMPv2, MLDv1)."""
 RECORDS = (0x22, 0x8F)
 """Messages with a list of records (IGMPv3, MLDv2)."""
 HEADER, COUNT_AT = 8, 6
 WITHOUT_SOURCES = {2: JOIN, 3: LEAVE, 4: JOIN}
 WITH_SOURCES = {1: JOIN, 2: JOIN, 3: JOIN, 4: JOIN, 5: JOIN}
-"""What a record says by its type: a filter that includes no source is no membership."""
+"""Meaning of a record by its type; a filter that includes no source is no membership."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """What is sent to a group: by which flow first, and how many datagrams of ZeroMQ."""
+    """ZeroMQ datagrams sent to a group: the first flow, and their number."""
 
     writer: RecordWriter
     key: bytes
@@ -45,7 +45,7 @@ class Sent:
 
 
 class Multicasts:
-    """All groups of a run. `feed` blocks and `send` what was recognised, then `finish`."""
+    """All groups of a run. Call `feed` for blocks and `send` for recognised datagrams, then `finish`."""
 
     def __init__(self) -> None:
         self.joined: dict[bytes, bytes] = {}
@@ -57,7 +57,7 @@ class Multicasts:
         self.sent: dict[bytes, Sent] = {}
 
     def feed(self, block: SegmentBlock) -> int:
-        """Learn which groups hosts join and send to; how many datagrams are no UDP."""
+        """Learn the groups that hosts join and send to; return the number of datagrams that are not UDP."""
         datagrams = block.datagrams
         memberships = datagrams.memberships().tolist()
         for index in memberships:
@@ -75,7 +75,7 @@ class Multicasts:
         return len(memberships)
 
     def send(self, writer: RecordWriter, key: bytes, arrival: Arrival) -> None:
-        """A datagram of ZeroMQ was sent on the flow `key`."""
+        """Count a ZeroMQ datagram sent on the flow `key`."""
         size = (len(key) - 4) // 2
         group = key[size : 2 * size]
         if group[0] < SMALLEST_GROUP[size]:
@@ -86,7 +86,7 @@ class Multicasts:
             self.sent[group].count += 1
 
     def finish(self, ordinal: int) -> None:
-        """Report the groups that no host joined, where another host joined one like it to which nothing is sent."""
+        """Report groups that no host joined, if another host joined a similar group to which nothing is sent."""
         if max(len(self.known), len(self.used)) >= MOST_GROUPS:
             return
         for group, sent in self.sent.items():
@@ -98,15 +98,17 @@ class Multicasts:
                     break
 
     def _is_mistaken(self, group: bytes, other: bytes) -> bool:
-        """Whether who joined `other` may have meant `group`."""
+        """Whether the host that joined `other` may have meant `group`."""
         apart = sum(one != two for one, two in zip(group, other, strict=False))
         is_like = len(group) == len(other) and apart <= MOST_OCTETS_APART
         return is_like and other not in self.used and not other.startswith(OTHERS)
 
 
 def read(octets: bytes, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield the groups that a message of IGMP or MLD names, and whether its sender joins them; addresses have `size`
-    octets. A message that was cut off names those that are there."""
+    """Yield the groups in an IGMP or MLD message, and whether its sender joins them.
+
+    Addresses have `size` octets. A truncated message yields the groups captured.
+    """
     if octets[:1] and octets[0] in REPORTS:
         group = octets[HEADER - 4 * (size == 4) :][:size]
         if len(group) == size:

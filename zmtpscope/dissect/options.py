@@ -1,4 +1,4 @@
-"""What the caller of the analyser asks for."""
+"""Options of the analyser."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 DEFAULT_BODY_LIMIT = 16 << 20
 LEAST_KEPT = 64 << 10
-"""Octets of a message that is looked into whatever the limit for bodies."""
+"""Minimum octets of a message kept for dissection, regardless of the limit for bodies."""
 
 
 class DecodeAs(NamedTuple):
-    """`-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`: connections that are read as ZMTP whatever their first
-    octets say, datagrams, or messages of one topic; and what reads the messages.
+    """A rule of `-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`.
 
-    `selector` is "tcp.port", "udp.port", "conn" or "topic", `value` the port, the connection number or the octets of
-    the topic. `payload` is the name of a payload dissector and the argument for it. `socket_type` is that of the side
-    with the port, where the capture lacks what the side said of itself.
+    It forces connections or datagrams to be read as ZMTP regardless of their first octets, or selects a payload
+    dissector for them or for one topic. `selector` is "tcp.port", "udp.port", "conn" or "topic"; `value` is the port,
+    the connection number or the topic. `payload` contains the name and the argument of a payload dissector.
+    `socket_type` is the type of the side with the port, used if the capture lacks its own announcement.
     """
 
     selector: str
@@ -33,12 +33,15 @@ class DecodeAs(NamedTuple):
     socket_type: str | None = None
 
     def matches(self, conn: int, ports: tuple[int, int]) -> bool:
-        """Whether connection number `conn` between `ports` is meant."""
+        """Whether the rule applies to connection number `conn` between `ports`."""
         return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
 
     def socket_types(self, ports: tuple[int, int]) -> tuple[str | None, str | None]:
-        """What the sides with these ports are by this: the one that has the port, and the other as far as that follows.
-        None where nothing was said, or where both have the port."""
+        """Return the socket types of the sides with these ports: the type of the rule and its usual partner, if there
+        is one.
+
+        Both are None if the rule has no type, or if both sides have the port.
+        """
         if self.socket_type is None or ports[0] == ports[1]:
             return None, None
         partner = USUAL_PARTNERS.get(self.socket_type)
@@ -47,12 +50,12 @@ class DecodeAs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`bodies` is "full", "head" or "none": what of message bodies the rows carry.
+    """Options of the analyser.
 
-    "full" keeps messages of at most `body_limit` octets, "head" the first `head` octets of each frame. With `records`
-    false nothing is written, only counted in the summary. `frames` asks for frame records, `details` for the octets
-    of greetings and commands, so that field trees can be made, `index` for what it takes to make them later: where the
-    octets of streams stand in files.
+    `bodies` selects the message bodies in the rows: "full" keeps messages of at most `body_limit` octets, "head" the
+    first `head` octets of each frame, "none" nothing. If `records` is false, nothing is written, only counted in the
+    summary. `frames` adds frame records, `details` the octets of greetings and commands for field trees, `index` the
+    positions of stream octets in files, to make field trees later.
     """
 
     bodies: str = "full"
@@ -65,17 +68,19 @@ class Options:
     decode_as: tuple[DecodeAs, ...] = ()
     show_secrets: bool = False
     keys: Keys | None = None
-    """Open the boxes of CURVE with these."""
+    """Keys to decrypt CURVE boxes."""
     payloads: Registry | None = None
-    """Who is asked what rides inside messages; None: nobody."""
+    """Dissectors for the payloads of messages; None to disable."""
 
     @property
     def kept_limit(self) -> int:
-        """Octets of a message that are kept until it is whole, where its bodies are: also of one whose bodies are not
-        wanted, what rides inside may be, and what is a password in it has to be known."""
+        """Maximum octets of a message kept until it is complete.
+
+        Applies even if bodies are not wanted: dissectors and the search for passwords need them.
+        """
         return self.body_limit if self.payloads is None else max(self.body_limit, LEAST_KEPT)
 
     @property
     def keeps_bodies(self) -> bool:
-        """Whether somebody may want the octets of messages."""
+        """Whether any part of the analyser needs message bodies."""
         return self.payloads is not None or (self.records and self.bodies != "none")

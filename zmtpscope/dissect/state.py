@@ -1,7 +1,7 @@
-"""An analyser as octets, between any two blocks: loaded again it goes on as if nothing had happened (seam P14).
+"""Save an analyser between two blocks, and load it to continue as if nothing had happened (seam P14).
 
-A state holds what was captured and is still being read, and the session keys of connections whose boxes open: keep it
-as private as captures and key files. It is a pickle, so load only what you wrote yourself.
+A state contains captured octets that are still being read, and session keys of decrypted connections: keep it as
+private as captures and key files. It is a pickle, so load only states that you wrote yourself.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from zmtpscope.dissect.options import Options
 from zmtpscope.version import __version__
 
 HEAD = f"zmtpscope {__version__} analyser\n".encode()
-"""What a state begins with: one of another version does not fit the code."""
+"""Header of a state; a state of another version does not fit the code."""
 
 DIGEST_SIZE = 16
 
 GIVEN_ANEW = ("keys", "payloads")
-"""Fields of `Options` that are not in a state: secrets, and code of others. Of these it has whether there were any."""
+"""Fields of `Options` that a state omits: secrets, and third-party code. It only records whether each was set."""
 
 
 class StateError(Exception):
-    """A state that cannot be written, or does not fit. `str()` is one sentence: what, and what to do."""
+    """A state cannot be written, or does not fit. `str()` is one sentence with the problem and the remedy."""
 
 
 def dump(analyser: Analyser) -> bytes:
-    """The state of an analyser behind the last block that it took.
+    """Return the state of an analyser after the last block.
 
-    Raises `StateError` where something in it cannot be pickled, as a payload dissector of somebody else.
+    Raises `StateError` if part of it cannot be pickled, for example a third-party payload dissector.
     """
     analyser.flows.reassembler.end_block()
     file = io.BytesIO()
@@ -45,7 +45,7 @@ def dump(analyser: Analyser) -> bytes:
     try:
         with _without_collections():
             _Pickler(file, analyser.options).dump(analyser)
-    except Exception as error:  # whatever a payload dissector of somebody else holds
+    except Exception as error:  # a third-party payload dissector may raise anything
         raise StateError(
             f"the analyser cannot be kept: {type(error).__name__}: {error} -> a payload dissector that is installed "
             "holds what cannot be pickled; read without payloads, or report it to its author"
@@ -55,11 +55,12 @@ def dump(analyser: Analyser) -> bytes:
 
 
 def load(state: bytes, options: Options) -> Analyser:
-    """The analyser of a state; `options` are those of the one that was dumped, with keys and payload dissectors anew.
+    """Return the analyser of a state; `options` must equal the dumped ones, with new keys and payload dissectors.
 
-    Keys are given anew from the same files, which may have grown. Before the next block the analyser needs to hear of
-    the files again (`Analyser.begin`): those that it had, and new ones behind.
-    Raises `StateError` where the state is damaged, of another version or of other options.
+    The keys must come from the same files, which may have grown. Before the next block, call `Analyser.begin` with the
+    files: the earlier ones, followed by new ones.
+
+    Raises `StateError` if the state is damaged, or of another version or other options.
     """
     head, end, _ = state.partition(b"\n")
     if head + end != HEAD:
@@ -84,7 +85,8 @@ def load(state: bytes, options: Options) -> Analyser:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Millions of objects come into being and none becomes garbage: looking for it would take most of the time."""
+    """Disable garbage collection: millions of objects are created and none becomes garbage, so it would take most of
+    the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -95,18 +97,18 @@ def _without_collections() -> Iterator[None]:
 
 
 def _asked(options: Options) -> dict[str, object]:
-    """What has to be the same when a state is loaded."""
+    """Return the options that must be equal when a state is loaded."""
     values = {each.name: getattr(options, each.name) for each in fields(options)}
     return values | {name: values[name] is not None for name in GIVEN_ANEW}
 
 
 def _given_anew(name: str) -> object:
-    """Stands in a state for what is not in it; `_Unpickler` has it."""
+    """Placeholder in a state for an omitted object; `_Unpickler` replaces it."""
     raise NotImplementedError(name)
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves the options out. A table of types, since `persistent_id` would be asked for each number and text."""
+    """Omits the options. It uses a table of types because `persistent_id` would be called for each number and text."""
 
     def __init__(self, file: io.BytesIO, options: Options) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -121,7 +123,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts the options that are given in their place."""
+    """Restores the omitted options."""
 
     def __init__(self, file: io.BytesIO, options: Options) -> None:
         super().__init__(file)
