@@ -1,1 +1,1 @@
-"""What connections mean together: publishers and subscribers, peers, requests over several hops."""
+"""Facts across connections: publishers and subscribers, peers, requests over several hops."""

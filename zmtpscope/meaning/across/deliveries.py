@@ -1,7 +1,7 @@
-"""Who got how much of each topic, beside others who get it from the same publisher.
+"""The share of each topic that each subscriber received, compared with other subscribers of the publisher.
 
-A publisher filters since ZMTP 3.0, so what a subscriber missed was never sent to it: only what a sibling got at the
-same time proves that it was published. All numbers are lower bounds.
+Since ZMTP 3.0 a publisher filters, so missed messages were never sent to a subscriber. Only messages that a sibling got
+at the same time prove that they were published. All numbers are lower bounds.
 """
 
 from __future__ import annotations
@@ -23,37 +23,39 @@ from zmtpscope.meaning.observers.topics import PublishedTopic
 from zmtpscope.records import SCHEMA, SECOND, empty, to_text
 
 MOST_SIBLINGS = 4
-"""So many siblings are compared with, those that got most."""
+"""Maximum number of siblings to compare with: the ones with most messages."""
 
 MOST_KNOWN = 16
-"""So many are known to have got most of a topic, for whoever compares a part of the time only."""
+"""Maximum number of subscribers to remember for each topic, for comparisons of a part of the time."""
 
 MOST_EARLIER = 8
-"""So many earlier connections of a subscriber are looked at."""
+"""Maximum number of earlier connections of a subscriber to check."""
 
 MOST_PAIRS = 262_144
-"""So many pairs of a topic and a subscriber that had subscribed to it and got nothing are looked at in a run; where the
-next publisher has more, none of its are."""
+"""Maximum number of (topic, subscriber without messages) pairs to check in a run.
+
+If the next publisher has more, all its pairs are skipped.
+"""
 
 TAKES_EFFECT_NS = SECOND // 10
-"""So much later a subscription is surely in force at the publisher."""
+"""After this time (ns) a subscription is surely active at the publisher."""
 
 ARRIVES_NS = SECOND // 2
-"""So much later a message has surely come to one who takes what comes, if it came to another ..."""
+"""After this time (ns) a message that another subscriber got has surely arrived, if the receiver is not blocked."""
 
 QUIET_NS = SECOND // 33
-"""... and after so long without any, where its last one is later than the last one of the other."""
+"""This silence (ns) also proves it, if the last message is later than the other subscriber's last message."""
 
 
 class Missed(NamedTuple):
-    """At least so many messages a sibling got, and another did not."""
+    """The minimum number of messages that a sibling got and another subscriber did not."""
 
     messages: int
     sibling: Subscriber
 
 
 class Sibling(NamedTuple):
-    """One that got much of a topic, and when it subscribed to it."""
+    """A subscriber that got many messages of a topic, and the time of its subscription."""
 
     subscriber: Subscriber
     topic: PublishedTopic
@@ -61,25 +63,25 @@ class Sibling(NamedTuple):
 
 
 class Siblings:
-    """Those of the others that got most of a topic, first the one that got most."""
+    """The siblings that got most messages of a topic, most first."""
 
     def __init__(self, each: Sequence[Sibling]) -> None:
         self.each = each
         self.messages = max((topic.timeline.count for _, topic, _ in each), default=0)
-        """How many one of them got at most."""
+        """The most messages that one of them got."""
         self.first_ns = min((topic.first.ns for _, topic, _ in each), default=0)
-        """When one of them got some first."""
+        """The time of their first message."""
         self.since_ns = max((since for _, _, since in each), default=0)
-        """Since when all of them were subscribed."""
+        """The time from which all of them were subscribed."""
 
 
 class Delivery(NamedTuple):
-    """What a subscriber got of a topic; `topic` is None where it subscribed and got nothing.
+    """The messages of one topic that a subscriber received; `topic` is None if it subscribed and got none.
 
-    So many `siblings` got some, too. `early` is what one of those that got most got before this one subscribed,
-    `missed` what it got while this one was subscribed. None: nothing proves any. Where it missed some early, `left_ns`
-    is until when it had the topic on an earlier connection; None where it had not. `may_be_other` says that this one
-    may have been another program's on the same host: it has no identity, and ended the connection by itself.
+    `siblings` others also got some. `early` are messages that a sibling got before this subscription, `missed` those
+    that a sibling got during it; None if nothing proves any. If it missed some early, `left_ns` is the end of an
+    earlier connection with the topic, or None. `may_be_other`: that connection may belong to another program on the
+    host, since it has no identity and ended the connection itself.
     """
 
     publisher: Publisher
@@ -94,12 +96,12 @@ class Delivery(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many it got."""
+        """The number of messages it got."""
         return 0 if self.topic is None else self.topic.timeline.count - self.unacknowledged
 
     @property
     def unacknowledged(self) -> int:
-        """How many more were sent to it, which it never acknowledged."""
+        """The number of further messages sent to it and never acknowledged."""
         lost = first_lost(self.subscriber.connection.sides[1 - self.subscriber.side])
         if lost is None or self.topic is None:
             return 0
@@ -108,7 +110,7 @@ class Delivery(NamedTuple):
 
 @once
 def deliveries(knowledge: Knowledge) -> tuple[Delivery, ...]:
-    """All of a run, by publisher and topic."""
+    """Return the deliveries of a run, by publisher and topic."""
     found: list[Delivery] = []
     room = MOST_PAIRS
     for publisher in publishers(knowledge):
@@ -123,7 +125,7 @@ def deliveries(knowledge: Knowledge) -> tuple[Delivery, ...]:
 
 @once
 def got_most(knowledge: Knowledge) -> dict[Publisher, dict[TopicKey, list[Subscriber]]]:
-    """Who got most of each topic of each publisher, first who got most of all."""
+    """Return the subscribers with most messages of each topic of each publisher, most first."""
     return {publisher: _most(publisher) for publisher in publishers(knowledge)}
 
 
@@ -136,8 +138,10 @@ def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
 
 
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
-    """The topics of which each subscriber got nothing although it had subscribed to them; none at all where there are
-    more than `room`."""
+    """Return the topics that each subscriber subscribed to without getting any message.
+
+    Empty if there are more than `room`.
+    """
     keys, topics = publisher.ascending
     found: dict[Subscriber, list[TopicKey]] = {}
     for subscriber in publisher.subscribers:
@@ -150,7 +154,7 @@ def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]
 
 
 Pairs = Sequence[tuple[Subscriber, PublishedTopic | None]]
-"""Who got a topic, or had subscribed to it and got nothing, in the order of the subscribers."""
+"""Subscribers of a topic, in order; None if one got no message."""
 
 
 def _by_topic(publisher: Publisher, without: Mapping[Subscriber, Sequence[TopicKey]]) -> dict[TopicKey, Pairs]:
@@ -202,8 +206,7 @@ def _count(got: tuple[int, Subscriber]) -> int:
 
 
 def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscriber]]:
-    """Of each subscriber those that may be the same one before it connected again: the last ones, and of them first the
-    one that ended last."""
+    """Return for each subscriber its possible earlier connections, the one that ended last first."""
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
@@ -224,14 +227,14 @@ def _ended(subscriber: Subscriber) -> int:
 
 
 class _Left(NamedTuple):
-    """Until when an earlier connection had a topic (ns), and whether that may have been another program's."""
+    """The time until which an earlier connection had a topic (ns), and whether it may belong to another program."""
 
     ns: int
     may_be_other: bool
 
 
 def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings) -> _Left | None:
-    """The last of some earlier connections that had a topic; they come in the order of their ends, the last first."""
+    """Return the last time at which one of the earlier connections had a topic. They are ordered by end, last first."""
     last: _Left | None = None
     for each in earlier:
         if last is not None and each.ended_ns < last.ns:
@@ -243,8 +246,10 @@ def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings)
 
 
 def _left(earlier: Subscriber, key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Until when an earlier connection had a topic, and what came to others came to it, too: a link that is down ends
-    a connection late. None where it never had it."""
+    """Return the time until which an earlier connection had a topic and got its messages; None if it never had it.
+
+    A link that is down ends a connection late, so the messages decide.
+    """
     intervals = earlier.intervals(key)
     if not intervals:
         return None
@@ -265,7 +270,7 @@ def _ended_by_itself(earlier: Subscriber) -> bool:
 
 
 def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
-    """What siblings that were connected then got before somebody subscribed, but for what came before `floor`."""
+    """Return the most messages that a sibling, connected at the time, got from `floor` until `since`."""
     if siblings.first_ns >= since:
         return Missed(0, siblings.each[0].subscriber)
     most: Missed | None = None
@@ -283,12 +288,12 @@ def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
 def _missed(
     slow: Subscriber, topic: PublishedTopic | None, interval: tuple[int, int], siblings: Siblings, now: int
 ) -> Missed | None:
-    """What siblings got while it was subscribed, so long ago that it had come if it had been sent."""
+    """Return the messages that siblings got during the subscription, old enough to have arrived if they were sent."""
     since, until = interval
     if slow.is_open and until == slow.last_ns:
         until = now
     count, first = (0, 0) if topic is None else (topic.timeline.count, topic.first.ns)
-    # as it mostly is: it got as many as anybody, all of them behind the time from which on they are compared
+    # the usual case: it got as many as any other, all of them after the start of the comparison
     has_all = count >= siblings.messages and first >= max(since, siblings.since_ns) + TAKES_EFFECT_NS
     most: Missed | None = None
     for sibling, published, sibling_since in siblings.each:
@@ -307,8 +312,10 @@ def _missed(
 
 
 def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
-    """What was published before this time (ns) has come to a subscriber by `until`, or never will: what came to it
-    later came behind it. None where that is not known. `latest_ns` is when the last message was published."""
+    """Return the time (ns) before which all published messages have arrived at a subscriber by `until`, or never will.
+
+    Later messages arrived after them. None if it is unknown. `latest_ns` is the time of the last published message.
+    """
     if slow.stalled_ns > until - ARRIVES_NS:
         return None  # it may all be on its way
     is_drained = slow.latest_ns >= latest_ns and until - slow.latest_ns >= QUIET_NS
@@ -319,7 +326,7 @@ def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
 
 
 def topic_and_delivery_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:
-    """What each publisher published under each topic, and behind it who got how much; `ordinal` is that of the end."""
+    """Yield the topic records of all publishers, then their delivery records; `ordinal` is the end of the capture."""
     by_topic: dict[tuple[Publisher, TopicKey], list[Delivery]] = {}
     for delivery in deliveries(knowledge):
         by_topic.setdefault((delivery.publisher, delivery.key), []).append(delivery)

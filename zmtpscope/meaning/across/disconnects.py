@@ -1,4 +1,4 @@
-"""Connections that ended without a word: who was left, whether it tried again, and when they were connected again."""
+"""Connections that ended without a ZMTP error: the abandoned peer, its attempts, and the time of reconnection."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ WITHOUT_A_WORD = ("closed", "reset")
 CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAME-06")
 ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21")
 LONGEST_DEAD = 120 * SECOND
-"""TCP sends again, at the latest, what a host that is back answers with RST."""
+"""Maximum time (ns) until TCP retransmits to a host that is back, which answers with RST."""
 MOST_LATER = 8
-"""So many connections that began later are looked at for the one that replaced another."""
+"""Maximum number of later connections to check for the one that replaced another."""
 ANSWERED_NS = SECOND
-"""A host that does not know a connection answers what is sent on it with RST within this time."""
+"""A host that does not know a connection answers its packets with RST within this time (ns)."""
 STAYED = SECOND // 2
-"""Who is there so long after another one left, stayed."""
+"""A client still connected this long (ns) after another one left has stayed."""
 
 
 class Disconnect(NamedTuple):
-    """The end of a connection without a word. `back_ns` is when the same two were connected again, None where they
-    were not; `is_missed` whether the client tried at all; `leaves_siblings` whether others of the kind of the client
-    stayed. `replaced_ns`: it was dead, and the client had connected anew at that time, before its end."""
+    """The end of a connection without a ZMTP error.
+
+    `back_ns` is when the two connected again, or None; `is_missed`: the client tried to; `leaves_siblings`: similar
+    clients stayed. `replaced_ns`: the connection was dead, and the client had reconnected at that time, before its end.
+    """
 
     connection: ObservedConnection
     ending: Ending
@@ -37,27 +39,27 @@ class Disconnect(NamedTuple):
     is_missed: bool
     leaves_siblings: bool
     is_long_missed: bool
-    """Whether the client tried in vain for so long that this is a warning of its own."""
+    """Whether the client tried in vain for so long that this alone is a warning."""
     replaced_ns: int | None = None
 
     @property
     def by_listener(self) -> bool:
-        """Whether who listens left, not the client."""
+        """Whether the listener left, not the client."""
         return self.ending.side == self.connection.listener
 
     def cut_off(self) -> ObservedFinding | None:
-        """What says that it came in the middle of a message."""
+        """Return the finding that it ended in the middle of a message, or None."""
         return self.connection.finding(*CUT_OFF)
 
     def cuts_itself(self) -> bool:
-        """Whether the message was one of who left."""
+        """Whether the message was sent by the side that left."""
         cut_off = self.cut_off()
         return cut_off is not None and cut_off.side == self.ending.side
 
 
 @once
 def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
-    """All of them, those of one client behind each other."""
+    """Return all disconnects, grouped by client."""
     attempts = _attempts(knowledge)
     staying = _staying(knowledge)
     return [
@@ -90,9 +92,11 @@ def _of_client(
 
 
 def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
-    """When the client began the connection that replaced this one, which was dead: its host, or the way to it, was gone
-    for a while. An RST ended it when the next of the connections that are its `own` was agreed, and the client had said
-    nothing on it since that began, nor acknowledged anything. They come in the order in which they began."""
+    """Return when the client began the connection that replaced this dead one (ns), or None.
+
+    A dead connection is reset after the next one of `own` has agreed, and since that one began the client has sent and
+    acknowledged nothing on it. Its host or network was gone for a while. `own` are ordered by start.
+    """
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
         return None
@@ -107,8 +111,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
 
 
 def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
-    """Whether nothing shows that both systems kept a connection between two times: that messages of a side were
-    acknowledged, for example."""
+    """Whether nothing shows that both systems kept a connection between two times, such as acknowledged messages."""
     return not any(
         side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
         for side in connection.sides
@@ -120,7 +123,7 @@ def _start(connection: ObservedConnection) -> int:
 
 
 class LastAttempts(NamedTuple):
-    """When a client began to try in vain, the last time, and whether it did so for long."""
+    """When a client last began to try in vain (ns), and whether it tried for long."""
 
     began_ns: int
     are_long: bool
@@ -130,7 +133,7 @@ NO_ATTEMPTS = LastAttempts(0, False)
 
 
 def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], LastAttempts]:
-    """Of each client at each endpoint."""
+    """Return the last attempts of each client at each endpoint."""
     found: dict[tuple[str, Endpoint], LastAttempts] = {}
     for finding in knowledge.findings:
         if finding.id in ATTEMPTS and finding.client is not None and finding.endpoint is not None:
@@ -141,11 +144,11 @@ def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], LastAttempts]:
 
 
 Kind = tuple[Endpoint, str | None]
-"""Clients of one endpoint and socket type."""
+"""Endpoint and socket type of clients."""
 
 
 class Stay(NamedTuple):
-    """Until when a client was there, and since when; `client` is its address and identity."""
+    """How long a client stayed, until and since when; `client` is its address and identity."""
 
     until_ns: int
     since_ns: int
@@ -153,7 +156,7 @@ class Stay(NamedTuple):
 
 
 def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
-    """The two clients of each kind that stayed longest: who leaves is one of them at most."""
+    """Return the two clients of each kind that stayed longest: a client that leaves is at most one of them."""
     found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):

@@ -1,4 +1,4 @@
-"""How a connection ended: who ended it, and what the wire shows of the reason."""
+"""How a connection ended: the side that ended it, and the visible reason."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from zmtpscope.meaning.observers.silences import is_past_ttl, waits_in_vain
 
 Cause = Literal["closed", "reset", "heartbeat", "unacknowledged", "middlebox", "error", "handshake", "violation"]
 
-"""Why a side ended a connection. ZMTP has no goodbye: FIN or RST without a word (closed, reset) is all that a program
-sends that closes its socket, and all that its system sends when it is killed."""
+"""Why a side ended a connection.
+
+ZMTP has no goodbye: a program that closes its socket and one that is killed both only send FIN or RST (closed, reset).
+"""
 
 VIOLATION = "ZMTP-CONN-08"
 AGREED = ("complete", "unseen")
-"""States of a handshake after which messages may flow."""
+"""Handshake states after which messages can be sent."""
 
 
 class Ending(NamedTuple):
-    """`side` sent the first FIN or RST at `moment`, whose packet is not known."""
+    """The end of a connection: `side` sent the first FIN or RST at `moment`, whose packet is unknown."""
 
     side: int
     moment: Moment
     cause: Cause
     is_reset: bool
     finding: ObservedFinding | None = None
-    """What says so, where a finding does."""
+    """The finding with the reason, if there is one."""
 
 
 @found_once
 def ending_of(connection: ObservedConnection) -> Ending | None:
-    """How it ended; None where it goes on, or where the capture does not have its end."""
+    """Return how a connection ended; None if it is open, or its end was not captured."""
     values = connection.values
     if values is None or values["closed_ns"] is None or values["closed_by"] is None:
         return None
@@ -56,8 +58,10 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
 
 
 def is_of_another(connection: ObservedConnection) -> bool:
-    """Whether the RST that ended it has another TTL than the SYN of the side in whose name it came: something on the
-    way sent it. A system sends both with the same."""
+    """Whether a middlebox sent the RST that ended the connection.
+
+    Its TTL then differs from the TTL of the side's SYN; one system sends both with the same.
+    """
     values = connection.values
     if values is None or values["syn_ttl"] is None or values["rst_ttl"] is None:
         return False
@@ -65,19 +69,19 @@ def is_of_another(connection: ObservedConnection) -> bool:
 
 
 def _is_unacknowledged(side: ObservedSide) -> bool:
-    """Whether the system of a side gave up, since nothing that it sent was acknowledged."""
+    """Whether the system of a side gave up because its data was not acknowledged."""
     return bool(side.outages) and side.outages[-1].is_acknowledged is False
 
 
 def is_agreed(connection: ObservedConnection) -> bool:
-    """Whether messages may flow on it, as far as is known."""
+    """Whether messages can be sent on the connection, as far as known."""
     if connection.values is None:
         return all(side.ready is not None for side in connection.sides)
     return connection.values["handshake"] in AGREED
 
 
 def lifetime(connection: ObservedConnection, ending: Ending) -> int:
-    """From its first packet to its end (ns)."""
+    """Return the time from the first packet to the end (ns)."""
     return ending.moment.ns - connection.start.ns
 
 

@@ -1,4 +1,4 @@
-"""Handshakes that hang: which side said no more, and how long the other one waited."""
+"""Handshakes that hang: the side that stopped, and how long the other one waited."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
 LEAST_WAIT = SECOND * 9 // 10
-"""Who closes sooner may have had other reasons, unless it waits as long each time."""
+"""A side that closes sooner (ns) may have other reasons, unless it waits equally long each time."""
 LEAST_TIMES = 2
 LEAST_IDLE = 2 * SECOND
-"""What has been silent for so long where the capture ends is likely to stay so."""
+"""A handshake silent for this long (ns) at the end of the capture probably stays silent."""
 AT_ONCE = SECOND // 20
-"""Who closes within it did not wait."""
+"""A side that closes within this time (ns) did not wait."""
 LONGEST_REJECTION = MILLISECOND
-"""libzmq closes so soon after a type that does not fit, and the time that the handshake took."""
+"""libzmq closes within this time plus the handshake time after an incompatible type (ns)."""
 
 OTHER_CAUSES = (
     "ZMTP3X-GREETING-05",
@@ -29,15 +29,17 @@ OTHER_CAUSES = (
     "ZMTP-CONN-04",
     "ZMTP-CONN-17",
 )
-"""Findings that say why the handshake went no further."""
+"""Findings with the reason why a handshake stopped."""
 
 ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
-"""Behind these, the server asks its ZAP handler."""
+"""Commands after which the server asks its ZAP handler."""
 
 
 class Hung(NamedTuple):
-    """A connection whose handshake stopped since side `silent` said no more; `waited` is how long (ns), `is_over`
-    whether the other side gave up; else the capture ends."""
+    """A connection whose handshake stopped because side `silent` sent nothing more.
+
+    `waited` is how long (ns). `is_over`: the other side gave up; otherwise the capture ends.
+    """
 
     connection: ObservedConnection
     silent: int
@@ -46,18 +48,19 @@ class Hung(NamedTuple):
 
     @property
     def waits_for_zap(self) -> bool:
-        """Whether the silent side had to ask its ZAP handler what to say."""
+        """Whether the silent side had to ask its ZAP handler."""
         asker = self.connection.sides[1 - self.silent]
         return asker.last_command is not None and (asker.mechanism, asker.last_command[1]) in ZAP_STEPS
 
 
 Waiting = tuple[Endpoint, str, bool]
-"""The endpoint, the address of the client, and whether who listens is silent."""
+"""The endpoint, the address of the client, and whether the listener is silent."""
 
 
 @once
 def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
-    """By who waited for whom, those that hang for certain: for long, or as long each time."""
+    """Return the handshakes that certainly hang, for long or equally long each time, by endpoint, client and silent
+    side."""
     found: dict[Waiting, list[Hung]] = {}
     for connection in knowledge.connections:
         hung = _hung(connection, knowledge.last_ns)
@@ -93,8 +96,10 @@ def _hung(connection: ObservedConnection, now: int) -> Hung | None:
 
 
 def rejects_type(connection: ObservedConnection) -> bool:
-    """Whether a client that had not said of which type it is closed in order right after the READY of the other side:
-    it had read that. A program that just ends leaves READY unread, so that its system sends RST."""
+    """Whether the client sent no type and closed with FIN immediately after the READY of the other side.
+
+    It had read READY: a program that just ends leaves it unread, so that its system sends RST.
+    """
     ending = ending_of(connection)
     if ending is None or ending.is_reset or ending.side == connection.listener:
         return False
@@ -106,7 +111,7 @@ def rejects_type(connection: ObservedConnection) -> bool:
 
 
 def _progress(connection: ObservedConnection, number: int) -> int:
-    """How far a side got: the first octets of its greeting, its first command, READY or INITIATE."""
+    """Return how many steps a side completed: first greeting octets, first command, READY or INITIATE."""
     side = connection.sides[number]
     values = connection.values
     began = side.greeting is not None or (values is not None and values[f"stream_bytes_{number}"] > 0)

@@ -1,4 +1,4 @@
-"""Requests that wait for a reply where their connection or the capture ends."""
+"""Requests still without a reply at the end of their connection or the capture."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from zmtpscope.meaning.observers.observed_requests import ObservedRequest, Obser
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND
-"""A request that waits for less may still be answered ..."""
+"""A request that has waited for less time (ns) may still be answered."""
 MANY_TIMES = 3
-"""... and so it may where it waits for less than so many times the longest that was answered at the endpoint."""
+"""A request may also be answered within this many times the longest latency at the endpoint."""
 
 MOST_SLOW = 64
-"""So many replies of an endpoint that took longest are looked at."""
+"""Maximum number of slow replies to remember for each endpoint."""
 
 GIVEN_UP_PART = 0.9
-"""Of the requests of a client that has a time-out that is too short, so many are given up at least, ..."""
+"""Minimum fraction of requests that a client with a short time-out gives up."""
 LEAST_GIVEN_UP = 3
-"""... and at least so many, ..."""
+"""Minimum number of requests that such a client gives up."""
 LEAST_PATIENCE_NS = SECOND // 100
-"""... each after so long: who closes sooner does not want a reply."""
+"""Minimum time before giving up (ns); a client that closes sooner does not want a reply."""
 LEAST_SILENCE_NS = 3 * SECOND
-"""A REP that answers nothing while a client waited for so long, all its waits together, hangs, whatever each was."""
+"""A REP that answers nothing while a client waits for this long in total (ns) hangs."""
 
 
 class Hanging(NamedTuple):
-    """A connection on which requests wait, and until when they did; `ending`: it was closed."""
+    """A connection with unanswered requests until `until` (ns); `ending` is its end if it was closed."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -43,42 +43,42 @@ class Hanging(NamedTuple):
 
     @property
     def conn_id(self) -> str:
-        """Of its connection."""
+        """The conn_id of the connection."""
         return self.connection.conn_id
 
     @property
     def oldest(self) -> Asked:
-        """The one that waits longest."""
+        """The oldest unanswered request."""
         return Asked(self.connection, self.requests.waiting[0])
 
     @property
     def waited(self) -> int:
-        """How long that is (ns)."""
+        """How long the oldest request has waited (ns)."""
         return self.until - self.oldest.ns
 
     @property
     def asker(self) -> str:
-        """Who asks."""
+        """The name of the client."""
         return name_of(self.connection, self.requests.asker)
 
     @property
     def asked(self) -> str:
-        """Who is asked."""
+        """The name of the server."""
         return name_of(self.connection, 1 - self.requests.asker)
 
     @property
     def client(self) -> tuple[Endpoint, str]:
-        """Where it is asked, and the address of who asks."""
+        """The endpoint, and the address of the client."""
         return client_of(self.connection, self.requests)
 
     @property
     def was_left(self) -> bool:
-        """Whether who was asked ended the connection."""
+        """Whether the server ended the connection."""
         return self.ending is not None and self.ending.side != self.requests.asker
 
     @property
     def is_unacknowledged(self) -> bool:
-        """Whether the oldest request was sent again and again, and never acknowledged: who is asked may not have it."""
+        """Whether the oldest request was retransmitted and never acknowledged, so the server may not have it."""
         lost = self.connection.sides[self.requests.asker].last_outage
         if lost is None:
             return False
@@ -87,18 +87,18 @@ class Hanging(NamedTuple):
 
     @property
     def was_cut(self) -> bool:
-        """Whether something on the way ended the connection."""
+        """Whether a middlebox ended the connection."""
         return self.ending is not None and self.ending.cause == "middlebox"
 
     @property
     def asks_rep(self) -> bool:
-        """Whether who is asked is a REP."""
+        """Whether the server is a REP."""
         return self.connection.sides[1 - self.requests.asker].socket_type == "REP"
 
     @property
     def is_owed(self) -> bool:
-        """Whether a reply is owed: a REP gives one, and who has replied to a REQ before does so again, as does a REQ
-        that works for a ROUTER."""
+        """Whether the server must reply: a REP, a peer that has answered this REQ before, or a REQ that works for a
+        ROUTER."""
         if self.requests.is_guessed:
             return False
         asked = self.connection.sides[1 - self.requests.asker].socket_type
@@ -106,14 +106,16 @@ class Hanging(NamedTuple):
 
 
 def client_of(connection: ObservedConnection, requests: ObservedRequests) -> tuple[Endpoint, str]:
-    """Where requests of a connection are asked, and the address of who asks."""
+    """Return the endpoint and the address of the client of requests."""
     return connection.endpoint, connection.sides[requests.asker].ip
 
 
 @once
 def hanging(knowledge: Knowledge) -> list[Hanging]:
-    """All connections, captured whole, with requests that wait where they or their capture end; those that got a reply
-    without the id that it needs wait for another reason."""
+    """Return all complete connections with requests unanswered at their end or the end of the capture.
+
+    Skips connections with a reply that lacks its id, since these wait for another reason.
+    """
     found = []
     for connection in knowledge.connections:
         requests = connection.requests
@@ -130,7 +132,7 @@ def hanging(knowledge: Knowledge) -> list[Hanging]:
 
 @once
 def latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
-    """How long replies took at each endpoint."""
+    """Return the latencies at each endpoint."""
     found: dict[Endpoint, Distribution] = {}
     for connection in knowledge.connections:
         if connection.requests is not None:
@@ -139,20 +141,20 @@ def latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
 
 
 class SlowReply(NamedTuple):
-    """A reply that took `took` (ns) on a connection, and the `request`."""
+    """A reply that took `took` (ns), with its request."""
 
     took: int
     connection: ObservedConnection
     request: ObservedRequest
 
     def overlaps(self, since: int, until: int) -> bool:
-        """Whether it was waited for in a part of that time (ns)."""
+        """Whether its wait overlaps a time range (ns)."""
         return self.request.moment.ns < until and self.request.moment.ns + self.took > since
 
 
 @once
 def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
-    """The replies at each endpoint that took longest, the one that took longest of all first."""
+    """Return the slowest replies at each endpoint, slowest first."""
     found: dict[Endpoint, list[SlowReply]] = {}
     for connection in knowledge.connections:
         if connection.requests is not None:
@@ -166,7 +168,7 @@ def _took(reply: SlowReply) -> int:
 
 
 def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowledge) -> int:
-    """How long a reply took at an endpoint at most (ns), but for replies that were waited for in that time."""
+    """Return the longest latency at an endpoint (ns), except for replies whose wait overlaps a time range."""
     replies = slowest(knowledge).get(endpoint, [])
     beside = next((each.took for each in replies if not each.overlaps(since, until)), None)
     if beside is None:
@@ -175,8 +177,10 @@ def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowle
 
 
 def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether it waited for longer than it would for a reply that takes its time. A REP answers one after the other, so
-    what it answered late while this request waited is late for the same reason."""
+    """Whether a request has waited longer than a slow reply takes.
+
+    A REP answers in order, so replies that were late during this wait are late for the same reason and do not count.
+    """
     endpoint = waiting.connection.endpoint
     if waiting.asks_rep:
         most = longest_beside(endpoint, waiting.oldest.ns, waiting.until, knowledge)
@@ -186,8 +190,10 @@ def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 
 def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the request was lost since who was asked left. Who had not replied for long hangs, and that it left then
-    is no cause, but for a REQ that got on with a later connection."""
+    """Whether the request was lost because the server left.
+
+    A server that had not replied for long hangs, and its departure is no cause, unless the REQ got a later reply.
+    """
     if not waiting.was_left or not is_long(waiting, knowledge):
         return waiting.was_left
     return waiting.requests.is_lock_step and answered_later(waiting.oldest, waiting.until, knowledge) is not None
@@ -195,8 +201,8 @@ def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
-    """Those whose request a broker handed on to somebody who has not replied to it, either, by the connection to that
-    one; the oldest first."""
+    """Return requests that a broker passed on to a server without a reply, by the connection to the server, oldest
+    first."""
     waiting = hanging(knowledge)
     hops = {each.conn_id for each in waiting}
     behind: dict[str, list[Hanging]] = {}
@@ -210,22 +216,26 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
 
 
 def asked_at(waiting: Hanging) -> int:
-    """When the oldest was asked (ns)."""
+    """Return the time of the oldest request (ns)."""
     return waiting.oldest.ns
 
 
 class GivenUp(NamedTuple):
-    """A client that gives its requests up, each on a connection of its own, after the same time (`usual`, ns; the last
-    one may be shorter, since programs end), or after any time (None) where a REP answers none of them."""
+    """A client that gives up its requests, each on its own connection.
+
+    It gives up after the same time (`usual`, ns; the last time may be shorter, since programs end), or after any time
+    (None) if a REP answers none of them.
+    """
 
     requests: Sequence[Hanging]
     usual: int | None
     answered: int
-    """How many of its others were."""
+    """How many of its other requests were answered."""
 
     @property
     def patience(self) -> str:
-        """`each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms to 2.1 s`."""
+        """E.g. `each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms to 2.1
+        s`."""
         waits = [each.waited for each in self.requests]
         if self.usual is None:
             return f"after {duration(min(waits))} to {duration(max(waits))}"
@@ -235,8 +245,10 @@ class GivenUp(NamedTuple):
 
 @once
 def given_up(knowledge: Knowledge) -> list[GivenUp]:
-    """Of each REQ at an endpoint that closes nearly all its connections itself while it waits, with a time-out, or
-    where it is a REP that never answers."""
+    """Return each REQ that closes nearly all its connections at an endpoint while it waits.
+
+    It has a steady time-out, or asks a REP that never answers.
+    """
     closed: dict[tuple[Endpoint, str], list[Hanging]] = {}
     for each in hanging(knowledge):
         is_own = each.ending is not None and not each.was_left
@@ -263,8 +275,10 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
 
 
 def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the REQ may have said that it is ready, and waits for work: others at its ROUTER do, or none of them all
-    has had a reply."""
+    """Whether the REQ may be a ready worker that waits for work, as others at its ROUTER do.
+
+    False if the REQ has had a reply.
+    """
     if waiting.requests.latency.count:
         return False
     is_router = waiting.connection.sides[1 - waiting.requests.asker].socket_type == "ROUTER"
@@ -273,7 +287,7 @@ def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def _giving_work(knowledge: Knowledge) -> set[Endpoint]:
-    """Endpoints at which a ROUTER asks."""
+    """Return the endpoints at which a ROUTER sends requests."""
     return {
         connection.endpoint
         for connection in knowledge.connections

@@ -1,4 +1,4 @@
-"""Requests over several connections: what a broker made of one, and the same request asked again."""
+"""Requests over several connections: passed on by a broker, or repeated by the client."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from zmtpscope.meaning.observers.observed_requests import ObservedRequest
 from zmtpscope.records import SECOND
 
 LONGEST_HOP_NS = SECOND
-"""A broker hands a request on sooner."""
+"""A broker passes a request on within this time (ns)."""
 
 MOST_AT_ONCE = 64
-"""So many others that ask the same at once are looked at for the hop of a request."""
+"""Maximum number of simultaneous equal requests to check for the next hop."""
 
 MOST_REPETITIONS = 2
-"""So many repetitions of a request are told."""
+"""Maximum number of repetitions of a request to report."""
 
 
 class Asked(NamedTuple):
-    """A request, and the connection on which it was sent."""
+    """A request and its connection."""
 
     connection: ObservedConnection
     request: ObservedRequest
 
     @property
     def asker(self) -> int:
-        """The side that asks."""
+        """The side of the client."""
         assert self.connection.requests is not None
         return self.connection.requests.asker
 
     @property
     def asker_ip(self) -> str:
-        """Its address."""
+        """The address of the client."""
         return self.connection.sides[self.asker].ip
 
     @property
     def ns(self) -> int:
-        """When it was sent."""
+        """The time of the request (ns)."""
         return self.request.moment.ns
 
     @property
     def is_answered(self) -> bool:
-        """Whether it does not wait."""
+        """Whether the request has a reply."""
         requests = self.connection.requests
         return requests is not None and all(each.ref != self.request.ref for each in requests.waiting)
 
 
 class Repetitions(NamedTuple):
-    """How often a request was asked again: the first few, how many there are, and whether any of them was answered."""
+    """Repetitions of a request: the first few, their number, and whether any was answered."""
 
     first: Sequence[Asked]
     times: int
@@ -60,9 +60,11 @@ class Repetitions(NamedTuple):
 
 
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
-    """The request that a broker made of one: who was asked has asked the same of somebody else, soon after, at another
-    endpoint. Where several clients ask the same, one that waits is the first that waits, too. None where none of those
-    that are remembered is it."""
+    """Return the request that a broker made of this one, or None if it is not remembered.
+
+    The broker sends the same content soon after to another endpoint. If several clients send the same, an unanswered
+    request gets the first unanswered one.
+    """
     broker = asked.connection.sides[1 - asked.asker].ip
     same = _by_content(knowledge).get((broker, asked.request.content), [])
     others = islice(_others(same, asked.ns, asked.connection), MOST_AT_ONCE)
@@ -76,7 +78,8 @@ def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
 
 
 def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
-    """The same request of the same client at the same endpoint, first of all on new connections, not before `since`."""
+    """Return the equal requests of the same client at the same endpoint from `since` on: first requests
+    of connections."""
     key = asked.connection.endpoint, asked.asker_ip, asked.request.content
     same, answered = _first_by_content(knowledge).get(key, ([], []))
     times = len(same) - bisect_left(same, since, key=_time)
@@ -88,8 +91,10 @@ def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
 
 
 def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
-    """The first request, whatever it asks, of a client of the same address and socket type at the same endpoint on a
-    connection that began at `since` or later, and has had a reply."""
+    """Return the first request, of any content, of a similar client on a connection that began at `since` or later.
+
+    The client has the same address and socket type, and the connection has had a reply.
+    """
     client = asked.connection.sides[asked.asker]
     later = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
     begin = bisect_left(later, since, key=_start)
@@ -97,7 +102,7 @@ def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | No
 
 
 def first_request(connection: ObservedConnection) -> Asked | None:
-    """What was asked first on a connection, as far as it is known who asks."""
+    """Return the first request on a connection, or None if it is unknown."""
     requests = connection.requests
     return None if requests is None or requests.first is None else Asked(connection, requests.first)
 
@@ -107,7 +112,7 @@ def first_request(connection: ObservedConnection) -> Asked | None:
 
 @once
 def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
-    """The requests that are remembered, by the address of who asks and by what is asked, the oldest first."""
+    """Return the remembered requests by client address and content, oldest first."""
     found: dict[tuple[str, int], list[Asked]] = {}
     for connection in knowledge.connections:
         seen = connection.requests
@@ -125,8 +130,10 @@ def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
 
 @once
 def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]]:
-    """What was asked first on each connection, by the endpoint, the address of who asks and by what is asked, the
-    oldest first; and those that were answered."""
+    """Return the first requests of connections by endpoint, client address and content, oldest first.
+
+    The second list contains only the answered ones.
+    """
     found: dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]] = {}
     for asked in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
         if asked.request.content:
@@ -139,7 +146,7 @@ def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], t
 
 
 class _Later(NamedTuple):
-    """A connection that began at `start` (ns), and the first request on it or on one that began later."""
+    """A connection that began at `start` (ns), and the first request on it or on a later one."""
 
     start: int
     first: Asked
@@ -147,8 +154,7 @@ class _Later(NamedTuple):
 
 @once
 def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[_Later]]:
-    """The connections on which there was a reply, by the endpoint and the address and socket type of who asks, in the
-    order in which they began."""
+    """Return the connections with a reply, by endpoint, client address and socket type, in order of start."""
     found: dict[tuple[Endpoint, str, str | None], list[_Later]] = {}
     for connection in sorted(knowledge.connections, key=_began, reverse=True):
         first = first_request(connection)
@@ -164,7 +170,7 @@ def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
 
 
 def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:
-    """Those of other connections, not before `since`."""
+    """Return the requests on other connections, from `since` on."""
     later = range(bisect_left(sorted_, since, key=_time), len(sorted_))
     return (sorted_[place] for place in later if sorted_[place].connection is not connection)
 

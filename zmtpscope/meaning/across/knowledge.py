@@ -1,4 +1,4 @@
-"""All that is known of a run when somebody asks: what rules and derived records across connections are made of."""
+"""Everything known about a run, for rules and derived records across connections."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed import ObservedConnection, ref_of
 
 Endpoint = tuple[str, int]
-"""Address and port that were connected to."""
+"""Address and port of the listener."""
 
 Answer = TypeVar("Answer")
 
 
 class RunFinding(NamedTuple):
-    """A finding about no connection that speaks ZMTP: attempts to connect, and what the capture lost."""
+    """A finding without a ZMTP connection: attempts to connect, and capture losses."""
 
     id: str
     severity: str
@@ -27,19 +27,22 @@ class RunFinding(NamedTuple):
     client: str | None
     endpoint: Endpoint | None
     times: int
-    """How often."""
+    """The number of occurrences."""
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> RunFinding:
-        """That of a record."""
+        """Return the finding of a record."""
         texts = values["id"], values["severity"], values["text"], values["hint"]
         endpoint = None if values["dst_ip"] is None else (values["dst_ip"], values["dst_port"])
         return cls(*texts, Moment.of(values), ref_of(values), values["src_ip"], endpoint, values["count"] or 1)
 
 
 class Knowledge:
-    """What is known of all connections, in the order in which they began; `first_ns` and `last_ns` are the times of
-    the run, `forgotten` connections are not among them, and so often something of others was `left_out`."""
+    """All connections of a run, in order of start.
+
+    `first_ns` and `last_ns` are the times of the run, `forgotten` the number of connections not included, `left_out`
+    the number of facts about others not included.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class Knowledge:
         self._answers: dict[Callable[[Knowledge], Any], Any] = {}
 
     def answer(self, find: Callable[[Knowledge], Answer]) -> Answer:
-        """What a function makes of this, which is found but once and kept."""
+        """Return the result of a function, which is called only once."""
         if find not in self._answers:
             self._answers[find] = find(self)
         answer: Answer = self._answers[find]
@@ -67,7 +70,7 @@ class Knowledge:
 
     @cached_property
     def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
-        """The connections to each endpoint, in the order in which they began."""
+        """The connections to each endpoint, in order of start."""
         found: dict[Endpoint, list[ObservedConnection]] = {}
         for connection in self.connections:
             found.setdefault(connection.endpoint, []).append(connection)
@@ -75,7 +78,7 @@ class Knowledge:
 
     @cached_property
     def by_address(self) -> dict[tuple[str, Endpoint], list[ObservedConnection]]:
-        """The connections of each client address to one endpoint, in the order in which they began."""
+        """The connections of each client address to each endpoint, in order of start."""
         found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
         for connection in self.connections:
             client = connection.sides[1 - connection.listener].ip
@@ -84,8 +87,7 @@ class Knowledge:
 
     @cached_property
     def by_client(self) -> dict[tuple[str, str | None, Endpoint], list[ObservedConnection]]:
-        """The connections of each client (its address, and its identity where it has one) to one endpoint, in the
-        order in which they began."""
+        """The connections of each client (address, and identity or None) to each endpoint, in order of start."""
         found: dict[tuple[str, str | None, Endpoint], list[ObservedConnection]] = {}
         for connection in self.connections:
             client = connection.sides[1 - connection.listener]
@@ -94,7 +96,7 @@ class Knowledge:
 
 
 def once(find: Callable[[Knowledge], Answer]) -> Callable[[Knowledge], Answer]:
-    """Let a function be called but once for each Knowledge, which keeps the answer: many rules ask for the same."""
+    """Cache the result of a function for each Knowledge, since many rules use it."""
 
     @wraps(find)
     def ask(knowledge: Knowledge) -> Answer:

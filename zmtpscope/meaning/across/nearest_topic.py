@@ -1,4 +1,4 @@
-"""Subscriptions that nearly match a topic: the usual mistakes, each in words."""
+"""Subscriptions that nearly match a topic: the usual mistakes, with a text for each."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import NamedTuple
 from zmtpscope.meaning.across.words import counted
 
 MOST_LOOKED_AT = 512
-"""So many topics are compared."""
+"""Maximum number of topics to compare."""
 
 LONGEST_COMPARED = 64
-"""Octets that are compared letter by letter, which takes longer than their square, ..."""
+"""Maximum number of octets to compare letter by letter, which takes more than quadratic time."""
 
 MOST_COMPARED = 16
-"""... with so many names of equal letters."""
+"""Maximum number of names with similar letters to compare this way."""
 
 LIKE = 0.8
-"""So much of two topics has to be equal where they are said to be spelt alike."""
+"""Minimum similarity of two topics that are spelt alike."""
 
 NAMES = {
     b"\0": "a zero octet",
@@ -38,36 +38,35 @@ NAMES = {
     b"\xef\xbb\xbf": "a byte order mark",
     b"\xc2\xa0": "a no-break space",
 }
-"""What is often one too many at an end of a name."""
+"""Octets that are often added by mistake at an end of a name."""
 
 NO_WORDS = bytes(octet for octet in range(0x80) if not chr(octet).isalnum())
-"""Octets that may be one too many behind a name ..."""
+"""Octets that may be superfluous after a name."""
 
 IN_FRONT = re.compile(rb"(?:b(?=[\"'])|\xef\xbb\xbf|\xc2\xa0|[%s])*" % re.escape(NO_WORDS))
-"""... and in front of it; the b is that of `str(b"name")` in Python."""
+"""Octets that may be superfluous before a name; the b is from `str(b"name")` in Python."""
 
 SINGLE = re.compile(rb"\xef\xbb\xbf|\xc2\xa0|.", re.DOTALL)
 
 SEPARATORS = b".:/-_|\\"
-"""What often stands between parts of a name, so that it is meant at the end of a subscription."""
+"""Usual separators between parts of a name, which are meant at the end of a subscription."""
 
 MOST_IN_FRONT = 8
-"""So many octets too many in front of a name are looked at."""
+"""Maximum number of superfluous octets before a name to check."""
 
 MOST_NAMED = 2
-"""So many octets are named one by one."""
+"""Maximum number of octets to name one by one."""
 
 WILDCARDS = b"*#>"
-"""What stands for anything elsewhere, and for itself here."""
+"""Wildcards elsewhere, but ordinary octets in ZeroMQ."""
 
 QUOTES = b"\"'"
 SHORTEST_WORD = 3
-"""Shorter ones are anywhere in a topic by chance."""
+"""Shorter words are found in a topic by chance."""
 
 
 class Near(NamedTuple):
-    """A topic, or a subscription, and in which way the subscription does not match; `is_telling` where that is hardly
-    by chance."""
+    """A topic or subscription, and why the subscription does not match it; `is_telling`: this is hardly by chance."""
 
     name: bytes
     how: str
@@ -82,7 +81,7 @@ def _case(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _around(subscription: bytes, topic: bytes) -> str | None:
-    """What one of them has at an end, and the other one has not: as little as makes them fit."""
+    """Return the smallest difference at the ends of the two that makes them fit, in words, or None."""
     front, behind = _in_front(subscription), len(subscription) - len(subscription.rstrip(NO_WORDS))
     if len(subscription) <= front + behind:
         return None
@@ -103,13 +102,13 @@ def _around(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _in_front(name: bytes) -> int:
-    """How many octets in front of a name may be too many."""
+    """Return how many octets before a name may be superfluous."""
     found = IN_FRONT.match(name[:MOST_IN_FRONT])
     return 0 if found is None else found.end()
 
 
 def _same(one: bytes, other: bytes) -> int:
-    """How many octets both begin with, whatever their case."""
+    """Return the length of the common beginning, ignoring case."""
     pairs = enumerate(zip(one.lower(), other.lower(), strict=False))
     return next((place for place, (octet, another) in pairs if octet != another), min(len(one), len(other)))
 
@@ -125,7 +124,7 @@ def _in_words(front: bytes, lacks: bytes, behind: bytes) -> str:
 
 
 def _named(octets: bytes) -> str:
-    """`a blank and a line feed`, `4 octets (00 00 00 06)`."""
+    """Return, for example, `a blank and a line feed` or `4 octets (00 00 00 06)`."""
     singles = SINGLE.findall(octets)
     names = [NAMES.get(each) or f"a {chr(each[0])}" for each in singles if each in NAMES or each.isascii()]
     is_printable = all(each in NAMES or each.decode("latin-1").isprintable() for each in singles)
@@ -135,7 +134,7 @@ def _named(octets: bytes) -> str:
 
 
 def _wide(subscription: bytes, topic: bytes) -> str | None:
-    """Every second octet of what is not beyond ASCII is zero in UTF-16, behind a mark of the order or not."""
+    """In UTF-16, every second octet of ASCII text is zero; a byte order mark may precede it."""
     text = subscription.removeprefix(BOM_UTF16_LE).removeprefix(BOM_UTF16_BE)
     for zeros, bare in ((text[1::2], text[::2]), (text[::2], text[1::2])):
         if bare and len(zeros) == len(bare) and not any(zeros) and topic.startswith(bare):
@@ -160,17 +159,19 @@ def _separators(subscription: bytes, topic: bytes) -> str | None:
 
 
 MISTAKES: tuple[Callable[[bytes, bytes], str | None], ...] = (_case, _wide, _around, _separators, _within, _longer)
-"""The likeliest first."""
+"""The usual mistakes, likeliest first."""
 
 
 def ends_in_wildcard(subscription: bytes) -> bool:
-    """Whether it was likely meant for all that begins with what stands before."""
+    """Whether a subscription ends in an intended wildcard."""
     return subscription[-1:] in {bytes([each]) for each in WILDCARDS}
 
 
 def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool = False) -> Near | None:
-    """The topic that a subscription was likely meant for; None where it is like none of them. `whole`: the name of a
-    group, which messages do not only have to begin with."""
+    """Return the topic that a subscription was probably meant for, or None.
+
+    `whole`: the subscription is a group, which must equal the topic of a message.
+    """
     some = [topic for topic, _ in zip(topics, range(MOST_LOOKED_AT), strict=False)]
     if whole and subscription:
         longer = next((topic for topic in some if topic.startswith(subscription)), None)
@@ -180,7 +181,7 @@ def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool =
 
 
 def nearest_subscription(topic: bytes, subscriptions: Iterable[bytes]) -> Near | None:
-    """The subscription that was likely meant for a topic."""
+    """Return the subscription that was probably meant for a topic, or None."""
     some = [each for each, _ in zip(subscriptions, range(MOST_LOOKED_AT), strict=False)]
     return _nearest([(each, topic, each) for each in some])
 
@@ -196,7 +197,7 @@ def _nearest(pairs: list[tuple[bytes, bytes, bytes]]) -> Near | None:
 
 
 def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
-    """What is spelt nearly like it: `sensor1` and `sensor2` are an example that is no mistake."""
+    """Return a similarly spelt name, or None. `sensor1` and `sensor2` are similar without a mistake."""
     compared = 0
     for subscription, topic, name in pairs:
         one, other = subscription[:LONGEST_COMPARED], topic[: min(len(subscription), LONGEST_COMPARED)]

@@ -1,4 +1,4 @@
-"""Octets that were sent again and again, and that the other side did not acknowledge."""
+"""Octets that were retransmitted without an acknowledgement from the other side."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedOutage, ObservedSide
 
 LEAST_ATTEMPTS = 2
-"""So often something was sent again, or probed, before it is told: one packet may be lost, or captured twice."""
+"""Minimum number of retransmissions or probes to report: one packet may be lost, or captured twice."""
 
 
 class Outage(NamedTuple):
-    """What `sender` sent on a connection was not acknowledged. `since` is the first message of that kind, or the first
-    packet that was sent again; `messages` may not have arrived, or `are_more` than that."""
+    """A time in which data of `sender` was not acknowledged.
+
+    `since` is the first unacknowledged message, or the first retransmitted packet. `messages` may not have arrived;
+    `are_more`: even more may not.
+    """
 
     connection: ObservedConnection
     sender: int
@@ -27,23 +30,23 @@ class Outage(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether it was acknowledged in the end."""
+        """Whether the data was acknowledged in the end."""
         return self.outage.is_acknowledged is True
 
     @property
     def fails_by_size(self) -> bool:
-        """Whether all that was sent again is larger than any message before, of which some arrived."""
+        """Whether all retransmitted segments are larger than any earlier message, some of which arrived."""
         sizes = self.connection.sides[self.sender].sizes
         return sizes is not None and 0 < sizes.before < self.outage.smallest and self.outage.smallest >= LEAST_MTU
 
 
 LEAST_MTU = 500
-"""Octets of payload; every path takes smaller packets (RFC 791, 3.1: 576 octets with headers)."""
+"""Octets of payload; every path carries smaller packets (RFC 791, 3.1: 576 octets with headers)."""
 
 
 @once
 def outages(knowledge: Knowledge) -> list[Outage]:
-    """One of each side that had any: the last, if it goes on or ended the connection, else the longest."""
+    """Return one outage for each side: the last one if it continues or ended the connection, otherwise the longest."""
     found = []
     for connection in knowledge.connections:
         if connection.values is None or connection.values["only_side"] is None:
@@ -73,8 +76,8 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 
 class Lost(NamedTuple):
-    """The first message of a side that was never acknowledged, how many there are from there on, and whether there are
-    more that are not remembered."""
+    """The first unacknowledged message of a side, the number of messages from it on, and whether more
+    were forgotten."""
 
     since: Moment
     messages: int
@@ -82,7 +85,7 @@ class Lost(NamedTuple):
 
 
 def first_lost(side: ObservedSide) -> Lost | None:
-    """None where all that a side sent was acknowledged, or is not known not to be."""
+    """Return the unacknowledged messages of a side; None if there are none, or it is unknown."""
     last, outage = side.last_messages, side.last_outage
     if last is None or outage is None:
         return None

@@ -1,8 +1,8 @@
-"""Peers over all their connections: who was there, from when to when, how often, and why each connection ended.
+"""Peers over all their connections: times, counts, and the reason for the end of each connection.
 
-A peer that connects is its identity where it announced one, else its address; beside that its socket type, and where it
-connects to. Several programs of one kind on one host that announce no identity are one peer: nothing on the wire tells
-them apart. A peer that listens is the endpoint that others connect to.
+A connecting peer is identified by its identity if it announced one, otherwise by its address, and by its socket type
+and remote endpoint. Several similar programs on one host without identity are one peer, since the wire does not
+distinguish them. A listening peer is its endpoint.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from zmtpscope.meaning.observers.observer import derived_record
 from zmtpscope.records import SCHEMA, empty
 
 MOST_DEPARTURES = 100
-"""In a record."""
+"""Maximum number of departures in a record."""
 
 
 class Departure(NamedTuple):
-    """The end of a connection of a peer; `by_itself` tells whether the peer ended it, and not the other side."""
+    """The end of a connection of a peer; `by_itself`: the peer ended it, not the other side."""
 
     connection: ObservedConnection
     ending: Ending
@@ -34,8 +34,10 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A peer and its connections, in the order in which they began; `remote` is where it connects to, None where it
-    listens. `attempts` are those that never became a connection."""
+    """A peer and its connections, in order of start.
+
+    `remote` is the endpoint it connects to, None if it listens. `attempts` are its failed attempts to connect.
+    """
 
     address: str
     identity: str | None
@@ -46,45 +48,45 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """Its identity, else its address."""
+        """Its identity, or else its address."""
         return self.identity or self.address
 
     @property
     def listens(self) -> bool:
-        """Whether others connect to it."""
+        """Whether it listens."""
         return self.remote is None
 
     def side_of(self, connection: ObservedConnection) -> int:
-        """Its side of one of its connections."""
+        """Return its side of one of its connections."""
         return connection.listener if self.listens else 1 - connection.listener
 
     def departures(self) -> list[Departure]:
-        """The ends of its connections, as far as they were captured, in the order of time."""
+        """Return the captured ends of its connections, in order of time."""
         ends = [(connection, ending_of(connection)) for connection in self.connections]
         found = [Departure(each, end, end.side == self.side_of(each)) for each, end in ends if end is not None]
         return sorted(found, key=_ended)
 
     @property
     def failed(self) -> int:
-        """Connections whose handshake failed, and attempts that came to nothing."""
+        """The number of failed handshakes and failed attempts."""
         failed = [each for each in self.connections if each.values is not None and not is_agreed(each)]
         return len(failed) + sum(each.times for each in self.attempts)
 
     @property
     def state(self) -> str:
-        """What is true of it where the capture ends."""
+        """Its state at the end of the capture."""
         agreed = [each for each in self.connections if is_agreed(each)]
         if any(ending_of(each) is None and each.is_open for each in agreed):
             return "connected"
         return "gone" if agreed else "never connected"
 
     def record(self, ordinal: int) -> Record:
-        """Its `peer` record; `ordinal` is that of the end of the capture."""
+        """Return its `peer` record; `ordinal` is the end of the capture."""
         return derived_record("peer", _values(self), ordinal)
 
 
 def peers(knowledge: Knowledge) -> list[Peer]:
-    """All peers: those that listen, by endpoint, then those that connect, in the order in which they came first."""
+    """Return all peers: listeners by endpoint, then clients in order of appearance."""
     listening = [_listener(endpoint, connections) for endpoint, connections in knowledge.by_endpoint.items()]
     return listening + list(_connecting(knowledge))
 
@@ -118,7 +120,7 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
 
 
 def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
-    """By peer: whose identity or type a connection does not tell is the one that is known, if only one is."""
+    """Return connections by peer. Unknown identities or types are merged if only one is known."""
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
         merged = [connection for connections in known.values() for connection in connections]
@@ -129,7 +131,7 @@ def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, lis
 def _of_client(
     client: Client, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
 ) -> Iterator[Peer]:
-    """The attempts are told of the first: which peer of a host they came from is not known."""
+    """Yield the peers of a client address. The attempts belong to the first, since their peer is unknown."""
     ip, endpoint = client
     if not known:
         yield Peer(ip, None, None, endpoint, (), attempts)

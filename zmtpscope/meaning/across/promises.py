@@ -1,4 +1,4 @@
-"""TTLs that no program can keep: a PING promises the next sign of life sooner than the next PING is sent."""
+"""TTLs that a program cannot keep: its PING promises the next sign of life before its next PING."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from zmtpscope.meaning.observers.silences import MILLISECOND, TIMER_NS, TTL_KEPT
 from zmtpscope.records import SECOND
 
 WRAPS_MS = 1 << 16
-"""libzmq up to 4.3.6 keeps the TTL that it received in 16 bits of milliseconds."""
+"""libzmq up to 4.3.6 stores a received TTL in 16 bits of milliseconds."""
 
 ALIVE_NS = 2 * SECOND
-"""A client that connects again so soon after the end was neither stopped nor cut off."""
+"""A client that reconnects within this time (ns) was neither stopped nor cut off."""
 
 Pinger = tuple[Endpoint, str, str | None, bool]
 """Endpoint, address and identity of the client, and whether the listener sends the PINGs."""
 
 
 class BrokenPromise(NamedTuple):
-    """`asker` sent PINGs with a TTL that its own setting breaks, and the other side closed at `closed_ns`. `every_ns`
-    is the time between two PINGs; None if the TTL wraps round to `kept_ns`."""
+    """A connection that closed at `closed_ns` because of the TTL in the PINGs of `asker`, which its own settings break.
+
+    `every_ns` is the time between two PINGs, or None if the TTL wraps to `kept_ns`.
+    """
 
     connection: ObservedConnection
     asker: int
@@ -35,7 +37,7 @@ class BrokenPromise(NamedTuple):
 
 @once
 def broken_promises(knowledge: Knowledge) -> dict[str, BrokenPromise]:
-    """Return the connections that a TTL ended although the program that sent it was well, by conn_id."""
+    """Return the connections that a TTL ended although their program was healthy, by conn_id."""
     every = _intervals(knowledge)
     found: dict[str, BrokenPromise] = {}
     for same in knowledge.by_client.values():
@@ -95,7 +97,7 @@ def _pinger(connection: ObservedConnection, asker: int) -> Pinger:
 
 
 def by_pinger(broken: Iterable[BrokenPromise]) -> Iterable[Sequence[BrokenPromise]]:
-    """Return the broken promises of each peer together."""
+    """Return the broken promises, grouped by peer."""
     found: dict[tuple[Pinger, bool], list[BrokenPromise]] = {}
     for each in broken:
         found.setdefault((_pinger(each.connection, each.asker), each.every_ns is None), []).append(each)

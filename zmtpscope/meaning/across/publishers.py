@@ -1,4 +1,4 @@
-"""Publishers and their subscribers: the connections of one publisher are siblings, whose deliveries can be compared."""
+"""Publishers and their subscribers. The connections of one publisher are siblings, whose deliveries can be compared."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from zmtpscope.meaning.observers.topics import PublishedTopic
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
 
 FILTERING = ("3.0", "3.1")
-"""Versions in which the publisher filters; before, it sends all, and subscriptions are not on the wire."""
+"""Versions in which the publisher filters. Before, it sends everything, and subscriptions are not on the wire."""
 
 BEHIND_ALL = b"\xff" * LONGEST_TOPIC
-"""Behind a prefix, this is behind all topics that begin with it."""
+"""Appended to a prefix, this sorts after all topics with the prefix."""
 
 
 class Subscriber:
-    """One connection of a publisher, as that sees it; `side` is the one of the subscriber."""
+    """One connection of a publisher; `side` is the side of the subscriber."""
 
     def __init__(self, connection: ObservedConnection, side: int) -> None:
         self.connection = connection
@@ -40,64 +40,66 @@ class Subscriber:
         published = connection.sides[1 - side].published
         self.topics: dict[TopicKey, PublishedTopic] = {} if published is None else published.by_key
         self.latest_ns = 0 if published is None else published.latest_ns
-        """Time of the last message that it got."""
+        """Time of the last message it got."""
         self._intervals: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
-        """By the longest subscription that a topic begins with, and whether it is all of the topic."""
+        """By the longest subscription that a topic begins with, and whether this is the whole topic."""
         self.is_open = connection.is_open
         self.last_ns = connection.last_ns
 
     @property
     def name(self) -> str:
-        """Its identity, else its address."""
+        """Its identity, or else its address."""
         return self.identity or self.ip
 
     @property
     def client(self) -> tuple[str, str | None, str | None]:
-        """What programs that connect again are known by."""
+        """Address, identity and socket type, by which a reconnecting program is recognised."""
         return self.ip, self.identity, self.socket_type
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether it joins groups, which messages are for as a whole, in place of topics that they begin with."""
+        """Whether it joins groups, which must equal the topic of a message, instead of subscribing to prefixes."""
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:
-        """`subscribed to "prices"`, `joined the group "prices"`."""
+        """Return, for example, `subscribed to "prices"` or `joined the group "prices"`."""
         return f"{'joined the group' if self.is_of_groups else 'subscribed to'} {topic_name(topic)}"
 
     @property
     def messages(self) -> int:
-        """How many it got, of topics that are told apart."""
+        """The number of messages of known topics it got."""
         return sum(topic.timeline.count for topic in self.topics.values())
 
     def messages_between(self, start: int, end: int) -> int:
-        """How many of these came in that time (ns), at least."""
+        """Return the minimum number of these messages in a time range (ns)."""
         return sum(topic.timeline.between(start, end).least for topic in self.topics.values())
 
     @cached_property
     def ending(self) -> Ending | None:
-        """How its connection ended, where it did."""
+        """How its connection ended, or None."""
         return ending_of(self.connection)
 
     @property
     def stalls(self) -> list[ObservedStall]:
-        """The stretches in which the publisher could not send to it."""
+        """The times in which the publisher could not send to it."""
         return self.connection.sides[1 - self.side].stalls
 
     @cached_property
     def stalled_ns(self) -> int:
-        """When the last of them was over."""
+        """The end of the last stall (ns)."""
         return max((stall.end_ns for stall in self.stalls), default=0)
 
     @cached_property
     def ended_ns(self) -> int:
-        """When its connection ended, or was seen last; what else comes behind FIN or RST delivers nothing."""
+        """The end of its connection, or its last packet (ns). Data after FIN or RST is not delivered."""
         return self.connection.last_ns if self.ending is None else self.ending.moment.ns
 
     @cached_property
     def is_filtered(self) -> bool:
-        """Whether the publisher sends it what it subscribed to and nothing else, and all that it subscribed to was
-        captured: the version is known, octets are neither missing nor sealed."""
+        """Whether the publisher sends it only matching messages, and all its subscriptions are known.
+
+        The version must be known, and octets neither missing nor encrypted.
+        """
         connection = self.connection
         values = connection.values
         version = min((side.version or "" for side in connection.sides), default="")
@@ -118,7 +120,8 @@ class Subscriber:
         return sorted({len(topic) for topic in self._by_topic})
 
     def _longest(self, topic: bytes | None) -> bytes | None:
-        """The longest of its subscriptions that a topic begins with: whatever else begins the topic begins that one."""
+        """Return its longest subscription that a topic begins with; its other matching ones are prefixes
+        of this one."""
         if topic is not None:
             for size in reversed(self._sizes):
                 if size <= len(topic) and topic[:size] in self._by_topic:
@@ -126,7 +129,7 @@ class Subscriber:
         return None
 
     def matching(self, key: TopicKey) -> list[ObservedSubscription]:
-        """Its subscriptions, in force or not, that certainly ask for messages of a topic."""
+        """Return its subscriptions, active or not, that certainly match a topic."""
         topic, longest = key.topic, self._longest(key.topic)
         found: list[ObservedSubscription] = []
         if topic is not None and longest is not None:
@@ -138,7 +141,7 @@ class Subscriber:
         return found
 
     def intervals(self, key: TopicKey) -> list[tuple[int, int]]:
-        """When something was in force that asks for messages of a topic: times (ns), apart from each other."""
+        """Return the disjoint time ranges (ns) in which one of its subscriptions matched a topic."""
         longest = self._longest(key.topic)
         if longest is None:
             return []
@@ -160,12 +163,12 @@ class Subscriber:
         return place < len(self._ascending) and self._ascending[place].startswith(topic)
 
     def places(self, topics: Sequence[bytes]) -> list[range]:
-        """Where those of some topics stand, which ascend, that one of its subscriptions asks for, in force or not."""
+        """Return the index ranges of `topics`, which ascend, that one of its subscriptions matches, active or not."""
         return places_of(self.subscriptions, topics)
 
 
 def _apart(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same times, without what is in several intervals."""
+    """Return the time ranges with overlaps merged."""
     if len(intervals) < 2:
         return intervals
     found: list[tuple[int, int]] = []
@@ -178,7 +181,7 @@ def _apart(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[bytes]) -> list[range]:
-    """Where those of some topics stand, which ascend, that some subscriptions ask for."""
+    """Return the index ranges of `topics`, which ascend, that the subscriptions match."""
     names: set[bytes] = set()
     groups: set[bytes] = set()
     for each in subscriptions:
@@ -195,9 +198,11 @@ def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[by
 
 @dataclass(frozen=True, eq=False)
 class Publisher:
-    """Who publishes, under topics or, a RADIO, to groups: what is bound to an endpoint, with all who connected to it;
-    or one that connects, whose other connections nothing on the wire tells. `subscribers` are in the order in which
-    they began."""
+    """A publisher: one bound to an endpoint, with all its subscribers, or one that connects.
+
+    The other connections of a connecting publisher are unknown. A RADIO publishes to groups. `subscribers` are ordered
+    by start.
+    """
 
     endpoint: Endpoint | None
     ip: str
@@ -206,23 +211,23 @@ class Publisher:
 
     @property
     def name(self) -> str:
-        """The endpoint, else the address."""
+        """The endpoint, or else the address."""
         return self.ip if self.endpoint is None else address(self.endpoint)
 
     def topic_keys(self) -> list[TopicKey]:
-        """Its topics, as far as they are known."""
+        """Return its known topics."""
         return list(dict.fromkeys(key for each in self.subscribers for key in each.topics if key.topic is not None))
 
     @cached_property
     def ascending(self) -> tuple[list[TopicKey], list[bytes]]:
-        """The same in the order of their octets, and these."""
+        """Its known topics, sorted, as keys and as octets."""
         keys = sorted(self.topic_keys())
         return keys, [key.topic or b"" for key in keys]
 
 
 @once
 def publishers(knowledge: Knowledge) -> tuple[Publisher, ...]:
-    """All of a run, in the order in which they were first seen."""
+    """Return all publishers of a run, in order of appearance."""
     bound: dict[Endpoint, list[Subscriber]] = {}
     found: list[list[Subscriber]] = []
     for connection in knowledge.connections:

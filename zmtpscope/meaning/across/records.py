@@ -1,4 +1,4 @@
-"""Derived records about several connections: written when no more is known."""
+"""Derived records about several connections, written after all input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.meaning.across.peers import peers
 
 
 def across_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:
-    """The `peer`, `topic` and `delivery` records; `ordinal` is that of the end of the capture."""
+    """Yield the `peer`, `topic` and `delivery` records; `ordinal` is the end of the capture."""
     for peer in peers(knowledge):
         yield peer.record(ordinal)
     yield from topic_and_delivery_records(knowledge, ordinal)

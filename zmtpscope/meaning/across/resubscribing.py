@@ -1,4 +1,4 @@
-"""What a subscriber had subscribed to before it connected again, and has not since."""
+"""Subscriptions that a subscriber had before it reconnected, and has not made again."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscript
 from zmtpscope.records import SECOND
 
 RECONNECT_NS = 60 * SECOND
-"""Who connects again so much later need not be the same program any more."""
+"""A client that reconnects after this time (ns) may be another program."""
 
 PATIENCE_NS = SECOND
-"""So long after the handshake a program that subscribes has done so."""
+"""A program that subscribes has done so within this time (ns) after the handshake."""
 
 
 class NotMadeAgain(NamedTuple):
-    """Subscriptions that were in force when the publisher's side ended the connection `before`, and were never made on
-    `after`, the next one of the same client."""
+    """Subscriptions active when the publisher ended `before`, and not repeated on `after`, the client's next
+    connection."""
 
     publisher: Publisher
     before: Subscriber
@@ -29,7 +29,7 @@ class NotMadeAgain(NamedTuple):
 
 
 def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
-    """By publisher and client, in the order of time."""
+    """Yield them by publisher and client, in order of time."""
     for publisher in publishers(knowledge):
         for own in _apart(publisher):
             for before, after in pairwise(own):
@@ -39,7 +39,7 @@ def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
 
 
 def may_be_another_program(before: Subscriber, after: Subscriber) -> bool:
-    """Whether only the address says that two connections are of one client."""
+    """Whether only the address suggests that two connections belong to one client."""
     topics = {each.topic for each in before.subscriptions}
     return before.identity is None and topics.isdisjoint(each.topic for each in after.subscriptions)
 
@@ -53,7 +53,7 @@ def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
 
 
 def _apart(publisher: Publisher) -> list[list[Subscriber]]:
-    """The connections of each client, where they are one after the other: who connects again is known."""
+    """Return the connections of each client, if they do not overlap: then it is known which one reconnects."""
     found: dict[tuple[str, str | None, str | None], list[Subscriber]] = {}
     for each in publisher.subscribers:
         found.setdefault(each.client, []).append(each)

@@ -1,4 +1,4 @@
-"""Endpoints that follow one another: programs that end, and listen at another port the next time."""
+"""Endpoints that replace each other: programs that end, and listen at another port the next time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from zmtpscope.meaning.across.endings import ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
 
 LEAST_CHOSEN = 32_768
-"""Systems and libraries choose ports from here on, if a program leaves the choice to them."""
+"""Systems and libraries choose automatic ports from here on."""
 FOR_EVER = 1 << 62
 
 
 class Served(NamedTuple):
-    """An endpoint was connected to a client from its first connection to the end of the last one."""
+    """A client used an endpoint from its first connection to the end of its last one."""
 
     since_ns: int
     until_ns: int
@@ -24,8 +24,10 @@ class Served(NamedTuple):
 
 @once
 def passing(knowledge: Knowledge) -> frozenset[tuple[str, Endpoint]]:
-    """The clients and endpoints of which another port of that host, with the same socket type, took the place, or whose
-    place they took: publishers that live for a moment, or a service that chooses a port whenever it starts."""
+    """Return the clients and endpoints of which another port of the host replaced the port, or was replaced by it.
+
+    The socket type is the same. Such publishers live for a moment, or a service chooses a port at each start.
+    """
     found: dict[tuple[str, str | None, str], dict[Endpoint, Served]] = {}
     for connection in knowledge.connections:
         endpoint = connection.endpoint
@@ -41,7 +43,7 @@ def passing(knowledge: Knowledge) -> frozenset[tuple[str, Endpoint]]:
 
 
 def _successive(served: Sequence[Served]) -> set[Endpoint]:
-    """The endpoints of which one was left before the next one was connected to."""
+    """Return the endpoints that were left before the next one was connected to."""
     return {
         each.endpoint
         for before, after in pairwise(sorted(served))

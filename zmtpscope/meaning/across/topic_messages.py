@@ -1,6 +1,4 @@
-"""Every message that begins with a topic, or is for a group, on all connections of publishers: when it came, and which
-it is.
-"""
+"""All messages of a topic or group on all connections of publishers, with their times and contents."""
 
 from __future__ import annotations
 
@@ -18,15 +16,15 @@ from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 MOST_MESSAGES = 4 << 20
-"""So many are remembered, 32 octets each; those behind are only counted."""
+"""Maximum number of messages to remember, 32 octets each; later ones are only counted."""
 
 LONGEST_COMPARED = 4096
-"""Octets by which a message is told from others."""
+"""Maximum number of octets by which messages are compared."""
 
 LONGEST_BEGINNING = 256
-"""Octets that are kept of how a message begins ..."""
+"""Maximum number of octets to keep of the beginning of a message."""
 MOST_BEGINNINGS = 1 << 15
-"""... of so many different ones, which is what subscriptions that are longer than the topic are compared with."""
+"""Maximum number of different beginnings, which are compared with subscriptions longer than the topic."""
 
 
 def _numbers() -> array[int]:
@@ -35,8 +33,11 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True, eq=False)
 class TopicMessages:
-    """Those of one connection, as columns: times (ns), references of packets, a number that equal ones share, and the
-    offset in the TCP stream behind the last octet (0 where they stand in boxes)."""
+    """The messages of one connection, as columns.
+
+    Times (ns), packet references, checksums of the contents, and offsets in the TCP stream after the last octet (0 if
+    encrypted).
+    """
 
     times: array[int] = field(default_factory=_numbers)
     packets: array[int] = field(default_factory=_numbers)
@@ -45,21 +46,21 @@ class TopicMessages:
 
 
 class TopicSearch:
-    """`feed` it all batches of a run. Messages of which octets are missing are passed over."""
+    """Searches the batches of a run for messages of a topic. Messages with missing octets are skipped."""
 
     def __init__(self, topic: bytes) -> None:
         self.topic = topic
         self.found: dict[str, TopicMessages] = {}
-        """By conn_id."""
+        """Messages by conn_id."""
         self.beginnings: dict[int, bytes] = {}
-        """How messages begin, by the number that equal ones share; those of others are not known."""
+        """Beginnings of messages, by checksum; the others are unknown."""
         self.left_out = 0
-        """Messages for which there was no room."""
+        """Number of messages for which there was no room."""
         self._files: Sequence[str | None] = ()
         self._count = 0
 
     def feed(self, batch: Batch) -> None:
-        """Look through the messages of a batch."""
+        """Search the messages of a batch."""
         self._files = batch.files
         for run in batch.runs:
             if run.socket_type in PUBLISHERS_AND_RADIO:
@@ -68,7 +69,7 @@ class TopicSearch:
                     self._remember(run, rows)
 
     def moment(self, time: int, packet: int) -> Moment:
-        """That of a message."""
+        """Return the moment of a message."""
         return Moment.of_packet(time, packet, self._files)
 
     def _matching(self, run: MessageRun) -> Int64:

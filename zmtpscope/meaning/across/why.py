@@ -1,7 +1,7 @@
-"""Why the messages of a topic came to a peer or did not, one by one, as far as a capture can show it.
+"""Why messages of a topic did or did not reach a peer, one by one, as far as a capture shows.
 
-What was published is known from a sibling: another subscriber of the same publisher, the one that got most. Without one
-only what the peer itself got is known, since a publisher of ZMTP 3.0 sends what is subscribed to and nothing else.
+Published messages are known from a sibling: the other subscriber of the publisher with most messages. Without one, only
+messages to the peer itself are known, since a publisher of ZMTP 3.0 sends only matching messages.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from zmtpscope.meaning.observers.topic_groups import TopicKey
 from zmtpscope.records import SECOND
 
 AT_ONCE_NS = SECOND // 20
-"""What is sent so soon (ns) behind an outage may have waited for its end."""
+"""A message sent within this time (ns) after an outage may have waited for its end."""
 
 GAP = "SEQUENCE-01"
 
 Client = list[Subscriber]
-"""The connections of one peer to a publisher, one after the other."""
+"""The connections of one peer to a publisher, in order and without overlap."""
 
 
 class Reason(NamedTuple):
-    """Why a message came, or did not; `moment` is that of what decided it, which the sentence ends with."""
+    """Why a message came or not; `moment` is the deciding event, printed at the end of the sentence."""
 
     came: bool
     text: str
@@ -45,14 +45,14 @@ CAME = Reason(True, "came")
 
 
 class Fate(NamedTuple):
-    """One message: when it was published, as its first copy shows, and what became of it for the peer."""
+    """One message: its first appearance, and its outcome for the peer."""
 
     moment: Moment
     reason: Reason
 
 
 class Stretch(NamedTuple):
-    """The messages `first`..`last`, counted from 1, one after the other, for which the same is true."""
+    """Consecutive messages `first`..`last`, counted from 1, with the same outcome."""
 
     first: int
     last: int
@@ -62,8 +62,10 @@ class Stretch(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a topic at one publisher, for one peer; `sibling` is who shows what was published, `gap` the
-    finding about numbers that are left out in what the peer got."""
+    """The outcomes of a topic at one publisher for one peer.
+
+    `sibling` is the subscriber that shows the published messages, `gap` the finding about missing message numbers.
+    """
 
     publisher: str
     peer: str
@@ -74,13 +76,15 @@ class Answer(NamedTuple):
 
 
 def peer_names(knowledge: Knowledge) -> list[str]:
-    """What subscribers may be called: identities and addresses."""
+    """Return the possible names of subscribers: identities and addresses."""
     return list(dict.fromkeys(each.name for publisher in publishers(knowledge) for each in publisher.subscribers))
 
 
 def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[Answer]:
-    """One for each publisher that a peer was connected to, and for each of its connections that overlap. `peer` is its
-    identity, its address, or address and port."""
+    """Yield one answer for each publisher of a peer, and for each of its overlapping connections.
+
+    `peer` is an identity, an address, or address and port.
+    """
     for publisher in publishers(knowledge):
         clients = _clients(publisher.subscribers)
         most = nlargest(2, clients, key=lambda each: _count(search, each))
@@ -91,8 +95,8 @@ def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[An
 
 
 def _peer_name(client: Client) -> str:
-    """Type and identity, else address: with its port where there is one connection only, since others may have the
-    same address."""
+    """Return type and identity, or else the address, with the port for a single connection, since others
+    may share it."""
     first = client[0]
     side = first.connection.sides[first.side]
     where = side.ip if len(client) > 1 else address((side.ip, side.port))
@@ -105,8 +109,7 @@ def _is_called(subscriber: Subscriber, name: str) -> bool:
 
 
 def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
-    """Connections that are one peer's: of one address and identity, one after the other. Where they overlap, each is
-    taken for a peer of its own."""
+    """Return the connections of each peer, by address and identity. Overlapping ones are peers of their own."""
     found: dict[tuple[str, str | None], Client] = {}
     for each in subscribers:
         found.setdefault((each.ip, each.identity), []).append(each)
@@ -118,7 +121,7 @@ def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
 
 
 class _Copy(NamedTuple):
-    """One copy of a message, and what became of it on its way."""
+    """One copy of a message, and what happened to it."""
 
     time: int
     packet: int
@@ -146,7 +149,7 @@ def _when(copy: _Copy) -> tuple[int, int, int]:
 
 
 def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:
-    """What became of a copy that was sent at a time (ns) and ends at that offset."""
+    """Return the outcome of a copy sent at `time` (ns) whose last octet is at offset `end`."""
     for outage in outages:
         if not outage.retransmissions or end <= outage.offset:
             continue
@@ -187,8 +190,10 @@ def _count(search: TopicSearch, client: Client) -> int:
 
 
 def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_Copy]) -> Iterator[Fate]:
-    """What became of each message. A copy that the peer got is taken for the next equal one that was published while
-    it was subscribed."""
+    """Yield the outcome of each message.
+
+    A copy that the peer got counts as the next equal message published during its subscription.
+    """
     waiting: dict[int, deque[_Copy]] = {}
     for copy in got:
         waiting.setdefault(copy.mark, deque()).append(copy)
@@ -228,7 +233,7 @@ def _moment(search: TopicSearch, copy: _Copy) -> Moment:
 
 
 class _Times:
-    """When a peer was connected."""
+    """The times at which a peer was connected."""
 
     def __init__(self, own: Client) -> None:
         self._own = own
@@ -236,12 +241,12 @@ class _Times:
         self._until = list(accumulate((_until(each) for each in own), max))
 
     def at(self, time: int) -> Subscriber | None:
-        """Its connection at a time (ns), the first where there are several."""
+        """Return its connection at a time (ns), the first of several, or None."""
         place = bisect_left(self._until, time)
         return self._own[place] if place < len(self._own) and self._starts[place] <= time else None
 
     def why_not(self, time: int) -> Reason:
-        """Why it had none then."""
+        """Return why it had none."""
         place = bisect_right(self._starts, time)
         if place == len(self._own):
             return Reason(False, "not connected any more")
@@ -250,8 +255,10 @@ class _Times:
 
 
 def _why_not_sent(subscriber: Subscriber, time: int, topic: bytes, beginning: bytes | None) -> Reason | None:
-    """Why the publisher had no cause to send a message to the peer at that time; None where it had. The message begins
-    with `topic`, and with `beginning` where that is known."""
+    """Return why the publisher did not have to send a message at that time; None if it had to.
+
+    The message begins with `topic`, and with `beginning` if that is known.
+    """
     if not subscriber.is_filtered:
         return None  # it is sent all, or not all that it subscribed to is known
     ready = [side.ready for side in subscriber.connection.sides if side.ready is not None]
@@ -284,14 +291,14 @@ def _until(subscriber: Subscriber) -> float:
 
 
 def _why_dropped(subscriber: Subscriber) -> Reason:
-    """Why a message did not come to a peer that the publisher had to send, while later ones came."""
+    """Return why a message that the publisher had to send did not come, although later ones did."""
     return _cannot_tell(subscriber) or Reason(
         False, "dropped by the publisher (its queue for this peer was full): later ones came"
     )
 
 
 def _why_behind(subscriber: Subscriber, first: int, last: int) -> Reason:
-    """Why those did not come, behind the last that came, that were published from `first` to `last`."""
+    """Return why messages published from `first` to `last`, after the last one that came, did not come."""
     cannot_tell = _cannot_tell(subscriber)
     if cannot_tell is not None:
         return cannot_tell

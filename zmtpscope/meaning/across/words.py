@@ -1,4 +1,4 @@
-"""How rules name peers, and say how often something happened. Text of peers stays as records have it (`to_text`)."""
+"""Texts of rules: names of peers, durations, counts. Text of peers stays escaped as in records (`to_text`)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND, from_text, to_text
 
 LEAST_CADENCE = 3
-"""So many times make a rhythm, where ..."""
+"""Minimum number of times for a rhythm."""
 LARGEST_DEVIATION = 0.25
-"""... no interval is off the usual one by a larger part of it."""
+"""Maximum deviation of an interval from the median, as a fraction of it."""
 
 MILLISECOND = SECOND // 1000
 
 
 def address(endpoint: Endpoint) -> str:
-    """`10.0.0.1:5555`, `[::1]:5555`."""
+    """Return, for example, `10.0.0.1:5555` or `[::1]:5555`."""
     ip, port = endpoint
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
 def client_name(connection: ObservedConnection) -> str:
-    """`DEALER "worker-1" 10.0.0.2`: who connected."""
+    """Return the name of the client, for example `DEALER "worker-1" 10.0.0.2`."""
     side = connection.sides[1 - connection.listener]
     node = zre_node(side.identity)
     identity = f"ZRE {node}" if node else f'"{shown(side.identity)}"' if side.identity else None
@@ -35,25 +35,25 @@ def client_name(connection: ObservedConnection) -> str:
 
 
 def server_name(connection: ObservedConnection) -> str:
-    """`PUB 10.0.0.1:5556`: who was connected to."""
+    """Return the name of the listener, for example `PUB 10.0.0.1:5556`."""
     side = connection.sides[connection.listener]
     return " ".join(word for word in (side.socket_type, address(connection.endpoint)) if word)
 
 
 def name_of(connection: ObservedConnection, side: int) -> str:
-    """Who sends on a side."""
+    """Return the name of the peer on a side."""
     return server_name(connection) if side == connection.listener else client_name(connection)
 
 
 def duration(ns: float) -> str:
-    """`37 ms`, `2.3 s`, `1.5 min`."""
+    """Return, for example, `37 ms`, `2.3 s` or `1.5 min`."""
     if ns >= 120 * SECOND:
         return f"{ns / SECOND / 60:.3g} min"
     return f"{ns / SECOND:.3g} s" if ns >= SECOND else f"{ns / MILLISECOND:.3g} ms"
 
 
 def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) -> int | None:
-    """The usual one of these, where none is off it by a larger part."""
+    """Return the median if no value deviates from it by a larger fraction, otherwise None."""
     if not values:
         return None
     usual = median(values)
@@ -61,19 +61,19 @@ def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) 
 
 
 def cadence(times: Sequence[int]) -> int | None:
-    """The usual time (ns) between events, where they have a rhythm; `times` ascend."""
+    """Return the usual time (ns) between events if they are regular, otherwise None; `times` ascend."""
     if len(times) < LEAST_CADENCE:
         return None
     return steady([later - sooner for sooner, later in pairwise(times)])
 
 
 def counted(count: int, what: str) -> str:
-    """`1 client`, `3 clients`."""
+    """Return, for example, `1 client` or `3 clients`."""
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def how_often(times: Sequence[int], count: int | None = None) -> str:
-    """`once`, `3 times in 90 s, every 30.1 s`; `count` where it was more often than there are times."""
+    """Return, e.g., `once` or `3 times in 90 s, every 30.1 s`; `count` if there were more events than `times`."""
     count = len(times) if count is None else count
     if count == 1 or not times:
         return "once" if count == 1 else f"{count} times"
@@ -85,13 +85,13 @@ def how_often(times: Sequence[int], count: int | None = None) -> str:
 
 
 LONGEST_NAME = 40
-"""Characters of a topic or identity that a sentence shows."""
+"""Maximum number of characters of a topic or identity in a sentence."""
 
 ZRE_IDENTITY, ZRE_SHOWN = 17, 6
-"""A node of ZRE is named by 01 and a UUID (36/ZRE), of which lines and sentences show so many digits."""
+"""A ZRE node is named by 01 and a UUID (36/ZRE), of which texts show this many digits."""
 
 MOST_ESCAPED = 4
-"""Octets of a binary topic or identity that a sentence shows escaped: the rest says nothing to people."""
+"""Maximum number of escaped octets of a binary topic or identity in a sentence; more are not readable."""
 
 CHARACTERS = re.compile(r"\\x[0-9a-f]{2}|\\\\|.", re.DOTALL)
 """A character of `to_text`, or the escape of an octet."""
@@ -106,7 +106,7 @@ def zre_node(identity: str | None) -> str | None:
 
 
 def shown(text: str) -> str:
-    """Return a topic or identity as a sentence shows it: `…` stands for the rest of a long or binary one."""
+    """Return a topic or identity for a sentence; `…` replaces the rest of a long or binary one."""
     found, escaped = "", 0
     for match in CHARACTERS.finditer(text):
         escaped += len(match[0]) == 4 or not match[0].isprintable()
@@ -117,14 +117,14 @@ def shown(text: str) -> str:
 
 
 def topic_name(topic: bytes | None) -> str:
-    """`"prices"`, `"" (everything)`."""
+    """Return, for example, `"prices"` or `"" (everything)`."""
     if not topic:
         return '"" (everything)' if topic is not None else "an unknown topic"
     return f'"{shown(to_text(topic))}"'
 
 
 def of_topics(topics: Sequence[bytes]) -> str:
-    """`"prices", "news" and 3 topics more`."""
+    """Return, for example, `"prices", "news" and 3 topics more`."""
     names = [topic_name(topic) for topic in topics[:MOST_TOPICS_NAMED]]
     more = len(topics) - len(names)
     if more:

@@ -1,4 +1,4 @@
-"""Nodes of ZRE: their beacons say that they leave, or cease without that (36/ZRE, Discovery)."""
+"""ZRE nodes that leave: with a farewell beacon, or without one (36/ZRE, Discovery)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zmtpscope.records import SECOND
 FAREWELL, CEASED = "ZRE-BEACON-04", "ZRE-BEACON-06"
 
 AROUND_NS = 5 * SECOND
-"""A node closes its connections so soon before or after its farewell."""
+"""A node closes its connections within this time (ns) before or after its farewell."""
 
 PORT = re.compile(r" port (\d+)$")
 NODE = re.compile(r": node (.*?)(?:, \S+ port \d+)?$")
 
 
 class Node(NamedTuple):
-    """A node whose beacons ceased without farewell, and where it listens."""
+    """A node whose beacons ceased without a farewell, and its endpoint."""
 
     name: str
     endpoint: Endpoint
@@ -39,7 +39,7 @@ def _farewells(knowledge: Knowledge) -> dict[str, list[RunFinding]]:
 
 
 def said_farewell(departure: Disconnect, knowledge: Knowledge) -> bool:
-    """Whether a node that closed a connection said farewell around that time."""
+    """Whether a node that closed a connection sent a farewell beacon around that time."""
     connection, ending = departure.connection, departure.ending
     node = zre_node(connection.sides[1 - connection.listener].identity)
     if node is None:
@@ -51,7 +51,7 @@ def said_farewell(departure: Disconnect, knowledge: Knowledge) -> bool:
 
 
 def gone_nodes(knowledge: Knowledge) -> Iterator[Node]:
-    """Yield the nodes whose beacons ceased without farewell."""
+    """Yield the nodes whose beacons ceased without a farewell."""
     for finding in knowledge.findings:
         name, port = NODE.search(finding.text), PORT.search(finding.text)
         if finding.id == CEASED and finding.client is not None and name and port:
