@@ -1,4 +1,4 @@
-"""The application: the contents of the screen and the commands behind its keys."""
+"""The application: screen contents and commands behind keys."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Inspector(App[None]):
         yield Footer()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return the filters that every drawn line passes through."""
+        """Return the filters for every drawn line."""
         return [*super().get_line_filters(), self._harmless]
 
     def _fatal_error(self) -> None:
@@ -174,18 +174,18 @@ class Inspector(App[None]):
                 pane.show_state(state)
 
     async def do_pause(self, argument: str) -> None:
-        """Pause or resume updates of the screen. Packets are still captured and read while paused."""
+        """Pause or resume updates of the screen, but not of the capture."""
         self._is_paused = not self._is_paused
         self._title_bar.show_paused(self._is_paused)
         if not self._is_paused:
             self._show_states()
 
     async def do_stop(self, argument: str) -> None:
-        """Stop capturing and keep the packets captured so far."""
+        """Stop capturing and keep the captured packets."""
         await self.client.ask(StopCapture())
 
     async def do_save(self, argument: str) -> None:
-        """Write the packets captured so far to a file."""
+        """Write the captured packets to a file."""
         asked = SaveCapture(argument)
         if not await self.client.ask(asked) and await may_overwrite(self, argument):
             await self.client.ask(replace(asked, force=True))
@@ -197,16 +197,16 @@ class Inspector(App[None]):
     # -- reading the capture again -------------------------------------------------------------------------------------
 
     async def do_decode(self, argument: str) -> None:
-        """Read the capture again with one more rule, or without rules if the argument is `none`."""
+        """Read the capture again with one more rule, or without rules for `none`."""
         rules = () if argument == "none" else (*self._reading.decode_as, argument)
         await self._read_again(replace(self._reading, decode_as=rules))
 
     async def do_keys(self, argument: str) -> None:
-        """Read the capture again with the keys of one more file."""
+        """Read the capture again with one more key file."""
         await self._read_again(replace(self._reading, key_files=(*self._reading.key_files, argument)))
 
     async def do_frames(self, argument: str) -> None:
-        """Read the capture again, with frame records switched on or off."""
+        """Read the capture again, toggling frame records."""
         frames = not self._reading.frames
         await self._read_again(replace(self._reading, frames=frames))
         records = ("message", "frame") if frames else ("message",)
@@ -224,7 +224,7 @@ class Inspector(App[None]):
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable commands and views while an input has the focus: there, keys are text."""
+        """Disable commands and views while an input is focused."""
         return not (action in ("command", "view") and isinstance(self.focused, Input))
 
     async def action_command(self, name: str) -> None:
@@ -245,7 +245,7 @@ class Inspector(App[None]):
         )
 
     def _begin_or_ask(self, command: Command, argument: str = "") -> None:
-        """Run a command, and ask for its argument first if it is required and missing."""
+        """Run a command, first asking for a required argument."""
         if command.argument and not argument and not command.is_optional:
             self._ask_for(command)
         else:
@@ -354,7 +354,7 @@ class Inspector(App[None]):
             await self.do_view(str(event.number))
 
     async def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
-        """Show the rows that a number counts, or the record of a piece of evidence."""
+        """Show the counted rows or the record of a row."""
         self._history.leave(self._here)
         row = event.row
         if row.record is not None:
@@ -385,7 +385,7 @@ class Inspector(App[None]):
         self.theme = self.profile.theme = argument
 
     async def do_profile(self, argument: str) -> None:
-        """Load a profile, or save the current look under this name if there is no such profile."""
+        """Load a profile, or save the current look under a new name."""
         if argument in profiles.names():
             self.profile, self._profile_name = profiles.load(argument), argument
             self.theme = self.profile.theme
@@ -413,7 +413,7 @@ class Inspector(App[None]):
         self.notify(f"written: {path}", markup=False)
 
     async def do_maximise(self, argument: str) -> None:
-        """Maximise the focused pane, or restore all panes."""
+        """Maximise the focused pane, or restore all."""
         if self.screen.maximized is not None:
             self.screen.minimize()
         elif self.focused is not None:

@@ -1,4 +1,4 @@
-"""The problems of the capture, in a line at the top that is shown only if there are any."""
+"""A line with the problems of the capture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 
 class Banner(Static):
-    """Shows the first problem and the number of further ones. Hidden without problems."""
+    """Shows the first problem and the number of further ones; hidden without problems."""
 
     DEFAULT_CSS = """
     Banner { height: auto; max-height: 2; padding: 0 1; color: $text-warning; background: $warning 15%; display: none; }

@@ -1,4 +1,4 @@
-"""The table of all commands, by name and key. It defines the keys, `:`, the palette and the help."""
+"""All commands, by name and key: for keys, `:`, palette and help."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Command(NamedTuple):
     """Textual's names of the keys, separated by commas; "" for none."""
     title: str
     argument: str = ""
-    """Description of the argument, for the prompt that asks if it is missing; "" if the command has no argument."""
+    """Argument description for the prompt; "" without argument."""
     is_optional: bool = False
-    """Whether the command is useful without its argument."""
+    """Whether the argument may be missing."""
     in_footer: bool = False
     group: str = "Look around"
     is_instant: bool = False
-    """Whether the command only moves the focus, so that keys typed after it belong to the new focus."""
+    """Whether it only moves the focus: keys typed after it belong to the new focus."""
 
 
 COMMANDS = (
@@ -95,7 +95,7 @@ class CommandError(Exception):
 
 
 def parse(line: str) -> Typed:
-    """Parse `NAME ARGUMENT`. A unique prefix of a name is enough, and a number alone is `go`. Raises `CommandError`."""
+    """Parse `NAME ARGUMENT`. A unique prefix of a name is enough; a number alone is `go`. Raises `CommandError`."""
     name, _, argument = line.strip().partition(" ")
     if name.isdecimal() and not argument:
         return Typed(BY_NAME["go"], name)

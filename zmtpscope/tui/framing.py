@@ -1,4 +1,4 @@
-"""Framing of requests and replies between screen and worker: MessagePack after a length of four octets."""
+"""Framing of messages between screen and worker: MessagePack after a length of four octets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ encoder = msgspec.msgpack.Encoder()
 
 
 def framed(number: int, is_failure: bool, value: object) -> bytes:
-    """Encode a request with its number, or a reply with the number of its request."""
+    """Encode a request with its number, or its reply with the same number."""
     octets = encoder.encode((number, is_failure, value))
     return LENGTH.pack(len(octets)) + octets
 

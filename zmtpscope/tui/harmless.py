@@ -1,4 +1,4 @@
-"""The last filter before the terminal: text of the worker is safe, but text pasted by the user may not be."""
+"""Filter for pasted text and faults before the terminal; text of the worker is already safe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAULT = "zmtpscope has failed, which is a fault of its own; please report this:"
 
 
 def harmless(text: str) -> str:
-    """Replace characters that could control the terminal, and keep the width of the text."""
+    """Replace characters that could control the terminal, keeping the width."""
     if safe_text(text) == text:
         return text
     return "".join(each if safe_text(each) == each else REPLACEMENT * cell_len(each) for each in text)
@@ -33,5 +33,5 @@ class HarmlessLines(LineFilter):
 
 
 def fault() -> Text:
-    """Format the current exception for a report, without values of variables: they contain octets of the capture."""
+    """Format the current exception without values of variables, which contain octets of the capture."""
     return Text("\n".join((FAULT, *map(harmless, traceback.format_exc().split("\n")))))

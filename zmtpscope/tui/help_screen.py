@@ -1,4 +1,4 @@
-"""The help: all keys, from the table of commands, the views and the bindings of the widgets."""
+"""The help: keys of commands, views and widgets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY_WIDTH = 22
 
 
 class HelpScreen(ModalScreen[None]):
-    """Shows the keys of commands, `views` and `widgets`, which maps titles to widgets."""
+    """Shows all keys; `widgets` maps titles to widgets."""
 
     AUTO_FOCUS = "VerticalScroll"
     DEFAULT_CSS = """

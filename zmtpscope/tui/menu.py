@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 
 class Menu(ModalScreen[str]):
-    """Returns the name of the selected choice, or "" if cancelled. `choices` are (name, title), safe to print."""
+    """Returns the selected name, or "" if cancelled. `choices` are (name, title), safe to print."""
 
     AUTO_FOCUS = "OptionList"
     DEFAULT_CSS = """

@@ -7,7 +7,7 @@ from textual.messages import ExitApp
 
 
 class PageDriver(WebDriver):
-    """Ends when the server ends, for any reason: the page can then be neither seen nor closed."""
+    """Ends with the server, since the page is gone then."""
 
     def run_input_thread(self) -> None:
         """Read input from the server until it ends, then exit."""

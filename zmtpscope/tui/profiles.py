@@ -14,7 +14,7 @@ MOST_FILTERS = 200
 
 
 class ProfileError(Exception):
-    """A profile cannot be read or written; the message names the file and the reason."""
+    """A profile cannot be read or written; the message names file and reason."""
 
 
 class Profile(Struct):
@@ -43,7 +43,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Profile:
-    """Return a saved profile, or the default one if there is none of this name. Raises `ProfileError`."""
+    """Return a profile, or a new one if it is missing. Raises `ProfileError`."""
     path = _path(name)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Profile)
@@ -56,7 +56,7 @@ def load(name: str) -> Profile:
 
 
 def save(name: str, profile: Profile) -> None:
-    """Save a profile, readable by its owner only since filters may be confidential. Raises `ProfileError`."""
+    """Save a profile, readable by its owner only: filters may be confidential. Raises `ProfileError`."""
     path = _path(name)
     octets = msgspec.json.format(msgspec.json.encode(profile), indent=2)
     beside = path.with_suffix(f".{os.getpid()}")

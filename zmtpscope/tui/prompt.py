@@ -1,4 +1,4 @@
-"""A prompt for one line at the bottom of the screen: a command, a file name, a text to find."""
+"""A one-line prompt at the bottom of the screen."""
 
 from __future__ import annotations
 

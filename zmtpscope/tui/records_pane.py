@@ -1,4 +1,4 @@
-"""A list of records, with the filter above it and the fields and octets of the selected record below."""
+"""A list of records with filter, fields and octets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TIMES = ("r", "a", "d")
 
 
 class RecordsPane(Vertical):
-    """Shows the list `list_name` of the worker, limited to records that match `scope`. Implements commands on lists."""
+    """Shows the list `list_name` of the worker, limited to records that match `scope`."""
 
     DEFAULT_CSS = """
     RecordsPane RowList { height: 3fr; }
@@ -111,9 +111,9 @@ class RecordsPane(Vertical):
     # -- the list ------------------------------------------------------------------------------------------------------
 
     async def open(self, spec: ListSpec) -> None:
-        """Show another list, or the same one in another way. The selected record, or the nearest one, stays selected.
+        """Show another list, or the same differently, and keep the nearest record selected.
 
-        Raises `RequestFailed` if the filter is invalid; the shown list then stays.
+        Raises `RequestFailed` if the filter is invalid; the list then stays.
         """
         row = self.rows.current_row()
         state = await self._client.ask(OpenList(self.list_name, self._scoped(spec)))
@@ -144,30 +144,27 @@ class RecordsPane(Vertical):
             self._show_other_order()
 
     def _show_other_order(self) -> None:
-        """Fetch reordered rows again. The selected record stays selected, unless it is the first row."""
+        """Fetch reordered rows again. The selected record stays selected, except the first row."""
         row = self.rows.current_row()
         self.rows.ask_again()
         if row is not None and self.rows.cursor:
             self.run_worker(self._select_nearest(row.number), group="order", exclusive=True)
 
     async def go_to_record(self, number: int) -> None:
-        """Select a record; show all records first if the list does not contain it."""
+        """Select a record; show all records if the list does not contain it."""
         if not await self._select_nearest(number):
             await self.open(replace(self.spec, records=EVERYTHING, filter="", only=None))
             await self._select_nearest(number)
 
     async def _select_nearest(self, number: int) -> bool:
-        """Select a record, or the nearest one if the list does not contain it.
-
-        Return whether it was the record itself.
-        """
+        """Select a record or the nearest one. Return whether it was the record itself."""
         found = await self._client.ask(PlaceOf(self.list_name, number))
         if found is not None:
             self.rows.go_to(found.place)
         return found is not None and found.is_exact
 
     def forget_numbers(self) -> None:
-        """Forget marks and selection, because records get other numbers when the capture is read again."""
+        """Forget marks and selection before records get other numbers."""
         self.marks.clear()
         self.rows.set_marked(frozenset())
         self.shown = None
@@ -246,7 +243,7 @@ class RecordsPane(Vertical):
             self.post_message(self.Asked(filter.strip()))
 
     async def do_clear(self, argument: str) -> None:
-        """Move the focus to the list, or clear the filter if it is already there."""
+        """Focus the list, or clear the filter if it is focused."""
         if not self.rows.has_focus:
             self.rows.focus()
         elif self.spec.filter or self.spec.only is not None:
@@ -262,7 +259,7 @@ class RecordsPane(Vertical):
         await self._ask(_joined(self.spec.filter, f"!({await self._filter_here()})"))
 
     async def _filter_here(self) -> str:
-        """Return a filter that matches the value of the cell or field under the cursor."""
+        """Return a filter for the cell or field under the cursor."""
         if self.details.fields.has_focus:
             node = self.details.selected_node
             if node is None or not node.filter:
@@ -280,7 +277,7 @@ class RecordsPane(Vertical):
         await self.open(replace(self.spec, only=tuple(sorted(self.marks)) if self.spec.only is None else None))
 
     async def do_show(self, argument: str) -> None:
-        """Show these types of records; without names switch between messages and all records."""
+        """Show these record types; without names toggle messages and all records."""
         kinds = tuple(argument.replace(",", " ").split())
         await self.open(
             replace(self.spec, records=kinds or (EVERYTHING if self.spec.records == MESSAGES else MESSAGES))
@@ -295,7 +292,7 @@ class RecordsPane(Vertical):
         self.rows.go_to(int(argument.replace(",", "")) - 1)
 
     async def do_find(self, argument: str) -> None:
-        """Find a text, a regular expression or octets in the list, from the cursor on."""
+        """Find a text, a regular expression or octets from the cursor on."""
         self._sought = argument
         await self._find(forward=True)
 
@@ -332,7 +329,7 @@ class RecordsPane(Vertical):
             raise CommandError(f"here can be followed: {', '.join(offered)}")
 
     async def do_end(self, argument: str) -> None:
-        """Switch following the end of a growing list on or off."""
+        """Toggle following the end of a growing list."""
         self.rows.follow(not self.rows.following)
 
     # -- commands: columns and marks -----------------------------------------------------------------------------------
@@ -364,7 +361,7 @@ class RecordsPane(Vertical):
         await self.open(replace(self.spec, columns=() if names == ("default",) else names))
 
     async def do_mark(self, argument: str) -> None:
-        """Mark or unmark the record under the cursor, and go to the next one."""
+        """Mark or unmark the current record, and go to the next."""
         row = self.rows.current_row()
         if row is not None:
             self.marks ^= {row.number}
@@ -374,7 +371,7 @@ class RecordsPane(Vertical):
     # -- commands: copy and export -------------------------------------------------------------------------------------
 
     async def do_copy(self, argument: str) -> None:
-        """Copy the current record in some format, the value under the cursor, or the filter."""
+        """Copy the current record, the value under the cursor, or the filter."""
         row = self.rows.current_row()
         choices = {"value": "what is under the cursor", **dict(COPY_FORMS), "filter": "the filter of the list"}
         form = argument or await self.app.push_screen_wait(Menu("Copy", tuple(choices.items())))
@@ -399,20 +396,20 @@ class RecordsPane(Vertical):
         return "" if cell is None else cell.text
 
     async def do_export(self, argument: str) -> None:
-        """Write the rows of the list, or their packets, to a file."""
+        """Write the rows, or their packets, to a file."""
         asked = SaveRows(argument, self.list_name)
         if not await self._client.ask(asked) and await may_overwrite(self.app, argument):
             await self._client.ask(replace(asked, force=True))
 
     async def do_colour(self, argument: str) -> None:
-        """Add a colour rule: a style and the filter of the rows that get it. `none` removes all rules."""
+        """Add a colour rule (style, then filter). `none` removes all rules."""
         style, _, filter = argument.partition(" ")
         rules = () if style == "none" and not filter else (*self.spec.rules, (filter, style))
         await self.open(replace(self.spec, rules=rules))
 
 
 def _why_empty(spec: ListSpec, state: ListState) -> str:
-    """Return the text of an empty list: which records are hidden, and the keys that show them."""
+    """Return the text of an empty list: hidden records, and keys that show them."""
     if state.found or not state.total or state.looked_at < state.total:
         return ""
     if spec.records == MESSAGES and not spec.filter:

@@ -1,7 +1,7 @@
 """Requests of the screen to the worker, and their replies.
 
-The worker is a separate process that holds the capture; the screen holds only the part that it shows. Each request
-names the type of its reply. All text is safe to print (`export/safe_text.py`), and secrets are already starred.
+The worker process holds the capture; the screen holds only what it shows. Each request names the type of its reply. All
+text is safe to print (`export/safe_text.py`), and secrets are starred.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Request(Struct, Generic[Reply], tag=True, frozen=True, array_like=True):
 
 MESSAGES = ("message",)
 EVERYTHING = tuple(name for name in RECORDS if name != "frame")
-"""Types of records in a new list, and all types. Frame records exist only if they were requested."""
+"""Types of records in a new list, and all types. Frame records exist only if requested."""
 
 
 class Sort(Struct, frozen=True, array_like=True):
@@ -38,10 +38,10 @@ class Sort(Struct, frozen=True, array_like=True):
 
 
 class ListSpec(Struct, frozen=True, array_like=True):
-    """The records of a list, and how they are shown.
+    """The records of a list, and their appearance.
 
-    `columns` are names of `worker/columns.py`, or fields of the filter language. `filter` is in the language of `-Y`,
-    "" for all. `time` is a format of `-t`: a, r or d.
+    `columns` are names of `worker/columns.py` or fields. `filter` is one of `-Y` ("" for all), `time` one of `-t` (a,
+    r, d).
     """
 
     records: tuple[str, ...] = MESSAGES
@@ -50,13 +50,13 @@ class ListSpec(Struct, frozen=True, array_like=True):
     columns: tuple[str, ...] = ()
     time: str = "r"
     only: tuple[int, ...] | None = None
-    """If not None, show only records with these numbers (the marked ones)."""
+    """Show only these (marked) records."""
     rules: tuple[tuple[str, str], ...] = ()
-    """Colour rules (filter, style). The first filter that matches gives its style."""
+    """Colour rules (filter, style); the first match wins."""
 
 
 class Row(Struct, frozen=True, array_like=True):
-    """One row of a list. `style` is the record type, the severity of a finding, or the style of a colour rule."""
+    """One row of a list. `style` is a record type, the severity of a finding, or set by a colour rule."""
 
     number: int
     """Number of the record in the store."""
@@ -77,15 +77,15 @@ class TableColumn(Struct, frozen=True, array_like=True):
     name: str
     heading: str
     is_number: bool = False
-    """Whether cells are numbers: right-aligned, and sorted with the largest first."""
+    """Numbers are right-aligned, and sorted with the largest first."""
     width: int = 0
-    """Width in cells, or 0 to fit the contents. The last column takes the rest."""
+    """Width in cells; 0 fits the contents. The last column takes the rest."""
     rank: int = 0
-    """Without room, columns with a high rank are left out first, and columns with rank 0 never."""
+    """Without room, columns with a high rank are left out first; rank 0 never."""
     style: str = ""
-    """Style of cells (`widgets/styles.py`) if the row has none: muted, name, strong."""
+    """Style of cells (`widgets/styles.py`) if the row has none."""
     widest: int = 60
-    """Maximum width that the column requests, in cells."""
+    """Maximum cells that the column requests."""
 
 
 class ListState(Struct, frozen=True, array_like=True):
@@ -103,10 +103,7 @@ class ListState(Struct, frozen=True, array_like=True):
 
 
 class OpenList(Request[ListState], frozen=True):
-    """Open a list, replacing one of the same name: "messages" for the main list, other names for other screens.
-
-    An invalid filter results in a `Failure`.
-    """
+    """Open a list, replacing one of the same name ("messages" is the main list). An invalid filter is a `Failure`."""
 
     reply: ClassVar[object] = ListState
     name: str
@@ -114,7 +111,7 @@ class OpenList(Request[ListState], frozen=True):
 
 
 class CloseList(Request[None], frozen=True):
-    """Close a list that is no longer shown."""
+    """Close a list."""
 
     name: str
 
@@ -129,17 +126,14 @@ class Rows(Request[Page], frozen=True):
 
 
 class PlaceFound(Struct, frozen=True, array_like=True):
-    """The place of a row in a list. `is_exact`: it is the requested record, not the nearest one."""
+    """A row of a list. `is_exact`: it is the requested record, not the nearest one."""
 
     place: int
     is_exact: bool
 
 
 class PlaceOf(Request[PlaceFound | None], frozen=True):
-    """Request the place of a record in a list, or of the record nearest in time if the list does not contain it.
-
-    None if the list is empty.
-    """
+    """Request the place of a record, or of the one nearest in time. None if the list is empty."""
 
     reply: ClassVar[object] = PlaceFound | None
     list: str
@@ -159,13 +153,13 @@ class Source(Struct, frozen=True, array_like=True):
     octets: bytes
     """The octets. Secret ones are 0, and listed in `stars`."""
     stars: tuple[tuple[int, int], ...] = ()
-    """Disjoint ranges (start, stop) of secret octets, shown as stars, as offsets in the stream."""
+    """Disjoint ranges (start, stop) of starred octets, as offsets in the stream."""
     parts: tuple[tuple[int, int, int, int], ...] = ()
-    """(start, stop, source, place): these octets are in another source too, from its offset `place` on."""
+    """(start, stop, source, place): octets that another source contains from `place` on."""
 
 
 class Node(Struct, frozen=True, array_like=True):
-    """One field. Fields are listed in the order of a tree read from top to bottom."""
+    """One field, in the order of a tree read from top to bottom."""
 
     depth: int
     name: str
@@ -179,11 +173,11 @@ class Node(Struct, frozen=True, array_like=True):
     """Number of the record that the field links to."""
     style: str = ""
     filter: str = ""
-    """A filter that matches records with this value, or ""."""
+    """A filter for records with this value, or ""."""
 
 
 class Details(Struct, frozen=True, array_like=True):
-    """All fields of a record with their octets. `problem` is the reason if octets are missing."""
+    """All fields of a record with their octets. `problem` explains missing octets."""
 
     number: int
     line: str
@@ -203,30 +197,27 @@ class DetailsOf(Request[Details], frozen=True):
 
 
 class TableRow(Struct, frozen=True, array_like=True):
-    """One row of a view; deeper rows below belong to it.
-
-    The sentence of a deeper row may extend over empty cells to its right.
-    """
+    """A row of a view; deeper rows below belong to it. Their sentences may extend over empty cells."""
 
     key: str
-    """Identifies the subject of the row while the capture is open."""
+    """Key of the row, constant while the capture is open."""
     cells: tuple[str, ...]
     filter: str = ""
-    """A filter of `-Y` that matches the records counted in this row."""
+    """A filter of `-Y` for the counted records."""
     depth: int = 0
     style: str = ""
     has_more: bool = False
-    """Whether the row has children that are not shown because it is closed."""
+    """Whether it has hidden children."""
     record: int | None = None
     """Number of the record to go to, if the row shows one."""
     scope: str = ""
-    """A filter of all records that the view needs for this row and its children, or ""."""
+    """A filter for the records of this row and its children, or ""."""
     looks: tuple[str, ...] = ()
-    """Styles of single cells, "" for the style of the row; empty if all have it."""
+    """Styles of cells, "" for the row's; empty if all have it."""
 
 
 class Table(Struct, frozen=True, array_like=True):
-    """The current contents of a view. `looked_at` of the `total` records are counted."""
+    """The contents of a view. `looked_at` of the `total` records are counted."""
 
     columns: tuple[TableColumn, ...]
     rows: tuple[TableRow, ...]
@@ -244,7 +235,7 @@ class ViewTitle(Struct, frozen=True, array_like=True):
     title: str
     meaning: str
     records: tuple[str, ...]
-    """Types of records that the filters of its rows match."""
+    """Record types that the filters of its rows match."""
 
 
 class Views(Request[tuple[ViewTitle, ...]], frozen=True):
@@ -254,9 +245,9 @@ class Views(Request[tuple[ViewTitle, ...]], frozen=True):
 
 
 class TableOf(Request[Table], frozen=True):
-    """Request the table of a view (`worker/views/`), counting the records that match `filter`.
+    """Request a view (`worker/views/`) of the records that match `filter`.
 
-    `opened` are the keys of rows whose children are shown; at most `most` rows are returned.
+    At most `most` rows are returned. `opened` are the keys of rows with shown children.
     """
 
     reply: ClassVar[object] = Table
@@ -291,11 +282,11 @@ class Completion(Struct, frozen=True, array_like=True):
     stop: int
     texts: tuple[str, ...]
     notes: tuple[str, ...]
-    """Meaning of each completion, or how often the value was seen."""
+    """Meaning of each completion, or its frequency."""
 
 
 class CompleteFilter(Request[Completion], frozen=True):
-    """Request completions at a position of a filter: fields, operators, values seen in the capture."""
+    """Request completions (fields, operators, values) at a position of a filter."""
 
     reply: ClassVar[object] = Completion
     filter: str
@@ -306,11 +297,10 @@ class CompleteFilter(Request[Completion], frozen=True):
 
 
 class ReadAgain(Request[int], frozen=True):
-    """Read the capture again: with `-d` rules that precede the rules of the command line, with more key files, or with
-    frame records. Each request replaces the one before; only the settings of the command line remain.
+    """Read the capture again, with `-d` rules before the ones of the command line, more key files, or frame records.
 
-    The reply is the new `Progress.epoch`. Records get new numbers, lists restart with new generations, and lists of
-    marked records are empty. An error results in a `Failure` and changes nothing.
+    Each request replaces the previous one. The reply is the new `Progress.epoch`: records get new numbers, lists
+    restart with new generations, marked ones empty. An error is a `Failure` and changes nothing.
     """
 
     reply: ClassVar[object] = int
@@ -323,11 +313,10 @@ class ReadAgain(Request[int], frozen=True):
 
 
 class SaveRows(Request[bool], frozen=True):
-    """Write the rows of a list to a file, in order of time. The extension selects the format: .jsonl, .csv, .parquet,
-    or .pcapng for the packets of the rows.
+    """Write the rows of a list to a file, in order of time, as .jsonl, .csv or .parquet, or their packets as .pcapng.
 
-    An existing file is overwritten only with `force`; otherwise the reply is False and nothing is written.
-    `SavingState` reports progress. One file is written at a time.
+    Reply False if the file exists and `force` is not set. `SavingState` reports progress. One file is written at a
+    time.
     """
 
     reply: ClassVar[object] = bool
@@ -337,13 +326,13 @@ class SaveRows(Request[bool], frozen=True):
 
 
 class StopCapture(Request[None], frozen=True):
-    """Stop capturing and keep the packets captured so far. Without effect on a capture that does not grow."""
+    """Stop capturing and keep the captured packets. Without effect unless the capture grows."""
 
 
 class SaveCapture(Request[bool], frozen=True):
-    """Write all packets captured so far to a pcapng file, as `SaveRows` writes rows.
+    """Write all captured packets to a pcapng file, like `SaveRows`.
 
-    The text of the last `SavingState` reports if the start of the capture is lost.
+    The last `SavingState` reports if the start is lost.
     """
 
     reply: ClassVar[object] = bool
@@ -368,11 +357,7 @@ COPY_FORMS = (
 
 
 class CopyTextOf(Request[str], frozen=True):
-    """Request a record as text in one of `COPY_FORMS`.
-
-    The text may have several lines, and is ASCII except for "line". Results in a `Failure` if the record does not have
-    this format.
-    """
+    """Request a record in one of `COPY_FORMS`: lines of ASCII, except for "line". A missing format is a `Failure`."""
 
     reply: ClassVar[object] = str
     number: int
@@ -383,7 +368,7 @@ class CopyTextOf(Request[str], frozen=True):
 
 
 class CellFilter(Request[str], frozen=True):
-    """Request a filter that matches all records with the same text in a column as this record."""
+    """Request a filter for records with the same text in a column."""
 
     reply: ClassVar[object] = str
     record: int
@@ -391,7 +376,7 @@ class CellFilter(Request[str], frozen=True):
 
 
 class Followed(Struct, frozen=True, array_like=True):
-    """A conversation to follow: `name` is conn, peer or topic, `filter` matches all its records."""
+    """A conversation to follow: `name` is conn, peer or topic."""
 
     name: str
     title: str
@@ -406,7 +391,7 @@ class FollowsOf(Request[tuple[Followed, ...]], frozen=True):
 
 
 class Find(Request[int | None], frozen=True):
-    """Find the next row after (or before) `place` that contains a text, /a regular expression/ or 0xOCTETS."""
+    """Find the next (or previous) row after `place` with a text, /a regular expression/ or 0xOCTETS."""
 
     reply: ClassVar[object] = int | None
     list: str
@@ -419,7 +404,7 @@ class Find(Request[int | None], frozen=True):
 
 
 class Started(Struct, frozen=True, array_like=True, tag=True):
-    """The capture is open, or opening failed with this exit code and the reason was already printed."""
+    """The capture is open, or failed with this exit code and a printed reason."""
 
     exit_code: int = 0
 
@@ -440,12 +425,12 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     lag: float = 0.0
     """Seconds by which the analysis is behind the packets."""
     problems: tuple[str, ...] = ()
-    """Damage, missing files, lack of space for octets: sentences."""
+    """Sentences about damage, missing files, lack of space for octets."""
     diagnoses: str | None = None
-    """Number of diagnoses by severity, in words, from the first `diagnosed` records; None if not yet known."""
+    """Number of diagnoses by severity, in words, from the first `diagnosed` records; None if not known yet."""
     diagnosed: int = 0
     epoch: int = 0
-    """Incremented when the capture is read again; records then have new numbers."""
+    """Incremented when the capture is read again with new record numbers."""
 
 
 class ListChanged(Struct, frozen=True, array_like=True, tag=True):
@@ -455,10 +440,7 @@ class ListChanged(Struct, frozen=True, array_like=True, tag=True):
 
 
 class SavingState(Struct, frozen=True, array_like=True, tag=True):
-    """Progress of a file: `done` of `total` rows or octets (0: unknown).
-
-    The last `text` describes the contents, or the error if `has_failed`.
-    """
+    """Progress of a file: `done` of `total` rows or octets (0: unknown). The last `text` is a summary or an error."""
 
     path: str
     done: int

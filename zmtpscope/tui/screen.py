@@ -1,4 +1,4 @@
-"""Takes over the terminal once the capture is open, and restores it in any case."""
+"""Takes over the terminal for an open capture, and restores it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LOST = 1
 
 
 def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False) -> int:
-    """Run the application and return its exit code. `what` names the capture and must be safe to print.
+    """Run the application and return its exit code. `what` is a safe name of the capture.
 
-    `is_page`: there is no terminal; a server shows the screen in a browser.
+    `is_page`: a server shows the screen in a browser.
     """
     try:
         started = first_word(worker.socket)

@@ -1,8 +1,7 @@
-"""Serve the screen as a browser page on this machine. Each open page runs its own process.
+"""Serve the screen as a browser page on this machine, with a process for each open page.
 
-The page can read the capture and write files with the rights of the user. So the server listens on the loopback address
-only, at an unguessable path, and answers no other host name: a site that resolves its name to 127.0.0.1 gets nothing
-(DNS rebinding).
+A page can read the capture and write files as the user. The server listens on the loopback address only, at an
+unguessable path, and rejects other host names (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from textual_serve.server import Server, to_int
 HOST = "127.0.0.1"
 TOKEN_OCTETS = 24
 HEARTBEAT_SECONDS = 15.0
-"""A page that is silent for twice as long is closed."""
+"""A page is closed when silent for twice as long."""
 END_SECONDS = 5.0
-"""Time that a page has to end by itself."""
+"""Time for a page to end by itself."""
 MOST_PAGES = 16
-"""Maximum number of open pages. Each is a process with its own capture."""
+"""Maximum open pages, each a process with its own capture."""
 LARGEST = (1000, 500)
-"""Maximum columns and lines drawn, regardless of the size of the page."""
+"""Maximum columns and lines drawn for any page."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -43,10 +42,7 @@ POLICY = (
     "img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws://{host}; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Content security policy: the page loads from this server only.
-
-The library's page requests a remote font, and does without.
-"""
+"""A page loads from this server only. The library's page goes without its remote font."""
 
 
 class Page(AppService):
@@ -123,7 +119,7 @@ class PageServer(Server):
             await asyncio.wait(self._pages, timeout=2 * END_SECONDS)
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Run the process of a page from its opening to its end."""
+        """Run the process of a page until it closes."""
         task: asyncio.Task[object] | None = asyncio.current_task()
         assert task is not None
         if len(self._pages) >= MOST_PAGES:
@@ -158,7 +154,7 @@ class PageServer(Server):
 
     @web.middleware
     async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Reject requests with another host name, an origin of another page, or the wrong path."""
+        """Reject other host names, origins of other pages, and wrong paths."""
         if request.host != self._host:
             raise web.HTTPMisdirectedRequest(text=f"this is http://{self._host} and nothing else\n")
         if request.headers.get("Origin", self.public_url) != self.public_url:
@@ -179,10 +175,10 @@ def _bounded(width: int, height: int) -> tuple[int, int]:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket for pages; port 0 picks a free port. Raises `OSError` if the port is taken."""
+    """Return a socket for pages; port 0 picks a free port. Raises `OSError` if it is taken."""
     return socket.create_server((HOST, port))
 
 
 def page_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command that a page runs: `zmtpscope tui` with these arguments."""
+    """Return the command of a page: `zmtpscope tui` with these arguments."""
     return [sys.executable, "-m", "zmtpscope", "tui", *arguments]

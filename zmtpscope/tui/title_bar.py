@@ -1,4 +1,4 @@
-"""The first line: name, size, reading progress and problems of the capture."""
+"""The first line: name, size, progress and problems of the capture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmtpscope.tui.requests import Progress, SavingState
 
 GAP = "  "
 LEAST_NAME = 12
-"""Minimum cells of the capture name, which is cut first when room is short."""
+"""Minimum cells of the capture name, which is cut first."""
 
 
 class TitleBar(Static):
@@ -76,7 +76,7 @@ def _words(progress: Progress, key: str) -> list[str]:
 
 
 def _diagnoses(progress: Progress, key: str) -> list[str]:
-    """Return the count of diagnoses: once complete for a finished capture, as far as known for a growing one."""
+    """Return the words about diagnoses: none while a file is read, a percentage until all are known."""
     if progress.is_done and (progress.diagnoses is None or progress.diagnosed < progress.records):
         return [f"diagnosing {100 * progress.diagnosed // max(1, progress.records)} %"]
     if progress.diagnoses is None or not (progress.is_done or progress.is_live):

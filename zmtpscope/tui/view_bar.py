@@ -58,10 +58,7 @@ class ViewBar(Static):
 
 
 def titles(views: Sequence[ViewTitle], open_view: str, width: int) -> list[tuple[str, str]]:
-    """Return names and titles with keys.
-
-    Titles are cut to the same number of letters until all fit; the open one is whole.
-    """
+    """Return names, and keys with titles. All titles but the open one are cut to the same length until they fit."""
     longest = max(len(view.title) for view in views)
     shown: list[tuple[str, str]] = []
     for letters in range(longest, 0, -1):

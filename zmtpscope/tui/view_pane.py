@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.5
 FIRST_LOOK_SECONDS = 0.05
 
 SHORT, BETWEEN = 40, "   "
-"""Maximum cells of a text that shares a line with others below a table, and the separator of texts."""
+"""Maximum cells of texts that share a line, and their separator."""
 
 
 class CutCells(Static):
@@ -71,7 +71,7 @@ class ViewPane(Vertical):
         self._sort: Sort | None = None
         self._opened: tuple[str, ...] = ()
         self._pinned: TableRow | None = None
-        """If not None, show only the records counted in this row."""
+        """Show only the records of this row."""
         self._timer: Timer | None = None
         self._table = TableView()
         self._cut = CutCells()
@@ -119,7 +119,7 @@ class ViewPane(Vertical):
         self._cut.show(self._table.cut_cells())
 
     def on_resize(self) -> None:
-        """Update the cut texts for the new size."""
+        """Update the cut texts."""
         self.call_after_refresh(lambda: self._cut.show(self._table.cut_cells()))
 
     async def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
@@ -131,7 +131,7 @@ class ViewPane(Vertical):
         await self._look()
 
     async def on_table_view_pinned(self, event: TableView.Pinned) -> None:
-        """Show only the records counted in a row, or all again."""
+        """Show only the records of a row, or all again."""
         self._pinned = event.row if self._pinned is None and event.row.scope else None
         await self._look()
 
@@ -140,7 +140,7 @@ class ViewPane(Vertical):
 
 
 def without_hasty_words(table: Table) -> Table:
-    """Replace the texts of an unfinished table by its progress: "none" would not be true yet."""
+    """Replace the texts of an unfinished table by its progress: "none" may not be true yet."""
     if table.looked_at >= table.total:
         return table
     said = f"counting, {100 * table.looked_at // table.total} %"

@@ -1,1 +1,1 @@
-"""Widgets of the screen: lists, trees, octets and the filter bar, drawn line by line."""
+"""Widgets: lists, trees, octets and the filter bar, drawn line by line."""

@@ -1,4 +1,4 @@
-"""The octets of a record, with one tab for each source (packet, stream, opened, unpacked)."""
+"""The octets of a record, with a tab for each source (packet, stream, opened, unpacked)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 
 class Tabs(Widget):
-    """A row of tabs, one of which is selected."""
+    """A row of tabs."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "Tabs { height: 1; background: $background; color: $foreground; }"
 
     class Clicked(Message):
-        """Request to show the tab with this index."""
+        """Request to show a tab."""
 
         def __init__(self, index: int) -> None:
             super().__init__()
@@ -70,7 +70,7 @@ class Tabs(Widget):
 
 
 class BytePanes(Vertical):
-    """The octets of the selected source, below the tabs of all sources."""
+    """The octets of the selected source, below tabs of all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right_square_bracket", "tab(1)", "Next octets: packet, stream, opened", show=False),
@@ -93,7 +93,7 @@ class BytePanes(Vertical):
         yield self.octets
 
     def show(self, sources: Sequence[Source]) -> None:
-        """Show the octets of another record. The same tab stays selected if it exists."""
+        """Show the octets of another record, if possible in the same tab."""
         self._sources = sources
         self._choose(min(self._chosen, max(0, len(sources) - 1)))
 
@@ -116,7 +116,7 @@ class BytePanes(Vertical):
         return self._chosen
 
     def field_at(self, offset: int) -> tuple[int, int]:
-        """Return source and offset that fields of an octet refer to, given its offset in the selected source."""
+        """Return the source and offset that fields refer to, given an offset in the selected source."""
         return origin_of(self._sources[self._chosen], offset) or (self._chosen, offset)
 
     def _choose(self, index: int) -> None:

@@ -1,4 +1,4 @@
-"""Layout of columns in lists and tables, text fitted to cells, and the sort order that a click on a heading selects."""
+"""Layout of columns, text fitted to cells, and sort order by clicks on headings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from zmtpscope.tui.requests import Sort, TableColumn
 GAP = 2
 """Cells between two columns."""
 LEAST_REST = 16
-"""Minimum cells of the last column; other columns are left out to keep it."""
+"""Minimum cells of the last column."""
 LEAST_SHRUNK = 12
-"""Minimum cells of a text column that is narrowed."""
+"""Minimum cells of a narrowed text column."""
 CUT = "…"
 FIRST_COMBINING = "\u0300"
 """All characters below this one take one cell."""
@@ -37,10 +37,10 @@ class Slot(NamedTuple):
 
 
 def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, margin: int = 0) -> tuple[Slot, ...]:
-    """Place columns side by side after `margin`, within `width` cells. A last column of text takes the rest.
+    """Place columns side by side after `margin`, within `width` cells. A last text column takes the rest.
 
-    Without room, the column with the highest `rank` is left out first; of equal ranks, the rightmost. Columns of text
-    are narrowed if the remaining ones must all stay.
+    Without room, the column with the highest `rank` is left out first; of equal ranks, the rightmost. Text columns that
+    must stay are narrowed.
     """
     shown = list(range(len(columns)))
     while len(shown) > 1 and _needed(shown, widths) > width - margin:
@@ -66,7 +66,7 @@ def _needed(shown: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
-    """Return the widths, with the widest texts narrowed until all fit, or none can be narrowed further."""
+    """Return the widths, with the widest texts narrowed to fit if possible."""
     shrunk = list(widths)
     texts = [index for index in shown[:-1] if not columns[index].is_number]
     while texts and (over := _needed(shown, shrunk) - width) > 0:
@@ -87,7 +87,7 @@ class Cell(NamedTuple):
 
 
 def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
-    """Draw cells from left to right, and fill the gaps and the end of the line with `between`."""
+    """Draw cells from left to right, with `between` in the gaps and after the last."""
     segments, at = [], 0
     for cell in cells:
         if cell.start > at:
@@ -117,9 +117,9 @@ def column_at(slots: Iterable[Slot], x: int) -> int | None:
 
 
 def next_sort(column: TableColumn, sort: Sort | None) -> Sort:
-    """Return the order that selecting a column to sort by leads to.
+    """Return the order after selecting a column.
 
-    If rows are already sorted by it, the order is reversed; otherwise numbers start with the largest.
+    It is reversed if rows are already sorted by the column; otherwise numbers start with the largest.
     """
     if sort is not None and sort.column == column.name:
         return Sort(column.name, not sort.descending)
@@ -132,7 +132,7 @@ def width_of(text: str) -> int:
 
 
 def fitted(text: str, width: int, is_number: bool = False, skip: int = 0) -> str:
-    """Pad or cut a text to exactly `width` cells, without its first `skip` characters. Cut ends are marked."""
+    """Pad or cut a text to `width` cells, without its first `skip` characters. Cut ends are marked."""
     if skip:
         text = CUT + text[skip + 1 :] if len(text) > skip else ""
     needed = width_of(text)

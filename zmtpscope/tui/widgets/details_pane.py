@@ -1,4 +1,4 @@
-"""The fields of a record beside its octets. A selection in one is shown in the other."""
+"""The fields of a record and its octets, with a common selection."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DetailsPane(Container):
         yield self._problem
 
     def show(self, details: Details | None) -> None:
-        """Show a record, or nothing if None. The same details again change nothing, to avoid flicker."""
+        """Show a record or nothing. The same details change nothing, to avoid flicker."""
         if details == self._details:
             return
         self._details = details

@@ -20,14 +20,14 @@ INDENT = 2
 STEP = 16
 """Characters by which a long value scrolls."""
 OPEN_DEPTH = 3
-"""Nodes above this depth are open at first, unless they have a value."""
+"""Nodes above this depth without a value are open at first."""
 KEPT_PATHS = 1000
 NAMES_SHARE = 0.45
-"""Maximum share of the width for names, so that values are aligned."""
+"""Maximum share of the width for names."""
 
 
 class FieldTree(LineView):
-    """A tree of nodes. Opened and closed nodes are remembered by path, also for other records."""
+    """A tree of nodes. Opened and closed nodes are remembered by path for other records."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "open_or_close", "Open or close", show=False),
@@ -66,10 +66,7 @@ class FieldTree(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, nodes: Sequence[Node]) -> None:
-        """Show the fields of another record.
-
-        The cursor moves to the field with the same path, or to its nearest ancestor.
-        """
+        """Show the fields of another record. The cursor moves to the same path, or the nearest ancestor."""
         before = self._paths[self.selected] if self._fields else ()
         self._fields, self._paths, self._behind = nodes, paths(nodes), ends(nodes)
         self._lay_out()
@@ -100,7 +97,7 @@ class FieldTree(LineView):
     # -- opened and closed ---------------------------------------------------------------------------------------------
 
     def _nearest(self, path: Path) -> int | None:
-        """Return the first node with this path, or with the longest prefix of it."""
+        """Return the first node with the longest matching prefix of this path."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._paths:
                 return self._paths.index(path[:length])

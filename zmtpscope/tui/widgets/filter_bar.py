@@ -1,4 +1,4 @@
-"""The input line for filters: shows errors, completions and the number of matching rows."""
+"""The input line for filters, with errors, completions and number of rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPING = 0.04
 
 
 def state_text(state: ListState | None, filter: str) -> str:
-    """Return the number of rows as text: the progress while searching, later the number among all records."""
+    """Return the progress while searching, later the number of rows among all records."""
     if state is None:
         return ""
     if state.looked_at < state.total:
@@ -58,7 +58,7 @@ class FilterInput(Input):
 
 
 class FilterBar(Vertical):
-    """The filter bar. `check` and `complete` are called while a filter is typed; the search starts at enter."""
+    """The filter bar. `check` and `complete` are called while typing; the search starts at enter."""
 
     DEFAULT_CSS = """
     FilterBar { height: 1; background: $surface; }
@@ -94,7 +94,7 @@ class FilterBar(Vertical):
         self._submitted = ""
         self._history: tuple[str, ...] = ()
         self._back = 0
-        """Position in the history, counted from the latest; 0 is the typed text."""
+        """Position in the history; 0 is the typed text."""
         self._draft = ""
 
     def compose(self) -> ComposeResult:
@@ -122,7 +122,7 @@ class FilterBar(Vertical):
         self._state.update(Content(state_text(state, self._submitted)))
 
     def type_in(self) -> None:
-        self.screen.set_focus(self._input)  # at once: `focus` would take effect after keys that are queued
+        self.screen.set_focus(self._input)  # at once: `focus` would take effect after queued keys
 
     @property
     def text(self) -> str:

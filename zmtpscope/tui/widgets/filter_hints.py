@@ -1,4 +1,4 @@
-"""The hints that float below a filter while it is typed: an error and its position, or completions."""
+"""The hints below a filter: an error with its position, or completions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from zmtpscope.tui.widgets.styles import Palette, palette_of
 MOST_SHOWN = 10
 """Maximum number of visible completions."""
 LEAST_NOTE = 12
-"""Minimum cells for a note; with less room it is left out."""
+"""Minimum cells for a note."""
 NOTHING = Completion(0, 0, (), ())
 
 
 def caret_line(problem: FilterProblem, at: int, width: int) -> str:
-    """Return the error with a caret in column `at`: before the sentence if there is room, otherwise after it."""
+    """Return an error with a caret in column `at`, before it if there is room, otherwise after it."""
     at = max(0, min(at, width - 1))
     if width_of(problem.message) + at + 2 <= width or at < width // 2:
         return fitted(" " * at + "^ " + problem.message, width)
@@ -46,7 +46,7 @@ class FilterHints(Widget):
         self._palette: Palette | None = None
 
     def show(self, problem: FilterProblem | None, completion: Completion, chosen: int, at: int) -> None:
-        """Show hints; `at` is the column of the caret, or of the first character that a completion replaces."""
+        """Show hints; `at` is the column of the caret or of the completed text."""
         self._problem, self._completion, self._chosen, self._at = problem, completion, chosen, at
         lines = min(len(completion.texts), MOST_SHOWN) or (problem is not None)
         self.display = bool(lines)

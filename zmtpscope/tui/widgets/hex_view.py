@@ -1,4 +1,4 @@
-"""The octets of one source: offset, hex digits and characters, with the octets of a field highlighted."""
+"""The octets of one source: offsets, hex digits, characters, and highlighting of a field."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CHARACTERS = bytes(octet if 0x20 <= octet < 0x7F else ord(".") for octet in rang
 
 
 def row_width(octets: int) -> int:
-    """Return the width of a line with this number of octets, in cells."""
+    """Return the width of a line in cells."""
     return DIGITS_AT + 3 * octets + 1 + octets
 
 
 class HexView(LineView):
-    """A hex dump with 16 octets on a line, or 8 if there is less room. Offsets are offsets in the source."""
+    """A hex dump with 16 octets on a line, or 8 without room. Offsets refer to the source."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "step(1)", "Next octet", show=False),
@@ -54,14 +54,14 @@ class HexView(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, source: Source | None) -> None:
-        """Show a source, or nothing if None. The cursor moves to the first octet, and no octet is highlighted."""
+        """Show a source or nothing, without highlighting. The cursor moves to the first octet."""
         self._source = source or NOTHING
         self._stars = [edge for span in sorted(self._source.stars) for edge in span]
         self._octet, self._lit = 0, range(0)
         self._lay_out()
 
     def highlight(self, start: int, stop: int) -> None:
-        """Highlight octets and scroll to them. The cursor moves to the first unless it is already on one."""
+        """Highlight octets and scroll to them. The cursor moves to the first unless it is on one."""
         first, length = self._source.first, len(self._source.octets)
         self._lit = range(max(0, start - first), min(stop - first, length))
         if self._lit:

@@ -1,4 +1,4 @@
-"""Base of all lists: a cursor on one of many lines, keys with counts, the mouse, and a cache of drawn lines."""
+"""Base of all lists: cursor, keys with counts, mouse, cached lines."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ BAR_STEPS = 8
 
 
 class LineView(ScrollView, can_focus=True):
-    """Lines `0..count`, one of which has the cursor. Subclasses draw one line at a time (`draw`).
+    """Lines `0..count`, one of which has the cursor. Subclasses draw single lines (`draw`).
 
-    Keys as in vim and less, with counts: `12j`, `5G`. Digits without such a key are posted as `Digits`.
+    Keys as in vim and less, with counts: `12j`, `5G`. Other digits are posted as `Digits`.
     """
 
     ALLOW_SELECT = False
     heading_lines = 0
     """Fixed lines at the top."""
     count_wait: ClassVar[float] = 0.35
-    """Seconds after a digit in which a key uses it as its count."""
+    """Seconds after a digit in which it can be the count of a key."""
     empty_text = ""
     """Text shown if there are no lines."""
     DEFAULT_CSS = """
@@ -66,7 +66,7 @@ class LineView(ScrollView, can_focus=True):
     ]
 
     class Digits(Message):
-        """Posted when a number was typed without a key that uses it as its count."""
+        """A number was typed without a key to count."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
@@ -84,10 +84,7 @@ class LineView(ScrollView, can_focus=True):
     # -- methods that subclasses override ------------------------------------------------------------------------------
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
-        """Draw one line, `width` cells wide; the scrollbar may cover the last cell.
-
-        `ground` is the background, by its name in `Palette.style`.
-        """
+        """Draw one line of `width` cells; the scrollbar may cover the last. `ground` is a name of `Palette.style`."""
         raise NotImplementedError
 
     def draw_heading(self, line: int, width: int) -> Strip:
@@ -95,7 +92,7 @@ class LineView(ScrollView, can_focus=True):
         raise NotImplementedError
 
     def look_of(self, place: int) -> Hashable:
-        """Return all other state that the line depends on. A cached line is valid while this value is the same."""
+        """Return other state of the line. A cached line is valid while this is unchanged."""
         return None
 
     def is_there(self, place: int) -> bool:
@@ -107,17 +104,17 @@ class LineView(ScrollView, can_focus=True):
         return Strip.blank(width, self.palette.base)
 
     def cursor_moved(self) -> None:
-        """Called after the cursor has moved to another line."""
+        """The cursor has moved to another line."""
 
     def heading_clicked(self, x: int) -> None:
         """Handle a click on the headings, `x` cells from the left."""
 
     def line_clicked(self, place: int, x: int) -> None:
-        """Handle a click on a line, `x` cells from the left: move the cursor to it."""
+        """Move the cursor to a clicked line, `x` cells from the left."""
         self.go_to(place)
 
     def action_choose(self) -> None:
-        """Handle a double click on the line under the cursor."""
+        """Handle a double click."""
 
     # -- interface -----------------------------------------------------------------------------------------------------
 
@@ -132,7 +129,7 @@ class LineView(ScrollView, can_focus=True):
         return self._cursor
 
     def go_to(self, place: int) -> None:
-        """Move the cursor to a line, or to the nearest existing one, and scroll to it."""
+        """Move the cursor to the nearest existing line, and scroll to it."""
         if self.set_cursor(place):
             self.cursor_moved()
 
@@ -176,12 +173,12 @@ class LineView(ScrollView, can_focus=True):
         return True
 
     def set_line_count(self, count: int) -> None:
-        """Set the number of lines. The cursor stays, or moves to the last line if its line is gone."""
+        """Set the number of lines. The cursor stays on its line if it exists."""
         before, self._count = self._count, count
         size = Size(0, count + self.heading_lines)
         if size == self.virtual_size:
             return
-        # not by its setter, which lays out the whole screen again: nothing else moves, and lists grow all the time
+        # not by its setter, which lays out the whole screen: lists grow all the time
         self.set_reactive(LineView.virtual_size, size)
         self._cursor = max(0, min(self._cursor, count - 1))
         if self.top > self.max_scroll_y:
@@ -203,7 +200,7 @@ class LineView(ScrollView, can_focus=True):
         return self.render_lines(Region(0, y, self.size.width, 1))[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        # Textual's own method makes five copies of each line; here it is made once, in the colours of the palette
+        # Textual's own method copies each line five times; this one makes it once
         width, top, first = self.size.width, self.top, self.heading_lines
         cursor = "cursor" if self.has_focus else "elsewhere"
         lines = []
@@ -245,7 +242,7 @@ class LineView(ScrollView, can_focus=True):
             self.refresh()
 
     def _show_on_bar(self) -> None:
-        """Set the position of the scrollbar in visible steps, since each change draws it again."""
+        """Set the scrollbar in visible steps: each change draws it again."""
         bar, height = self.vertical_scrollbar, self.size.height
         steps = BAR_STEPS * height
         count = max(1, self._count)
@@ -288,7 +285,7 @@ class LineView(ScrollView, can_focus=True):
             self.post_message(self.Digits(number))
 
     def take_number(self) -> int | None:
-        """Return the number typed before this key, or None, and clear it."""
+        """Return and clear the number typed before this key, or None."""
         digits, self._digits = self._digits, ""
         return int(digits) if digits else None
 
@@ -314,7 +311,7 @@ class LineView(ScrollView, can_focus=True):
         self._jump(event)
 
     def _jump(self, event: Message) -> None:
-        """Scroll to the position of the mouse after a click or drag on the scrollbar."""
+        """Scroll to the mouse after a click or drag on the scrollbar."""
         event.prevent_default()
         event.stop()
         bar = self.vertical_scrollbar.region

@@ -1,7 +1,4 @@
-"""Lookup between fields and octets of a record.
-
-Nodes are a flat list, in the order of a tree read from top to bottom.
-"""
+"""Lookup between fields and octets. Nodes are flat, in the order of a tree read from top to bottom."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ Path = tuple[str, ...]
 
 
 def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
-    """Return the index of the smallest field that contains an octet, the deepest of equal ones, or None."""
+    """Return the index of the smallest field that contains an octet, the deepest of equals, or None."""
     found, least = None, 0
     for index, node in enumerate(nodes):
         if node.source == source and node.start <= offset < node.stop:
@@ -25,9 +22,9 @@ def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
 
 
 def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, int] | None:
-    """Return the range of octets of another source as offsets in `shown`, starting at the first that `shown` contains.
+    """Return the start and stop of octets of another source within `shown`, or None.
 
-    None if it contains none of them.
+    They are offsets in `shown`, from the first contained octet on.
     """
     for low, high, origin, place in shown.parts:
         begin, end = max(start, place), min(stop, place + high - low)
@@ -37,7 +34,7 @@ def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, in
 
 
 def origin_of(shown: Source, offset: int) -> tuple[int, int] | None:
-    """Return the other source that an octet of `shown` belongs to, and its offset there, or None."""
+    """Return the other source that an octet of `shown` is from, and its offset there, or None."""
     for low, high, origin, place in shown.parts:
         if low <= offset < high:
             return origin, offset - low + place
@@ -56,7 +53,7 @@ def ends(nodes: Sequence[Node]) -> list[int]:
 
 
 def paths(nodes: Sequence[Node]) -> list[Path]:
-    """Return the path of each node. Siblings with the same name have the same path."""
+    """Return the path of each node. Siblings of the same name share it."""
     found: list[Path] = []
     path: list[str] = []
     for node in nodes:
@@ -77,7 +74,7 @@ def ancestors(nodes: Sequence[Node], index: int) -> list[int]:
 
 
 def in_sight(nodes: Sequence[Node], behind: Sequence[int], is_open: Callable[[int], bool]) -> list[int]:
-    """Return the visible nodes: all except descendants of closed ones. `behind` is `ends(nodes)`."""
+    """Return the visible nodes: all outside closed ones. `behind` is `ends(nodes)`."""
     seen, index = [], 0
     while index < len(nodes):
         seen.append(index)

@@ -1,4 +1,4 @@
-"""A list of records of any length. Only visible rows are requested and drawn."""
+"""A list of records of any length. Only rows around visible ones are requested."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PREFETCHED_SCREENS = 2
 STEP = 16
 """Characters by which the last column scrolls."""
 OWN_STYLE = ("", "message", "datagram")
-"""Styles of rows in which the styles of columns apply."""
+"""Styles of rows in which column styles apply."""
 
 
 class CellText(NamedTuple):
@@ -50,8 +50,7 @@ class CellText(NamedTuple):
 class RowList(LineView):
     """A list of records, with the cursor on one cell of a row.
 
-    Requests the rows around the visible ones from `fetch`. Left and right move to the next cell, and scroll the text of
-    the last column if it does not fit.
+    `fetch` returns rows around the visible ones. Left and right move to the next cell, and scroll a long last column.
     """
 
     heading_lines = 1
@@ -103,13 +102,13 @@ class RowList(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def set_columns(self, columns: Sequence[TableColumn], sort: Sort | None = None) -> None:
-        """Show these columns; `sort` marks a heading. Cells of rows are in the same order."""
+        """Show these columns, with cells of rows in this order; `sort` marks a heading."""
         self._columns = tuple(columns)
         self._sort = sort
         self._lay_out()
 
     def set_count(self, count: int) -> None:
-        """Set the number of rows. The cursor stays on its row unless the end is followed."""
+        """Set the number of rows. The cursor stays unless it follows the end."""
         self.set_line_count(count)
         if self._following and count:
             super().go_to(count - 1)
@@ -117,7 +116,7 @@ class RowList(LineView):
         self._post_selected()
 
     def reset(self) -> None:
-        """Drop all rows before another list is shown. `Selected` is posted again for its first row."""
+        """Drop all rows before another list; `Selected` is posted again."""
         self._generation += 1
         self._pages.clear()
         self._posted = None
@@ -128,7 +127,7 @@ class RowList(LineView):
         self.forget_lines()
 
     def ask_again(self) -> None:
-        """Fetch the rows again after their cells have changed, and show the old ones meanwhile."""
+        """Fetch the rows again, and show the old cells meanwhile."""
         self._generation += 1
         self._pages.ask_again()
         self._lines.clear()
@@ -141,7 +140,7 @@ class RowList(LineView):
 
     @property
     def following(self) -> bool:
-        """Whether the cursor stays at the end as rows are added, until the user moves it away."""
+        """Whether the cursor stays at the end as rows are added, until it is moved."""
         return self._following
 
     def follow(self, following: bool) -> None:
@@ -151,11 +150,11 @@ class RowList(LineView):
             super().go_to(self._count - 1)
 
     def current_row(self) -> Row | None:
-        """The row under the cursor; None if there is none, or it is not loaded yet."""
+        """The row under the cursor; None if missing or not loaded."""
         return self._pages.row(self._cursor) if self._count else None
 
     def current_cell(self) -> CellText | None:
-        """The cell under the cursor; None if there is none, or it is not loaded yet."""
+        """The cell under the cursor; None if missing or not loaded."""
         row = self.current_row()
         if row is None or not self._columns or self._column >= len(row.cells):
             return None
@@ -181,7 +180,7 @@ class RowList(LineView):
                     self._post_selected()
 
     def _missing(self) -> tuple[int, int] | None:
-        """Return the next rows to load: visible ones first, then rows below and above."""
+        """Return the next rows to load: visible ones first, then below and above."""
         top, height = self.top, self.page_height
         around = PREFETCHED_SCREENS * height
         return (
@@ -237,7 +236,7 @@ class RowList(LineView):
         self.forget_lines()
 
     def _goes_on(self) -> bool:
-        """Whether any visible row has more text in the last column than fits."""
+        """Whether the last column has more text than fits in any visible row."""
         slot = self._slots[-1]
         rows = filter(None, map(self._pages.row, range(self.top, self.top + self.page_height)))
         return any(width_of(_text(row, slot.column)) - self._skip > slot.width for row in rows)

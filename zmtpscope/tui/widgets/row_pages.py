@@ -1,4 +1,4 @@
-"""A cache of pages of a long list, around its visible rows."""
+"""Cached pages of a long list."""
 
 from __future__ import annotations
 
@@ -12,28 +12,25 @@ MOST_PAGES = 64
 AT_ONCE = 4
 """Maximum number of pages in one request."""
 OUTDATED = -1
-"""In place of the count of the list: the page must be requested again."""
+"""In place of the count of rows: the page must be requested again."""
 
 
 class RowPages:
-    """The pages used last, by number.
-
-    A page may have fewer rows than `PAGE` while the list grows, and is requested again when there are more.
-    """
+    """The pages used last. Incomplete pages of a growing list are requested again."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[int, tuple[tuple[Row, ...], int]] = OrderedDict()
 
     def row(self, place: int) -> Row | None:
-        """Return a row by its place in the list, or None if it is not loaded."""
+        """Return a row by its place in the list, or None if not loaded."""
         number, offset = divmod(place, PAGE)
         rows, _ = self._pages.get(number, ((), 0))
         return rows[offset] if offset < len(rows) else None
 
     def put(self, page: Page, count: int) -> bool:
-        """Store rows that start at a page boundary; the list had `count` rows when they were requested.
+        """Store rows from a page boundary on, requested at `count` rows.
 
-        Return whether they differ from the rows stored before.
+        Return whether they differ from the stored ones.
         """
         is_other = False
         for start in range(0, max(1, len(page.rows)), PAGE):
@@ -48,7 +45,7 @@ class RowPages:
         return is_other
 
     def missing(self, low: int, high: int, count: int) -> tuple[int, int] | None:
-        """Return the first rows of `low..high` to request, as whole pages, or None if all are loaded."""
+        """Return the first rows of `low..high` to request, as whole pages, or None."""
         first = last = None
         for number in range(max(0, low) // PAGE, -(-min(high, count) // PAGE)):
             if self._is_complete(number, count):
@@ -69,7 +66,7 @@ class RowPages:
         return known == count or (known != OUTDATED and len(rows) >= min(PAGE, count - number * PAGE))
 
     def ask_again(self) -> None:
-        """Mark all pages as outdated, because their cells have changed. Rows stay available until they are replaced."""
+        """Mark all pages as outdated. They stay available until replaced."""
         self._pages = OrderedDict((number, (rows, OUTDATED)) for number, (rows, _) in self._pages.items())
 
     def clear(self) -> None:

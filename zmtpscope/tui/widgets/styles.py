@@ -1,4 +1,4 @@
-"""Styles by name: colours of the theme, or bold and dim without colour."""
+"""Styles by name: theme colours, or bold and dim without colour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 
 class Look(NamedTuple):
-    """One kind of text. Its colour is a variable of the theme, mixed with the background by `strength`."""
+    """A kind of text. Its theme colour is mixed with the background by `strength`."""
 
     colour: str = "foreground"
     strength: float = 1.0
@@ -60,12 +60,12 @@ LOOKS: Mapping[str, Look] = {
 
 
 class Ground(NamedTuple):
-    """The background of a text: a variable of the theme, mixed with the normal background by `strength`."""
+    """The background of a text: a theme colour, mixed with the normal background by `strength`."""
 
     colour: str
     strength: float
     brighter: float
-    """How far texts are mixed with the foreground, to be readable."""
+    """How far texts are mixed with the foreground to be readable."""
     plain: str
     """Attributes without colours."""
 
@@ -92,8 +92,7 @@ class Colours(Enum):
 class Palette:
     """The styles of a widget with one theme.
 
-    Unknown names are parsed as Rich styles (`bold red`, `#a0c0ff`), as in colour rules; invalid ones look like plain
-    text.
+    Unknown names are parsed as Rich styles (`bold red`, `#a0c0ff`) for colour rules; invalid ones are plain.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class Palette:
         return made
 
     def _filtered(self, style: Style) -> Style:
-        """Apply Textual's line filters to a style: once for each style, where Textual does so for each line."""
+        """Apply Textual's line filters to a style once, not for each line."""
         for line_filter in self._filters:
             style = line_filter.apply([Segment("", style)], self._background)[0].style or style
         return style

@@ -1,4 +1,4 @@
-"""The table of a view. Rows can be opened, sorted and chosen, and stay selected while their numbers change."""
+"""The table of a view. Rows can be opened, sorted and chosen; their numbers may change."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ NO_TABLE = Table((), (), 0, 0)
 
 
 class TableView(LineView):
-    """The rows of a `Table`. Counts and sorts nothing: requests are posted, and another table is shown later."""
+    """The rows of a `Table`. Requests are posted; another table is shown later."""
 
     heading_lines = 1
-    count_wait = 0.02  # a table has few rows, and a digit nearly always means another view
+    count_wait = 0.02  # a digit nearly always means another view
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Show what was counted here", show=False),
         Binding("right,l", "open", "Open", show=False),
@@ -55,13 +55,13 @@ class TableView(LineView):
             self.row = row
 
     class Chosen(_OfRow):
-        """Request to show the records counted in this row."""
+        """Request for the records of a row."""
 
     class Pinned(_OfRow):
-        """Request to show only the records counted in this row, or all again."""
+        """Request to show only the records of a row, or all."""
 
     class OpenedChanged(Message):
-        """Request for a table that includes the children of rows with these keys."""
+        """Request for a table with these rows open."""
 
         def __init__(self, opened: tuple[str, ...]) -> None:
             super().__init__()
@@ -88,10 +88,7 @@ class TableView(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, table: Table, sort: Sort | None = None) -> None:
-        """Show a table.
-
-        The row with the same key stays selected, at the same height on the screen; `sort` marks a heading.
-        """
+        """Show a table. The same row stays selected at the same height; `sort` marks a heading."""
         before = self.current_row()
         if table == self._table and sort == self._sort:
             return
@@ -119,7 +116,7 @@ class TableView(LineView):
         return self._table.rows[self.cursor] if self.cursor < len(self._table.rows) else None
 
     def cut_cells(self) -> list[tuple[str, str]]:
-        """Return heading and text of each cell of the selected row that is cut, or whose column is left out."""
+        """Return (heading, text) of cut and left out cells of the selected row."""
         row = self.current_row()
         if row is None:
             return []
@@ -139,7 +136,7 @@ class TableView(LineView):
         self.set_cursor(place)
 
     def _grow_widths(self) -> None:
-        """Widen columns to fit their contents. They never shrink, so that columns do not move while numbers change."""
+        """Widen columns to fit. They never shrink, so that they do not move."""
         for index, column in enumerate(self._table.columns):
             if column.width:
                 continue
@@ -150,7 +147,7 @@ class TableView(LineView):
             self._widths[index] = max(self._widths[index], min(needed, column.widest))
 
     def _front(self, row: TableRow, column: int) -> str:
-        """Return the indent and marker before the text of the first column of a tree."""
+        """Return indent and marker of the first column of a tree."""
         if column or not self._is_tree:
             return ""
         marker = OPENED if row.key in self._opened else CLOSED if row.has_more else LEAF
@@ -245,14 +242,11 @@ class TableView(LineView):
 
     @property
     def _without_room(self) -> int:
-        """Number of columns left out for lack of room."""
+        """Number of columns without room."""
         return len(self._table.columns) - self._shift - len(self._slots)
 
     def _with_more_columns(self) -> list[str]:
-        """Return the lines above the table.
-
-        The number of hidden columns, with the keys that show them, is added to the first line with room for it.
-        """
+        """Return the lines above the table, and the number of hidden columns with their keys."""
         keys = ((self._shift, "["), (self._without_room, "]"))
         more = ", ".join(f"{count} with {key}" for count, key in keys if count > 0)
         texts = list(self._table.text)
@@ -290,7 +284,7 @@ class TableView(LineView):
         return line_of(cells, style(row.style, ground), width)
 
     def _room(self, row: TableRow, number: int) -> int:
-        """Return the cells available to a text: its column and the empty cells to its right in this row."""
+        """Return the cells for a text: its column, and empty cells to its right."""
         slot = self._slots[number]
         stop = slot.stop
         for following in self._slots[number + 1 :]:

@@ -23,7 +23,7 @@ from zmtpscope.tui.worker.sides import Sides
 Values = Mapping[str, Any]
 
 CONTENT_WIDTH = 400
-"""Maximum characters of the content; no terminal is wider."""
+"""Maximum characters of the content."""
 
 FIELDS = (
     "record",
@@ -125,7 +125,7 @@ DEFAULT = ("time", "conn", "from", "to", "topic", "parts", "size", "content")
 
 
 def table_columns(names: Sequence[str]) -> tuple[TableColumn, ...]:
-    """Return the columns for a list."""
+    """Return the columns of a list."""
     made = []
     for name in names:
         column = COLUMNS.get(name) or Column(safe_text(name).upper(), _nothing, name, False, 3, 16)
@@ -138,7 +138,7 @@ def _nothing(line: Line, shown: Shown) -> str:
 
 
 class RowMaker:
-    """Makes the rows of one list. Raises `FilterError` if a name is neither a column nor a field."""
+    """Makes the rows of a list. Raises `FilterError` for unknown column names."""
 
     def __init__(self, names: Sequence[str], options: Options, sides: Sides) -> None:
         self._options = options
@@ -148,7 +148,7 @@ class RowMaker:
         self._fields = list(dict.fromkeys((*FIELDS, *(name for each in operands for name in each.reads))))
 
     def rows(self, batch: Batch, numbers: Sequence[int], clock: Clock) -> list[Row]:
-        """Return the rows of a batch that holds the records `numbers` of a store, in order."""
+        """Return the rows of a batch with the records `numbers`, in order."""
         shown = Shown(clock, self._sides)
         return [
             Row(number, _style(line.values), tuple([cell(line, shown) for cell in self._cells]))

@@ -1,4 +1,4 @@
-"""Views updated with the store while they are shown. Shared results are computed once."""
+"""Views updated while they are shown, with shared results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Counter)
 
 MOST_VIEWS = 16
-"""Maximum number of views kept; the one shown longest ago is dropped first."""
+"""Maximum views kept; the one shown longest ago is dropped."""
 
 
 def view_titles() -> tuple[ViewTitle, ...]:
@@ -28,9 +28,9 @@ def view_titles() -> tuple[ViewTitle, ...]:
 
 
 class Counting(Generic[C]):
-    """Feeds a store to a counter: all records, or the ones that match a filter.
+    """Feeds records that match a filter to a counter. `is_complete` returns whether the store is complete.
 
-    `is_complete` returns whether the store is complete. Raises `FilterError`.
+    Raises `FilterError`.
     """
 
     def __init__(self, counter: C, filter: str, store: Store, is_complete: Callable[[], bool]) -> None:
@@ -38,7 +38,7 @@ class Counting(Generic[C]):
         self.filter = Filter(filter) if filter.strip() else None
         self.looked_at = 0
         self.steps = 0
-        """Steps taken. While this is unchanged, the result is too."""
+        """Steps taken. The result changes only with them."""
         self._store = store
         self._is_complete = is_complete
 
@@ -67,7 +67,7 @@ class Counting(Generic[C]):
 
 
 class Made(NamedTuple):
-    """A table with its request, and the number of steps before it was made."""
+    """A table, its request, and the steps before it."""
 
     request: TableOf
     steps: int
@@ -83,7 +83,7 @@ class CountedView:
         self._made: Made | None = None
 
     def table(self, request: TableOf) -> ViewTable:
-        """Return the table of the counted records. A repeated request returns the same table."""
+        """Return the table, cached for a repeated request."""
         made, steps = self._made, self.counting.steps
         if made is None or (made.request, made.steps) != (request, steps):
             made = self._made = Made(request, steps, self.view.table(request.sort, request.opened, request.most))
@@ -91,9 +91,9 @@ class CountedView:
 
 
 class CountedViews:
-    """All views shown so far; only the last one is updated. Derived data of all records is updated when there is time.
+    """All views shown so far. Only the last one is updated; derived data of all records follows when there is time.
 
-    `is_complete` returns whether the store is complete, `ongoing` returns the state of the analyser.
+    `is_complete` returns whether the store is complete, `ongoing` the state of the analyser.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class CountedViews:
         return 0 if self._derived is None else self._derived.looked_at
 
     def _derived_of(self, filter: str) -> Counting[Derived]:
-        """Return the data derived from records that match a filter, shared by views with the same filter."""
+        """Return data derived from matching records, shared by views with the same filter."""
         if not filter.strip():
             return self.derived
         shared = (each.counting for (name, of), each in self._views.items() if of == filter and VIEWS[name].is_derived)

@@ -1,4 +1,4 @@
-"""The details of a record: its fields as a tree, its octets, and findings about it."""
+"""The details of a record: fields, octets and findings."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ RECORD_FIELDS = {
     "zmtp1.body": "bodies",
     "plain.username": "username",
 }
-"""Fields of records that usually contain the value of a field of the octets. A filter is offered only if it matches."""
+"""Record fields that usually contain a field of the octets. Each filter is checked."""
 
 MORE_FIELDS = f"... and more than {MOST_FIELDS:,} fields: read --json has all of them"
 
 
 def details_of(store: Store, number: int) -> Details:
-    """Return the details of a record: fields of its octets, findings about it, its fields by output name.
+    """Return the details of a record: fields of octets, findings, fields by output name.
 
-    `problem` is the reason if octets are missing; the rest is still returned.
+    `problem` explains missing octets; the rest is still returned.
     """
     values, line = row_of(store.batch([number]), store.options)
     sources = Sources()
@@ -64,7 +64,7 @@ def details_of(store: Store, number: int) -> Details:
 
 
 def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
-    """Return the fields by name of the only record of a batch, and its description."""
+    """Return fields and description of the only record of a batch."""
     if batch.records:
         values = record_values(batch.records[0], options)
         return values, DESCRIBE[values["record"]](values)
@@ -88,7 +88,7 @@ def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: in
 
 
 def _filter_of(node: FieldNode, values: dict[str, Any], known: dict[tuple[str, Any], str]) -> str:
-    """Return a filter for the value of a field of octets, or "" if no field of the record contains it."""
+    """Return a filter for a field of octets, or "" if no field of the record contains its value."""
     name = RECORD_FIELDS.get(node.name)
     if name is None or node.value is None:
         return ""

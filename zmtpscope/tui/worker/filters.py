@@ -49,7 +49,7 @@ IN_FRONT = (
     ("upper(", "in capital letters"),
 )
 MOST_LOOKED_AT, MOST_MESSAGES = 2000, 30
-"""Number of last records, and of messages among them, whose payloads are searched for member names."""
+"""Number of last records, and messages among them, that are searched for member names."""
 
 DEEPEST = 6
 """Maximum depth of offered members."""
@@ -75,7 +75,7 @@ def check(text: str) -> FilterProblem | None:
 
 
 def complete(text: str, place: int, store: Store) -> Completion:
-    """Return completions at a position of a filter: first texts that start with the typed one, then others with it."""
+    """Return completions at a position: texts that start with the typed one, then others with it."""
     wanted = expected(text, place)
     typed = wanted.typed.lower()
     offers = [offer for offer in _OFFERS[wanted.what](wanted, store) if typed.strip("\"'") in offer[0].lower()]
@@ -133,7 +133,7 @@ def _operators(wanted: Expected, store: Store) -> Iterable[Offer]:
 
 
 def _values(wanted: Expected, store: Store) -> Iterator[Offer]:
-    """Yield values that occur in records. Values of functions and parts of fields are unknown."""
+    """Yield values seen in records; unknown for functions and parts of fields."""
     operand = wanted.operand
     if not isinstance(operand, FieldOperand) or operand.steps:
         return

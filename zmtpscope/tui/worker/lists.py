@@ -1,4 +1,4 @@
-"""Lists of records that match a filter, in some order. They grow with the store."""
+"""Lists of matching records in some order. They grow with the store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEP_SECONDS = 0.012
 """Approximate duration of a step of sorting."""
 
 MANY_MORE = 1.25
-"""While the store grows, sort again when it has this many times as many rows."""
+"""A growing list is sorted again when it has this many times as many rows."""
 
 MOST_ROWS = 1000
 """Maximum rows in a page."""
@@ -57,7 +57,7 @@ class Numbers:
 
 
 class RecordList:
-    """A list. Raises `FilterError` if the filter of `spec`, a rule or a column is invalid."""
+    """A list. Raises `FilterError` for an invalid filter, rule or column."""
 
     def __init__(self, name: str, generation: int, spec: ListSpec, store: Store, sides: Sides) -> None:
         self.name, self.generation, self.spec = name, generation, spec
@@ -72,7 +72,7 @@ class RecordList:
         self._found = Numbers()
         self._looked_at = 0
         self._sorted: Int64 | None = None
-        """The first found records, in the requested order; None before sorting."""
+        """The sorted records; later ones follow unsorted."""
         self._sorting: Iterator[Int64 | None] | None = None
         self._order = 0
         self._total = 0
@@ -106,7 +106,7 @@ class RecordList:
         self._total = total
 
     def _sort_on(self, operand: Operand, *, has_settled: bool) -> None:
-        """Sort for one step. Sorting restarts when many rows were added, or no more are."""
+        """Sort for one step. Sorting restarts after many new rows, or when no more follow."""
         count, descending = len(self._found), self.spec.sort is not None and self.spec.sort.descending
         if self._sorting is None and (has_settled or count > MANY_MORE * self._sorted_count):
             self._sorting = self._store.sorting(self._found.array, operand, descending=descending)
@@ -122,7 +122,7 @@ class RecordList:
         return 0 if self._sorted is None else len(self._sorted)
 
     def _numbers(self, low: int = 0, high: int | None = None) -> Int64:
-        """Return the record numbers of some rows. Rows found after sorting are at the end."""
+        """Return record numbers of rows. Rows found after sorting are at the end."""
         found = self._found.array
         if self._sorted is None:
             return found[low:high]
@@ -130,7 +130,7 @@ class RecordList:
         return np.concatenate((self._sorted[low:high], behind)) if len(behind) else self._sorted[low:high]
 
     def page(self, low: int, high: int) -> Page:
-        """Return the existing rows of `low..high` (`high` excluded)."""
+        """Return the existing rows of `low..high` (excluded)."""
         numbers = self._numbers(max(0, low), min(high, low + MOST_ROWS))
         clock = Clock(self.spec.time, lambda: self._store.first_time)
         if clock.moves and 0 < low <= len(self._found):
@@ -149,7 +149,7 @@ class RecordList:
         return [made[place] for place in places.tolist()]
 
     def place_of(self, record: int) -> PlaceFound | None:
-        """Return the row of a record, or the nearest row; None if the list is empty."""
+        """Return the row of a record, or the nearest; None if the list is empty."""
         numbers = self._numbers()
         if not len(numbers):
             return None

@@ -20,22 +20,18 @@ from zmtpscope.tui.worker.sides import Sides
 STEP_SECONDS = 0.03
 """Approximate CPU seconds of a step: the longest wait after a key press.
 
-Much shorter steps load far more slowly, since each step has a cost per side of each connection (10 ms for some 20 of
-them).
+Much shorter steps load far more slowly: each step has a cost per side of a connection, some 10 ms for 20.
 """
 
 FIRST_PACKETS, LEAST_PACKETS, MOST_PACKETS = 256, 64, 1 << 16
-"""Packets in the first step (few, to show rows at once), and minimum and maximum in others."""
+"""Packets of the first step (few, to show rows at once), then minimum and maximum."""
 
 MOST_LAG = 1.0
-"""Maximum seconds that the analysis may lag behind packets before other work waits."""
+"""Maximum lag of the analysis before other work waits, in seconds."""
 
 
 class Opened(NamedTuple):
-    """A source of packets; `open` starts reading.
-
-    `followed` is set for a growing capture, which can be read only once.
-    """
+    """A source of packets. `followed` is set for a growing capture, which can be read only once."""
 
     paths: tuple[str, ...]
     open: Callable[[], Captures]
@@ -80,7 +76,7 @@ class Loading:
 
     @property
     def leaves_time(self) -> bool:
-        """Whether other work may use the time: all is read, or a growing capture is read without lag."""
+        """Whether other work may run: all is read, or reading keeps up."""
         return self.is_done or (self.opened.followed is not None and self._lag < MOST_LAG)
 
     @property
@@ -145,9 +141,9 @@ class Loading:
 
 
 def paced(packets: int, seconds: float) -> int:
-    """Return the number of packets for the next step, from the number and CPU seconds of the last one.
+    """Return the number of packets for the next step, from packets and CPU seconds of the last one.
 
-    Wall-clock time would include other processes: steps would shrink until their fixed cost dominates.
+    Wall-clock time includes other processes: steps would shrink until their fixed cost dominates.
     """
     factor = min(2.0, max(0.5, STEP_SECONDS / max(seconds, 1e-6)))
     return max(LEAST_PACKETS, min(MOST_PACKETS, round(packets * factor)))

@@ -82,7 +82,7 @@ class Worker:
         self._generation = 0
         self._saving: Saving | None = None
         self._search: tuple[int, Search] | None = None
-        """Number of the request, and its search."""
+        """Request number and search."""
         self._noticed = 0.0
         self._said: Progress | None = None
         self._answers: dict[type[Request[Any]], Callable[[Any], object]] = {
@@ -108,7 +108,7 @@ class Worker:
         }
 
     def run(self) -> None:
-        """Run until the screen closes, which raises `ScreenGone`. An unfinished file is removed."""
+        """Run until the screen closes (`ScreenGone`). An unfinished file is removed."""
         try:
             while True:
                 has_work = False
@@ -123,7 +123,7 @@ class Worker:
             self._cancel_saving()
 
     def _answer_all(self, timeout: float) -> None:
-        """Answer the requests received so far, after waiting at most `timeout` seconds."""
+        """Answer received requests, after waiting at most `timeout` seconds."""
         for number, request in self._channel.receive(timeout):
             if isinstance(request, Find):
                 self._begin_search(number, request)
@@ -150,7 +150,7 @@ class Worker:
 
     @property
     def _has_time(self) -> bool:
-        """Whether no task is waited for, so that there is time to compute diagnoses in advance."""
+        """Whether no other task is waiting, so that diagnoses can be computed in advance."""
         is_waited_for = self._search is not None or self._views.is_behind
         return self._loading.leaves_time and not is_waited_for and not any(map(_is_behind, self._lists.values()))
 
@@ -227,7 +227,7 @@ class Worker:
         return Page(request.low, ()) if shown is None else shown.page(request.low, request.high)
 
     def _begin_search(self, number: int, request: Find) -> None:
-        """Start a search, answered when a row is found. A new request cancels the search before."""
+        """Start a search, answered when done. A new request cancels the previous one."""
         self._give_up_search()
         shown = self._lists.get(request.list)
         if shown is None:

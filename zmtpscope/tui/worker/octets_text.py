@@ -19,7 +19,7 @@ def as_base64(octets: bytes) -> str:
 
 
 def as_c(octets: bytes) -> str:
-    """Return an initialiser of an array in C and languages with the same syntax."""
+    """Return an array initialiser for C and similar languages."""
     digits = [f"0x{octet:02x}" for octet in octets]
     lines = [", ".join(digits[begin : begin + LINE]) for begin in range(0, len(digits), LINE)]
     return "{\n" + "".join(f"    {line},\n" for line in lines) + "}"

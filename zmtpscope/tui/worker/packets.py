@@ -18,9 +18,9 @@ PORTS = {"tcp.srcport": "src_port", "tcp.dstport": "dst_port"}
 
 
 def nodes_of_packet(packet: WholePacket, source: int, values: Mapping[str, Any]) -> Iterator[Node]:
-    """Yield the fields of a packet with octets of a record, from top to bottom. The packet is a source of its own.
+    """Yield the fields of a packet with octets of a record, from top to bottom.
 
-    Its time is known only if it is the first or last packet of the record with fields `values`.
+    Its time is known only for the first and last packet of the record (`values`).
     """
     number, size = packet.reference & PACKET_MASK, len(packet.octets)
     time = {values["packet"]: values["ts_ns"], values.get("packet_end"): values.get("ts_end_ns")}.get(number)

@@ -1,4 +1,4 @@
-"""The worker process, forked while the program is small and has one thread. It ends with its screen."""
+"""The worker process, forked while the program is small and single-threaded."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 SIGNALS_OF_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH)
-"""Sent to all processes of a terminal, but meant for the screen; the worker ends with its socket."""
+"""Signals that a terminal sends to all its processes. The worker ignores them; it ends with its socket."""
 
 
 PATIENCE, POLL_INTERVAL = 1.0, 0.005
-"""Seconds for the last step of the worker, and between checks whether it has ended."""
+"""Seconds for the last step, and between checks for its end."""
 
 
 class WorkerProcess(NamedTuple):
-    """The worker process, and this end of the socket to it."""
+    """The worker process, and this end of its socket."""
 
     pid: int
     socket: socket.socket
 
     def end(self) -> None:
-        """Close the socket and wait for the process.
+        """Close the socket and wait for the process, which finishes its step and removes unfinished files.
 
-        It ends after its step and removes unfinished files. A process that does not end within `PATIENCE` seconds (a
-        hanging dissector) is killed.
+        It is killed after `PATIENCE` seconds, for example if a dissector hangs.
         """
         self.socket.close()
         until = time.monotonic() + PATIENCE
@@ -40,7 +39,7 @@ class WorkerProcess(NamedTuple):
 
 
 def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
-    """Fork a process that calls `run` with the other end of a socket. Call this before threads are started."""
+    """Fork a process that calls `run` with the other end of a socket. Call this before starting threads."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -58,7 +57,7 @@ def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
 
 
 def leave_terminal() -> None:
-    """Redirect standard output and error to nowhere, so that stray output does not reach the screen."""
+    """Redirect output to nowhere: stray output must not reach the screen."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(nothing, descriptor)

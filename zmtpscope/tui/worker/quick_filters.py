@@ -26,7 +26,7 @@ FIELDS_OF_COLUMNS = {
 
 
 def cell_filter(values: Values, column: str) -> str | None:
-    """Return a filter for records with the same values in a column, or None if there is none."""
+    """Return a filter for records with the same values in a column, or None."""
     conditions = []
     for name in FIELDS_OF_COLUMNS.get(column, (column,)):
         found = [comparison(name, value) for value in operand_of(name).values(values)]

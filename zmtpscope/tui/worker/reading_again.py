@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def loading_again(request: ReadAgain, opened: Opened, options: Options) -> Loading:
-    """Return a new reading of a capture, with the requested settings in addition to `options`.
-
-    Raises `CannotAnswer`.
-    """
+    """Return a new reading, with the request added to `options`. Raises `CannotAnswer`."""
     if opened.followed is not None:
         raise CannotAnswer(
             "what comes live cannot be read again: give the same on the command line (-d, --keys, --frames) next time"

@@ -1,4 +1,4 @@
-"""The fields of a record, named as in outputs and filters, with links to related records."""
+"""The fields of a record, as in outputs and filters, with links to related records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEEPEST = 20
 
 
 def nodes_of_record(store: Store, number: int, values: dict[str, Any]) -> Iterator[Node]:
-    """Yield the fields of a record that have a value, below a node for the record."""
+    """Yield the fields with a value, below a node for the record."""
     kind = values["record"]
     yield Node(0, "record", kind, -1, filter=f"record == {kind}")
     connection = store.connection(values["conn"], near=number)
@@ -51,7 +51,7 @@ def nodes_of_record(store: Store, number: int, values: dict[str, Any]) -> Iterat
 
 
 def nodes_of_findings(store: Store, number: int, values: dict[str, Any]) -> Iterator[Node]:
-    """Yield the findings about the octets of a record, as links."""
+    """Yield findings about the octets of a record."""
     if values.get("offset") is None or values["record"] == "finding":
         return
     found = store.findings_about(values, number)[:MOST_FINDINGS].tolist()

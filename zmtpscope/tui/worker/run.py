@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 def run(end: socket.socket, open_capture: Callable[[], tuple[Opened, Options]], *, is_alone: bool = True) -> None:
-    """Open a capture, notify the screen of the result, and answer requests until the screen closes.
+    """Open a capture, notify the screen, and answer requests until it closes.
 
-    `open_capture` prints the reason and raises `SystemExit` if there is nothing to read. `is_alone`: this is a separate
-    process.
+    `open_capture` prints a reason and raises `SystemExit` on failure. `is_alone`: this is a separate process.
     """
     channel = Channel(end)
     try:

@@ -19,7 +19,7 @@ AT_ONCE = 1 << 20
 
 
 class Held(NamedTuple):
-    """A file that stays readable while the capture continues, and the size of its complete blocks."""
+    """An open file, and the size of its complete blocks."""
 
     file: BinaryIO
     octets: int
@@ -45,8 +45,7 @@ def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
 
 
 def save_files(path: Path, files: Sequence[CaptureFile]) -> Steps:
-    """Concatenate files into one pcapng file at `path`. Return a text with the size, and with the amount of removed
-    packets.
+    """Concatenate files into a pcapng file, and return its size and the amount of lost packets.
 
     Raises `CannotSave` and `OSError`.
     """

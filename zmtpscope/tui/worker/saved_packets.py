@@ -22,7 +22,7 @@ FORM = ".pcapng"
 
 
 def readable_again(paths: Sequence[str | None]) -> list[str]:
-    """Return the paths of captures that can be read again. Raises `CannotSave` if one of them can be read only once."""
+    """Return the paths of captures. Raises `CannotSave` if one can be read only once."""
     found = []
     for path in paths:
         if path is None or path == "-" or not _is_plain(path):
@@ -41,9 +41,9 @@ def _is_plain(path: str) -> bool:
 
 
 def save_packets(path: Path, store: Store, numbers: Iterable[Int64], paths: Sequence[str]) -> Steps:
-    """Copy the packets of records of a store from the captures `paths`.
+    """Copy the packets of records (ascending `numbers`) from captures.
 
-    `numbers` ascend. Raises `CannotSave`, `CaptureError` and `OSError`.
+    Raises `CannotSave`, `CaptureError` and `OSError`.
     """
     file, wanted, done = OutputFile(path), WantedPackets(store.options), 0
     try:

@@ -28,13 +28,13 @@ LEAST_ROWS, MOST_ROWS = 512, 4096
 """Minimum rows of a step (fewer cost about as much), and maximum."""
 
 MOST_OCTETS = 4 << 20
-"""Maximum octets of messages in a step of several messages."""
+"""Maximum octets in a step of several messages."""
 
 STEP_SECONDS = 0.012
 
 
 def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
-    """Split ascending record numbers into portions, adapted to the time that the caller spends on each."""
+    """Split ascending record numbers into portions, adapted to the caller's time for each."""
     rows = LEAST_ROWS
     for some in numbers:
         at = 0
@@ -73,10 +73,7 @@ class JsonLines:
 
 
 class SavedRows:
-    """Unfinished files: one for JSON lines, one per record type for tables.
-
-    If there are several, the type precedes the extension: `out.messages.csv`.
-    """
+    """Unfinished files: one for JSON lines, or one per record type, named `out.messages.csv` if several."""
 
     def __init__(self, path: Path, store: Store, *, force: bool) -> None:
         self._path, self._store, self._force = path, store, force
@@ -104,7 +101,7 @@ class SavedRows:
         return self._tables[record]
 
     def commit(self) -> str:
-        """Rename all files to their final names, and return a description of their contents."""
+        """Rename files to their final names, and return a summary."""
         for record, file in self._files.items():
             self._tables[record].close()
             if len(self._files) > 1:

@@ -1,4 +1,4 @@
-"""Saving files step by step while the worker answers requests. An incomplete file is removed."""
+"""Saving files step by step. An incomplete file is removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zmtpscope.tui.requests import SavingState
 from zmtpscope.tui.worker.channel import CannotAnswer
 
 Steps = Generator[int, None, str]
-"""Writes a file: yields progress, returns a description of the file. Closing it early removes the incomplete file."""
+"""Writes a file: yields progress, returns a summary. Closing it early removes the file."""
 
 
 class CannotSave(CannotAnswer):
@@ -23,7 +23,7 @@ class CannotSave(CannotAnswer):
 
 
 class Saving:
-    """A file that is being written to `path`; `total` is the amount of work."""
+    """A file being written; `total` is the amount of work."""
 
     def __init__(self, path: Path, total: int, steps: Steps) -> None:
         self._steps = steps
@@ -71,9 +71,9 @@ def target_of(text: str) -> Path:
 
 
 def is_free(path: Path, sources: Iterable[str | None], *, force: bool) -> bool:
-    """Whether a file may be written to `path`; False if it exists and `force` is not set.
+    """Whether a file may be written; False if it exists without `force`.
 
-    Raises `CannotSave` if it cannot be written, or is one of the captures `sources`.
+    Raises `CannotSave` if it is not writable, or one of the captures `sources`.
     """
     if path.is_dir():
         raise CannotSave(f"{path}: is a directory; name a file in it")

@@ -1,4 +1,4 @@
-"""Search for the next or previous row that contains a text, matches /a regular expression/ or contains 0xOCTETS."""
+"""Search for rows with a text, /a regular expression/ or 0xOCTETS."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 
 FIRST_STEP, MOST_AT_ONCE = 256, 4096
-"""Rows of the first step (few, to find near rows at once), and maximum of others."""
+"""Rows of the first step (few, for near rows), and maximum."""
 
 OCTETS = ("bodies", "body", "context", "data")
 TEXTS = ("topic", "payload.summary", "name", "text", "hint", "identity", "username", "reason", "group")
 FIELDS = (*TEXTS, "metadata.value", *OCTETS)
-"""Fields to search. Passwords are not among them, since no filter finds them."""
+"""Fields to search. Passwords are excluded, as in filters."""
 
 _HEX = re.compile(r"0x((?:[0-9A-Fa-f]{2})+)")
 
 
 def filter_of(sought: str) -> Filter:
-    """Return a search text as a filter. Raises `FilterError` for an invalid regular expression."""
+    """Return the filter of a search. Raises `FilterError` for an invalid regular expression."""
     names: Sequence[str] = FIELDS
     operator, value = "contains", quoted(sought.encode("utf-8", "surrogateescape"))
     if match := _HEX.fullmatch(sought.replace(" ", "")):
@@ -38,10 +38,7 @@ def filter_of(sought: str) -> Filter:
 
 
 class Search:
-    """Searches the rows of a list (records `numbers`) from `place` to the end, or backwards to the start.
-
-    `place` itself is skipped. Raises `FilterError`.
-    """
+    """Searches rows with records `numbers` after `place`, or backwards before it. Raises `FilterError`."""
 
     def __init__(self, store: Store, numbers: Int64, sought: str, place: int, *, forward: bool) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The socket, endpoint and parts needed to send a message again."""
+"""Socket, endpoint and parts to send a message again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.socket_types import IDENTIFIED, PEERS
 
 STAND_INS = {("ROUTER", "REQ"): "REP", ("ROUTER", "DEALER"): "DEALER", ("ROUTER", "ROUTER"): "DEALER"}
-"""(sender, receiver): socket type that sends the frames of a ROUTER, which itself sends only to known peers."""
+"""(sender, receiver): type that sends the same frames; a ROUTER sends only to known peers."""
 
 NEVER_FIRST = ("SERVER", "PEER", "ROUTER")
 """Types that send only to known peers and have no replacement."""
@@ -24,7 +24,7 @@ ENVELOPED = ("REQ", "REP")
 """Types that add the envelope of a message themselves."""
 
 SUBSCRIPTIONS = {"SUBSCRIBE": ("topic", "SUB"), "JOIN": ("group", "DISH")}
-"""Commands that subscribe: the field of the subscription, and the socket type to send it."""
+"""Commands that subscribe: field, and type of sender."""
 
 
 class Sending(NamedTuple):
@@ -49,7 +49,7 @@ class Sending(NamedTuple):
 
 
 def sending_of(store: Store, sides: Sides, number: int) -> Sending:
-    """Return how to send a message or subscription again. Raises `CannotAnswer` if that is impossible."""
+    """Return how to send a message or subscription again. Raises `CannotAnswer`."""
     store.problem = None
     batch = store.batch([number], details=True)
     values = store.row(number)
@@ -110,7 +110,7 @@ def _placed(
     parts: tuple[bytes, ...],
     topics: tuple[bytes, ...] = (),
 ) -> Sending:
-    """Return a socket in place of the sender: it connects if the sender did, and otherwise binds."""
+    """Return a replacement of the sender, which connects or binds as it did."""
     listens = values["side"] != OPENER
     end = "src" if listens else "dst"
     needed = None if mechanism in (None, "NULL") else mechanism

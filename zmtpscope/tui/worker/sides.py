@@ -1,4 +1,4 @@
-"""Socket types and identities announced by the sides of all connections, stored in a few octets per connection."""
+"""Announced socket types and identities, in a few octets per connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_CONNECTIONS = 100
 
 
 class Sides:
-    """Stores the last announcement of each side of each connection, from all batches."""
+    """Stores the last announcement of each side of each connection."""
 
     def __init__(self) -> None:
         self._said: list[tuple[str | None, str | None]] = [(None, None)]
@@ -45,10 +45,7 @@ class Sides:
         self._of_sides[place] = number
 
     def said(self, conn: int | None, side: int) -> tuple[str | None, str | None]:
-        """Return the announced socket type and identity of a side.
-
-        (None, None) for datagrams, which have no connection.
-        """
+        """Return socket type and identity of a side, each None if unknown."""
         if conn is None:
             return None, None
         place = 2 * conn + side
@@ -62,8 +59,7 @@ class Sides:
         return found
 
     def name(self, conn: int | None, side: int, socket_type: str | None, address: str, port: int | None) -> str:
-        """Return a short name of a side, safe to print: identity, type, and the port if it was connected to. A side
-        without announcements is named by its address.
+        """Return a short, safe name of a side: identity, type, and port if it was connected to; otherwise the address.
 
         `socket_type` is used if the side announced none.
         """

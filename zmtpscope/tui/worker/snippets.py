@@ -1,4 +1,4 @@
-"""A record as text to paste elsewhere: its line, JSON, octets, or a command or program to send it."""
+"""A record as text to paste: line, JSON, octets, or a command or program that sends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zmtpscope.tui.worker.sending import Sending, sending_of
 from zmtpscope.tui.worker.sides import Sides
 
 MOST_OCTETS = 60_000
-"""Maximum size of a record: an argument of a command holds 128 KiB, and hex takes two characters per octet."""
+"""Maximum size of a record: an argument holds 128 KiB, hex takes two characters per octet."""
 
 CREDENTIALS = {
     ("PLAIN", False): ("--plain-file", "client.plain"),
@@ -23,7 +23,7 @@ CREDENTIALS = {
     ("CURVE", False): ("--server-key", "server.public", "--curve-file", "client.secret"),
     ("CURVE", True): ("--curve-server", "server.secret"),
 }
-"""(mechanism, whether the socket binds): options of `zmtpscope cat`, with placeholders for files."""
+"""(mechanism, whether the socket binds): options of `zmtpscope cat` with file names to replace."""
 
 ATTRIBUTES = {
     ("PLAIN", False): ("plain_username", "plain_password"),
@@ -45,7 +45,7 @@ def text_as(form: str, store: Store, sides: Sides, number: int) -> str:
 
 
 def _line(store: Store, sides: Sides, number: int) -> str:
-    """Return the line of a record, with both addresses since it has no context."""
+    """Return the line of a record, with both addresses for lack of context."""
     lines = TextLines(Look(Clock("r", lambda: store.first_time), wide=True, chat=True), store.options)
     return "".join(line for _, line in lines.lines_in_order(store.batch([number]))).rstrip("\n")
 
@@ -76,7 +76,7 @@ def _cat(store: Store, sides: Sides, number: int) -> str:
 
 
 def cat_arguments(sending: Sending) -> list[str]:
-    """Return the words of the `zmtpscope cat` command that sends a message again, in printable ASCII (docs/cat.md)."""
+    """Return the `zmtpscope cat` command (docs/cat.md) of a message, as words of printable ASCII."""
     words = ["zmtpscope", "cat", sending.socket_type.lower(), sending.endpoint]
     if sending.listens:
         words.append("--bind")

@@ -1,4 +1,4 @@
-"""The octets of a record: the sources that fields refer to, each a tab of the bytes pane."""
+"""The sources of octets of a record: tabs of the bytes pane."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Part:
         return self.first + len(self.octets)
 
     def add(self, octets: bytes, secrets: Iterable[range]) -> None:
-        """Append octets, with 0 in place of secrets, which are ranges of offsets."""
+        """Append octets, with 0 in place of secrets (ranges of offsets)."""
         begin, clean = self.end, bytearray(octets)
         for secret in secrets:
             start, stop = (min(max(0, at - begin), len(clean)) for at in (secret.start, secret.stop))
@@ -51,7 +51,7 @@ class _Part:
 
 
 class Sources:
-    """The octets of one record, from its units in order. Adjacent units share a source."""
+    """The octets of a record, from its units in order. Adjacent units share a source."""
 
     def __init__(self) -> None:
         self._parts: list[_Part] = []

@@ -1,1 +1,1 @@
-"""The views of a capture: counted tables, with a filter for the records of each number."""
+"""Views of a capture: tables with a filter for each number."""

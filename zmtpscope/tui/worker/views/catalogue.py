@@ -1,4 +1,7 @@
-"""The catalogue of views. A new view is a module and a row here."""
+"""The catalogue of views.
+
+A new view is a module and a row here.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +23,18 @@ class ViewKind(NamedTuple):
     title: str
     meaning: str
     view: str
-    """Name of its class, in the module named after the view.
+    """Its class, in the module of the view's name.
 
-    The module is imported when the view is opened: importing all of them would take a fifth of the time until rows are
-    shown.
+    Modules are imported when opened: all of them would take a fifth of the time before rows are shown.
     """
     records: tuple[str, ...] = MESSAGES
     """Types of records that the filters of its rows match."""
 
     is_derived: bool = False
-    """Whether it shows shared derived data instead of counting records itself."""
+    """Whether it shows shared derived data."""
 
     def of(self, what: Store | Derived) -> Any:
-        """Return this view of a store or of derived data: a `CountingView` or a `DerivedView`."""
+        """Return this view of a store or of derived data."""
         return getattr(import_module(f"zmtpscope.tui.worker.views.{self.name}"), self.view)(what)
 
 

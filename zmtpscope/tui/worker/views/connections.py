@@ -30,7 +30,7 @@ MOST_FACTS = 12
 NOT_OF_HANDSHAKES = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "PING", "PONG"})
 
 WORTH_TELLING = SEVERITIES[:-1]
-"""Severities of findings shown for a connection, the worst first. The last one, for normal events, is left out."""
+"""Severities shown for a connection, worst first. The last one, for normal events, is left out."""
 
 ALARMING = SEVERITIES[:2]
 
@@ -38,7 +38,7 @@ OF_ATTEMPTS = ("id", "conn", "src_ip", "dst_ip", "dst_port", "count", "severity"
 """Fields kept of findings about connections that were never established."""
 
 ENDED = {"open": "still open", "reused": "end not captured", "evicted": "given up"}
-"""Text for values of `close` other than a close or reset."""
+"""Texts for other values of `close` than closes and resets."""
 
 COLUMNS = (
     Column("conn", "CONN", str, is_number=True),
@@ -87,7 +87,7 @@ class Counted:
 
 
 class ConnectionsView(CountingView):
-    """One line per connection, in the order of their first packets, with its handshake and end below."""
+    """One line per connection, by first packet, with handshake and end below."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -205,7 +205,7 @@ class ConnectionsView(CountingView):
         )
 
     def _below(self, row: Counted) -> Iterator[Line]:
-        """Yield the lines below a connection: handshake, traffic of each side, findings, end."""
+        """Yield the lines below a connection."""
         conn = row.known.number
         findings = self._findings.get(conn, Counter())
         for number in row.facts:
@@ -228,7 +228,7 @@ class ConnectionsView(CountingView):
             )
 
     def _values(self, number: int) -> dict[str, Any]:
-        """Return the fields of a record that is not a message or frame, with secrets starred."""
+        """Return the fields of a record, with secrets starred."""
         return record_values(self.store.batch([number], octets=False).records[0], self.store.options)
 
 

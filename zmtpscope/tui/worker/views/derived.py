@@ -1,4 +1,4 @@
-"""Data derived from records, shared by all views that show it."""
+"""Data derived from records, shared by views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zmtpscope.tui.worker.views.kept_requests import KeptRequests
 from zmtpscope.tui.worker.views.view import Counter, Step, View
 
 INTERVAL, SHARE = 1.0, 20
-"""Minimum seconds between searches for diagnoses while the store grows, and minimum multiple of a search's time."""
+"""Minimum pause between searches for diagnoses: in seconds, and in durations of the last search."""
 
 MOST_FOUND = 10_000
 """Maximum number of cached record numbers."""
@@ -97,7 +97,7 @@ class Derived(Counter):
     def find(self, ref: str, near: int | None = None) -> int | None:
         """Return the number of the record with this identity, or None.
 
-        Records near `near` (default: the last one) are searched first.
+        The search starts at `near` or the last record.
         """
         found = self._found.get(ref)
         if found is None:

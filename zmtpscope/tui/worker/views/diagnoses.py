@@ -16,7 +16,7 @@ from zmtpscope.tui.worker.views.view import ViewTable
 
 
 class DiagnosesView(DerivedView):
-    """One line per cause, the worst first. Below it are evidence, which links to records, and consequences."""
+    """One line per cause, worst first. Below it are linked evidence and consequences."""
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
         shown_time = since_start(self.store)

@@ -40,10 +40,7 @@ class Kind:
 
 
 class FindingsView(CountingView):
-    """One line per kind, the worst first.
-
-    Below it are single findings, which link to the first record they refer to.
-    """
+    """One line per kind, worst first. Below it are findings, linked to the records they refer to."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -62,7 +59,7 @@ class FindingsView(CountingView):
                 kind.connections.add(values["conn"])
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """Return the kinds, the worst first, of the same severity the most frequent."""
+        """Return the kinds, worst first, then the most frequent."""
         shown_time = since_start(self.store)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),
@@ -108,6 +105,6 @@ class FindingsView(CountingView):
         return Line(f"record {number}", cells, record=partial(self._evidence, number, values["refs"] or ()))
 
     def _evidence(self, number: int, references: Sequence[str]) -> int:
-        """Return the first record that a finding refers to, or its own if it refers to none."""
+        """Return the first record that a finding refers to, or its own."""
         found = (self.store.find(reference, near=number) for reference in references)
         return next((place for place in found if place is not None), number)

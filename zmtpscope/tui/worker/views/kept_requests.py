@@ -22,11 +22,7 @@ RANKS = {OPEN: 0, UNANSWERED: 0, UNASKED: 1, LATE: 2, ANSWERED: 2, UNKNOWN: 3}
 NAMES = ("rank", "waited", "time", "side", "source", "offset", "outcome", "reply_time", "reply_source", "reply_offset")
 Kept = NDArray[np.void]
 KEPT = np.dtype([(name, np.int64) for name in (*NAMES, "near")])
-"""A kept request.
-
-`waited` (ns) is negative if unknown, `reply_time` if there is no reply. `near` is the number of a record close to
-request and reply.
-"""
+"""A kept request. `waited` (ns) is negative if unknown, `reply_time` without reply. `near` is a record near both."""
 
 
 class KeptRequests:

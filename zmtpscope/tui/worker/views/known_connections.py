@@ -13,7 +13,7 @@ from zmtpscope.export.words import counted
 from zmtpscope.store.counting import Sender
 
 MOST_CONNECTIONS = 16_384
-"""Maximum number of distinct connections (some 1 kB each); more are only counted."""
+"""Maximum distinct connections (some 1 kB each); more are only counted."""
 
 TELLING = ("greeting", "command", "connection")
 """Records that identify the sides."""
@@ -28,9 +28,9 @@ class KnownConnection:
         self.ready_ns: int | None = None
         """Time of the last greeting or READY."""
         self.ended_ns: int | None = None
-        """Time when it closed or otherwise ended; None if it is open as far as known."""
+        """Time of its end; None if it is open as far as known."""
         self._types_of_messages: list[str | None] = [None, None]
-        """Socket types known from messages, if neither greeting nor command announced one."""
+        """Socket types from messages, unless announced."""
         self._names: list[str | None] = [None, None]
         """Cached names; None after a change."""
 
@@ -68,7 +68,7 @@ class KnownConnection:
         return self.ends.socket_types[side] or self._types_of_messages[side]
 
     def address(self, side: int) -> str:
-        """Return the address of a side. The port is added only if it was connected to; the other is new each time."""
+        """Return the address of a side, with its port only if it was connected to: others change each time."""
         address, port = self.ends.addresses[side]
         return endpoint(address, port) if side == self.listener else str(address)
 
@@ -102,14 +102,14 @@ class KnownConnections:
         return self._known.get(conn)
 
     def of_record(self, values: Mapping[str, Any]) -> KnownConnection | None:
-        """Return the connection of a record, and learn from the record. None for datagrams, and beyond the maximum."""
+        """Return the connection of a record, updated by it. None for datagrams, and beyond the maximum."""
         known = self._of(values["conn"], lambda: Stream(*(values[name] for name in Stream._fields)))
         if known is not None and values["record"] in TELLING:
             known.learn_of_record(values)
         return known
 
     def of_sender(self, sender: Sender) -> KnownConnection | None:
-        """Return the connection of a sender, and learn from it."""
+        """Return the connection of a sender, updated by it."""
         known = self._of(sender.stream.conn, lambda: sender.stream)
         if known is not None:
             known.learn_of_messages(sender)
@@ -119,14 +119,14 @@ class KnownConnections:
         known = self._known.get(conn) if conn is not None else None
         if known is None and conn is not None:
             if len(self._known) < self.most:
-                found = stream()  # without a side, the addresses are in the order of the sides
+                found = stream()  # without a side, the addresses are in order
                 known = self._known[conn] = KnownConnection(found._replace(side=found.side or 0))
             else:
                 self._left_out.add(conn)
         return known
 
     def left_out(self) -> list[str]:
-        """Return a sentence if there are more connections than the maximum."""
+        """Return a sentence about connections beyond the maximum."""
         if not self._left_out:
             return []
         return [f"{counted(len(self._left_out), 'connection')} more than the {self.most} that are told apart"]

@@ -1,4 +1,4 @@
-"""The last values of topics and their changes, read when they are shown."""
+"""The last values of topics and their changes, read on demand."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SAME, CHANGED = "same", "changed"
 
 
 class LastValue(NamedTuple):
-    """The content of a message and its change, both safe to print.
+    """The content of a message and its change, safe to print.
 
-    The change is `+0.3` for numbers, `price +0.3, state` for named members that differ, otherwise `same` or `changed`.
-    None without a previous message, or if octets are missing.
+    The change is `+0.3` for numbers, `price +0.3, state` for members that differ, otherwise `same` or `changed`. None
+    without a previous message, or if octets are missing.
     """
 
     text: str
@@ -40,14 +40,14 @@ class LastValue(NamedTuple):
 
 
 class LastValues:
-    """Reads values of records in bulk. Values are cached while they are requested."""
+    """Reads values of records in bulk, and caches requested ones."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._read: dict[tuple[int, int], LastValue] = {}
 
     def read(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Read the values of pairs: the numbers of a message and of the previous one (negative: none)."""
+        """Read the values of pairs: numbers of a message and the previous one (negative: none)."""
         wanted = set(pairs)
         self._read = {pair: value for pair, value in self._read.items() if pair in wanted}
         missing = wanted - self._read.keys()

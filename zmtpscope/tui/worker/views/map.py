@@ -23,7 +23,7 @@ from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MOST_TOPICS = 4
-"""Maximum topics named on a line, and remembered of a connection."""
+"""Maximum topics named on a line and remembered of a connection."""
 
 LONGEST_TOPIC = 24
 """Maximum characters of a topic."""
@@ -52,7 +52,7 @@ class Flow:
 
 
 class Between(NamedTuple):
-    """Total of connections between a bound peer and its clients. Messages and octets are (from bound, from clients)."""
+    """Totals of connections between a bound peer and its clients, as (from bound, from clients)."""
 
     connections: Sequence[KnownConnection]
     messages: tuple[int, int]
@@ -61,7 +61,7 @@ class Between(NamedTuple):
 
 
 class MapView(CountingView):
-    """One line per bound endpoint, sorted by octets. Below it are clients, and below these single connections."""
+    """One line per bound endpoint, by octets. Below it are clients, then connections."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -229,7 +229,7 @@ def _grouped(
 
 
 def _filter_of(between: Between) -> str:
-    """Return a filter for connections, or for their endpoint if there are too many to list."""
+    """Return a filter for connections, or for their endpoint if they are too many."""
     filter = one_of("conn", (known.number for known in between.connections))
     if len(filter) <= LONGEST_FILTER:
         return filter

@@ -1,4 +1,4 @@
-"""The view of peers: their connections, presence, and the cause of the end of each connection."""
+"""The view of peers: connections, presence, and causes of ends."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class PeersView(DerivedView):
         return Line(key, values, f"conn == {connection.stream.conn}")
 
     def _lifeline(self, connections: Sequence[ObservedConnection]) -> str:
-        """Draw when connections existed, over the time of the capture."""
+        """Draw the times of connections over the capture."""
         start, end = self.derived.knowledge.first_ns or 0, self.derived.knowledge.last_ns
         scale = LIFELINE / max(1, end + 1 - start)
         line, ends = [AWAY] * LIFELINE, set[int]()

@@ -1,4 +1,4 @@
-"""The view of requests: pending and slow ones, with the records of request and reply."""
+"""The view of requests: pending and slow ones, with replies."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ NO_COUNTS = (None,) * 5
 
 
 class RequestsView(DerivedView):
-    """One line per connection with requests, sorted by missing replies, then by the slowest.
+    """One line per connection with requests, by missing replies, then slowest.
 
-    Below it are requests, which link to their records, and below these their replies.
+    Below it are requests, then their replies, linked to records.
     """
 
     def __init__(self, derived: Derived) -> None:
@@ -119,7 +119,7 @@ class RequestsView(DerivedView):
         self._contents.read((value, -1) for value in values if isinstance(value, int))
 
     def _content(self, value: str | int) -> str:
-        """Return a text, or the content of the message with this number."""
+        """Return a text, or the content of a message."""
         return safe_text(value) if isinstance(value, str) else self._contents[value, -1].text
 
 

@@ -1,4 +1,4 @@
-"""The view of statistics: messages over time, by size and connection, and records by type."""
+"""The view of statistics: messages by time, size and connection; records by type."""
 
 from __future__ import annotations
 
@@ -54,8 +54,6 @@ NAMES = [column.name for column in COLUMNS]
 
 
 class StatisticsView(CountingView):
-    """All messages, divided by time, size and connection, and records by type."""
-
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._known = KnownConnections(MOST_CONNECTIONS)
@@ -84,7 +82,7 @@ class StatisticsView(CountingView):
             self._count(messages)
 
     def _type_of(self, record: Record) -> tuple[str, str | None]:
-        """Return the type of a record, and the name of a command while there is room for distinct names."""
+        """Return the record type, and a command's name while there is room."""
         key = record.type, record.values["name"] if record.type == "command" else None
         return key if key in self._types or len(self._types) < MOST_COMMANDS else (OTHER_COMMANDS, None)
 
@@ -119,7 +117,7 @@ class StatisticsView(CountingView):
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """Return a line for all messages, and headings with subdivisions."""
+        """Return a line for all messages, and subdivided headings."""
         every_message = self._row_of(self._all, 1)
         lines = [
             self._line("all", "all messages", every_message, "", self._stretches),
@@ -160,7 +158,7 @@ class StatisticsView(CountingView):
         return every(filter, kinds)
 
     def _stretches(self) -> Sequence[Line]:
-        """Return a line for each non-empty bar: the messages in a period."""
+        """Return a line for each non-empty period."""
         start, width = self._scale.start_ns or 0, self._scale.width_ns
         bars = self._row_of(self._all, 1).bars
         lines = []
@@ -212,7 +210,7 @@ class StatisticsView(CountingView):
 
 
 def _row(group: Group, key: Hashable) -> int:
-    """Return the row of a key, or the shared one if there is no room."""
+    """Return the row of a key, or the shared row without room."""
     is_known = key in group.counters.rows or len(group.counters) <= group.counters.most
     return group.row(key) if is_known else OTHERS
 

@@ -1,4 +1,4 @@
-"""Subscribers of each publisher, over all their connections, and the state of each subscription."""
+"""Subscribers of each publisher over all connections, and states of their subscriptions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS_AND_DISH
 
 LATE_NS = SECOND // 20
-"""Minimum delay after the handshake of a late subscription, which misses messages published until then.
+"""Delay after the handshake of a late subscription, which misses earlier messages.
 
-An application that subscribes before it connects sends its subscriptions with the handshake.
+Subscriptions made before connecting are sent with the handshake.
 """
 
 NOT_AGAIN, NOT_SINCE, NEW, AGAIN, CANCELLED, HELD = "not again", "not since", "new", "again", "cancelled", ""
@@ -30,7 +30,7 @@ STATES = (NOT_AGAIN, NOT_SINCE, NEW, AGAIN, CANCELLED, HELD)
 """States of a subscription in sort order, compared with the previous connection.
 
 `AGAIN`: repeated. `NEW`: not there before. `NOT_AGAIN`: not repeated after the publisher ended the connection.
-`NOT_SINCE`: not repeated for another reason: the subscriber left by itself, or stayed away for long.
+`NOT_SINCE`: not repeated because the subscriber left, or stayed away for long.
 """
 
 LOOKS = {NOT_AGAIN: "warn", NOT_SINCE: "muted", NEW: "good", CANCELLED: "muted"}
@@ -41,11 +41,11 @@ Alike = tuple[str, str | None, str | None]
 """(address, identity, socket type): all that identifies a subscriber on the wire."""
 
 LostTopic = tuple[str, bytes]
-"""(conn_id, topic): a subscription in force on a connection, and not repeated on the next one."""
+"""(conn_id, topic) of a subscription not repeated on the next connection."""
 
 
 class Cell(NamedTuple):
-    """The cell of a subscriber in the row of a topic or publisher, sorted by `order`."""
+    """The cell of a subscriber for a topic or publisher, sorted by `order`."""
 
     order: tuple[int, int]
     text: str
@@ -69,7 +69,7 @@ class Subscribing:
         return self.connections[-1]
 
     def state(self, topic: bytes, lost: frozenset[LostTopic]) -> tuple[Subscriber, ObservedSubscription, str] | None:
-        """Return the last connection with a subscription to a topic, the subscription and its state, or None."""
+        """Return the last connection with a subscription to a topic, the subscription and its state."""
         place = next((place for place in reversed(range(len(self.by_topic))) if topic in self.by_topic[place]), None)
         if place is None:
             return None
@@ -115,9 +115,9 @@ class Subscribing:
 
 @dataclass(slots=True)
 class SubscribedPublisher:
-    """A publisher with its subscribers by key, and all their topics, lost ones first.
+    """A publisher with its subscribers by key, and all topics, lost ones first.
 
-    `conn` is set for a publisher that connects: its other connections cannot be recognised.
+    `conn` is set if it connects: its other connections cannot be recognised.
     """
 
     name: str
@@ -139,11 +139,7 @@ class SubscribedPublisher:
 
 
 class Subscribers(NamedTuple):
-    """All subscribers and publishers.
-
-    Names of subscribers are by key: first the ones with lost subscriptions, then in order of appearance, as are
-    publishers.
-    """
+    """All subscribers by key, ones with lost subscriptions first, and publishers, both in order of appearance."""
 
     names: dict[str, str]
     publishers: list[SubscribedPublisher]
@@ -151,7 +147,7 @@ class Subscribers(NamedTuple):
 
 
 def subscribers_of(knowledge: Knowledge) -> Subscribers:
-    """Return all subscribers: peers that subscribed, or have a type that does."""
+    """Return all peers that subscribed, or have a subscribing type."""
     found: dict[object, list[Subscriber]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):
@@ -185,7 +181,7 @@ def subscribers_of(knowledge: Knowledge) -> Subscribers:
 
 
 def is_late(connection: Subscriber, subscription: ObservedSubscription) -> bool:
-    """Whether a subscription was made long after the handshake."""
+    """Whether a subscription is late."""
     return (delay_of(connection.connection, subscription) or 0) >= LATE_NS
 
 
@@ -204,9 +200,9 @@ def _publisher(
 
 
 def _subscribing(connections: Sequence[Subscriber], keys: dict[Alike, str]) -> Iterator[tuple[str, Subscribing]]:
-    """Yield subscribers with their keys; `keys` identifies subscribers across publishers.
+    """Yield subscribers with keys, common to all publishers (`keys`).
 
-    If connections with the same `Alike` overlap in time, each is a subscriber of its own, since none can be recognised.
+    If connections with the same `Alike` overlap, each is a subscriber of its own.
     """
     alike: dict[Alike, list[Subscriber]] = {}
     for each in connections:

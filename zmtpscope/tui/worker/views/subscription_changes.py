@@ -1,4 +1,4 @@
-"""Subscriptions made and cancelled, by commands of ZMTP 3.1 or messages of earlier versions."""
+"""Subscriptions made and cancelled, by commands of ZMTP 3.1 or earlier messages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
 
 
 class Change(NamedTuple):
-    """A subscription of `side` to `topic` (its first `LONGEST_TOPIC` octets), or its cancellation.
-
-    `number` is the record number, `time` is in nanoseconds since the epoch.
-    """
+    """A subscription of `side` to `topic` (cut to `LONGEST_TOPIC` octets), or its cancellation. `time` is in ns."""
 
     connection: KnownConnection
     side: int
@@ -29,7 +26,7 @@ class Change(NamedTuple):
 
 
 def changes_of(step: Step, known: KnownConnections) -> Iterator[Change]:
-    """Yield the changes in a step, in order for each connection. `known` learns from the records."""
+    """Yield the changes in a step, in order per connection. `known` learns from the records."""
     for number, record in step.records("greeting", "command", "connection"):
         values = record.values
         connection = known.of_record(values)

@@ -43,7 +43,7 @@ LONGEST_NAME = 80
 """Maximum characters of a topic."""
 
 WIDEST_TOPIC = 30
-"""Maximum cells of the topic column, to leave room for subscribers on 80 columns."""
+"""Maximum cells of the topic column, for 80-column terminals."""
 
 EVERYTHING = "(everything)"
 
@@ -52,13 +52,13 @@ CHANGES = "name in {SUBSCRIBE, CANCEL, JOIN, LEAVE} or kind in {subscribe, cance
 
 
 class SubscriptionsView(DerivedView):
-    """One line per publisher with its topics below, and one column per subscriber.
+    """One line per publisher with its topics below, one column per subscriber.
 
-    Below a topic are its subscriptions, which link to their records.
+    Subscriptions below topics link to records.
     """
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """Return the publishers; their topics are sorted by name, with lost ones first."""
+        """Return publishers with sorted topics, lost ones first."""
         found = subscribers_of(self.derived.knowledge)
         shown = dict(islice(found.names.items(), MOST_SUBSCRIBERS))
         others = len(found.names) - len(shown)
@@ -119,7 +119,7 @@ class SubscriptionsView(DerivedView):
     def _single(
         self, key: str, publisher: SubscribedPublisher, topic: bytes, lost: frozenset[LostTopic], width: int
     ) -> Sequence[Line]:
-        """Return the subscriptions to a topic, by subscriber, in the order in which they were made."""
+        """Return the subscriptions to a topic, by subscriber and time."""
         made = [
             (of, subscription)
             for own in publisher.subscribers.values()

@@ -1,4 +1,4 @@
-"""Tables of views: columns that format values, and lines that are sorted and opened."""
+"""Tables of views: columns that format values; lines to sort and open."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from zmtpscope.tui.requests import Sort, TableColumn, TableRow
 from zmtpscope.tui.worker.views.view import ViewTable
 
 Value = Any
-"""Value of a cell, for text and sorting: text, a number, or None for an empty cell."""
+"""Value to show and sort: text, a number, or None for an empty cell."""
 
 
 class Column(NamedTuple):
-    """A column; `shown` formats its values as safe text.
-
-    Numbers are right-aligned and sorted with the largest first.
-    """
+    """A column; `shown` formats values as safe text. Numbers are right-aligned, largest first."""
 
     name: str
     heading: str
@@ -32,15 +29,14 @@ class Column(NamedTuple):
     widest: int = 60
     """As in `TableColumn`."""
     look: Callable[[Any], str] | None = None
-    """Style of a cell, "" for the style of its row. None if no cell has its own."""
+    """Style of a cell, "" for its row's; or None."""
 
 
 @dataclass(slots=True)
 class Line:
-    """A row before formatting.
+    """An unformatted row; `values` are by column.
 
-    `values` are by column. `children` returns the lines below it on demand; they are sorted with the table if
-    `is_sorted`, otherwise in their own order. `record` may be computed when the line is shown.
+    `children` returns the lines below it, sorted with the table if `is_sorted`. `record` may be computed when shown.
     """
 
     key: str
@@ -68,7 +64,7 @@ def table_of(
     """Return a table with at most `most` rows.
 
     `lines` are in the order of the view; without `sort`, only shown ones are consumed. `prepare` is called with the
-    shown lines before they are formatted.
+    shown lines before formatting.
     """
     are_open = frozenset(opened)
     shown: list[tuple[Line, int]] = []

@@ -9,9 +9,9 @@ from zmtpscope.store import Store
 
 
 def since_start(store: Store) -> Callable[[int], str]:
-    """Return a formatter of times as seconds since the first packet.
+    """Return a formatter of times (nanoseconds since the epoch) as seconds since the first packet.
 
-    Times are nanoseconds since the epoch. The first record counts if the time of the first packet is unknown.
+    The first record counts if the time of the first packet is unknown.
     """
     start = store.first_time
     if start is None and len(store):

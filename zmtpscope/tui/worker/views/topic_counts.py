@@ -1,4 +1,4 @@
-"""Message counts by topic and sender: number, size, time, and the last two messages."""
+"""Message counts by topic and sender."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from zmtpscope.store.counting import CountedMessages, Sender
 from zmtpscope.zmtp.events import MARKED
 
 MOST_ROWS = 65_536
-"""Maximum pairs of topic and sender (some 700 octets each); messages of further pairs are only counted."""
+"""Maximum pairs of topic and sender (some 700 octets each); messages of others are only counted."""
 
 FEW_CELLS = 1 << 18
-"""Maximum combinations of sender and topic that are counted in a dense array."""
+"""Maximum combinations of sender and topic in a dense array."""
 
 NONE = -1
 """Record number for "none"."""
 
 
 class Key(NamedTuple):
-    """The key of a row. The topic is cut to `LONGEST_TOPIC` octets, or None if there is none."""
+    """The key of a row, with its topic cut to `LONGEST_TOPIC` octets, or None."""
 
     topic: bytes | None
     conn: int
@@ -32,7 +32,7 @@ class Key(NamedTuple):
 
 
 class TopicCounts:
-    """Counts by row; `keys[i]` is the key of row i. `last` and `before` are record numbers of its last two messages."""
+    """Counts by row, with keys in `keys`. `last` and `before` are numbers of the last two messages."""
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self.most = most
@@ -42,7 +42,7 @@ class TopicCounts:
         self.left_out = 0
         """Number of messages beyond the maximum of pairs."""
         self.has_marked = False
-        """Whether there are messages that subscribe; they have topics too, but are not counted."""
+        """Whether there are uncounted messages that subscribe."""
         self.scale = Scale(SECOND, LEAST_BAR_NS)
         self.first_ns: int | None = None
         self.last_ns = 0
@@ -91,7 +91,7 @@ class TopicCounts:
         return bars
 
     def count(self, messages: CountedMessages, start: int | None) -> None:
-        """Count messages, except for ones that subscribe. `start` is the time of the first packet, or None."""
+        """Count messages except subscribing ones. `start` is the time of the first packet."""
         is_data: Bool = (messages.special & MARKED) == 0
         which = slice(None)
         if not is_data.all():
@@ -110,7 +110,7 @@ class TopicCounts:
         self._add(found, times, octets, numbers)
 
     def _rows_of(self, senders: list[Sender], sender_of: Int64, texts: list[bytes | None], topic_of: Int64) -> Int64:
-        """Return the row of each message, or `NONE` if there is no room."""
+        """Return the row of each message, or `NONE` without room."""
         cells = sender_of * len(texts) + topic_of
         if len(senders) * len(texts) <= FEW_CELLS:
             different = np.flatnonzero(np.bincount(cells))

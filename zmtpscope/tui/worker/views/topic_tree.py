@@ -1,4 +1,4 @@
-"""Topics as a tree, split at the separator of their levels if there is one."""
+"""Topics as a tree, by the separator of their levels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ LEAST_SHARE = 0.5
 
 
 class Node(NamedTuple):
-    """A topic, or a group of topics with a common `prefix` that ends with a separator.
-
-    `label` is the part after the prefix of the parent.
-    """
+    """A topic, or a group of topics with a `prefix` up to a separator. `label` lacks the parent's prefix."""
 
     label: bytes
     prefix: bytes
@@ -29,7 +26,7 @@ class Node(NamedTuple):
 
 
 def separator_of(topics: Sequence[bytes]) -> bytes | None:
-    """Return the separator that makes the best tree, or None: most topics contain it, and share the part before it."""
+    """Return the separator of the best tree, or None: most topics contain it, and share parts before it."""
     best, separator = 0, None
     for sign in SEPARATORS:
         having = [topic for topic in topics if sign in topic[:-1]]
@@ -42,7 +39,7 @@ def separator_of(topics: Sequence[bytes]) -> bytes | None:
 def nodes_of(topics: Sequence[bytes], separator: bytes | None, prefix: bytes = b"") -> list[Node]:
     """Return the nodes of one level, from sorted topics that start with `prefix`.
 
-    A group of one topic is the topic itself, and the prefix of a group is as long as its topics agree.
+    A single topic is no group. A group's prefix is as long as its topics agree.
     """
     if separator is None:
         return [Node(topic, topic, [topic]) for topic in topics]

@@ -51,13 +51,13 @@ Address = tuple[str | None, int | None]
 
 
 class Counted(NamedTuple):
-    """Counts of one topic, of several, or of one topic on one connection, from `rows` of the counts.
+    """Counts of topics, or of a topic on one connection: `rows` of the counts.
 
-    `pair` are the record numbers of the last message and of the one before it; `time` is the time of the last.
+    `pair` are the record numbers of the last message and the previous one; `time` is the last time.
     """
 
     topic: bytes | None
-    """None for several topics, or for messages without topic."""
+    """None for several topics, or without topic."""
     rows: Int64
     messages: int
     octets: int
@@ -119,7 +119,7 @@ class Sums:
 
 
 class TopicsView(CountingView):
-    """A tree of topics. Below a topic sent on several connections are the connections."""
+    """A tree of topics, with connections below topics sent on several."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -185,7 +185,7 @@ class TopicsView(CountingView):
         return f"{len(names)} senders" if len(names) > 1 else next(iter(names), "")
 
     def _subscribers(self, counted: Counted) -> int:
-        """Return how many connections have ever subscribed to a topic at its senders."""
+        """Return the number of connections ever subscribed to a topic at its senders."""
         assert counted.topic is not None
         sides = {self._counts.keys[row][1:] for row in counted.rows[:MOST_LOOKED_AT].tolist()}
         known = ((self._known.get(conn), side) for conn, side in sides)
@@ -216,7 +216,7 @@ class TopicsView(CountingView):
     # -- lines ---------------------------------------------------------------------------------------------------------
 
     def _lines(self, nodes: Sequence[Node], sums: Sums) -> Iterator[Line]:
-        """Yield the lines of one level; if there are too many, the ones with the most messages."""
+        """Yield the lines of one level; of too many, the ones with most messages."""
         shown = nodes
         if len(nodes) > MOST_LINES:
             messages = np.array([sums.messages(node.topics) for node in nodes])
@@ -269,7 +269,7 @@ class TopicsView(CountingView):
         return [label, counted, messages, messages, counted.octets, of_one, counted, counted, counted]
 
     def _data(self, filter: str) -> str:
-        """Return a filter without messages that subscribe, which have topics too."""
+        """Return a filter without messages that subscribe, which also have topics."""
         return every(filter, "kind in {data, encrypted}") if self._counts.has_marked else filter
 
 

@@ -1,4 +1,4 @@
-"""Base classes of views, and the steps in which records are fed to them."""
+"""Base classes of views, and steps of records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zmtpscope.tui.requests import Sort, TableColumn, TableRow
 
 
 class Step:
-    """The next records to count. `rows` are ascending record numbers, of matching records if there is a filter."""
+    """The next records to count. `rows` are ascending record numbers."""
 
     def __init__(self, store: Store, rows: Int64 | range) -> None:
         self.store = store
@@ -44,11 +44,11 @@ class View(ABC):
 
     @abstractmethod
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """Return at most `most` rows, by `sort` or in the order of the view, with children of rows in `opened`."""
+        """Return at most `most` rows, by `sort` or the view's order, with children of `opened` rows."""
 
 
 class Counter(ABC):
-    """Counts records of a store, all or filtered. The result does not depend on their division into steps."""
+    """Counts records of a store, all or filtered, independent of their division into steps."""
 
     step_rows = 8192
     """Number of records in a step."""

@@ -1,4 +1,4 @@
-"""The view of ZRE: nodes, groups, and how nodes discovered each other."""
+"""The view of ZRE: nodes, groups and discoveries."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class ZreView(CountingView):
         return self._of(self._nodes, uuid, Node, MOST_NODES, time)
 
     def _of(self, kinds: dict[str, Kind], name: Any, new: Callable[[str], Kind], most: int, time: int) -> Kind | None:
-        """Return the node or group of this name; None without a name or beyond the maximum."""
+        """Return the node or group of this name; None without name or room."""
         if not isinstance(name, str):
             return None
         if name not in kinds:
