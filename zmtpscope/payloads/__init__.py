@@ -1,4 +1,4 @@
-"""What rides inside messages: ours, and those behind the entry point `zmtpscope.payloads`, through the same door.
+"""Dissectors of message payloads: the built-in ones, and plugins of the entry point `zmtpscope.payloads`, with one API.
 
-`api.py` is all that a dissector touches; `registry.py` finds them; `side.py` asks them, message by message.
+`api.py` is all that a dissector uses, `registry.py` finds dissectors, and `side.py` calls them for each message.
 """

@@ -1,8 +1,8 @@
-"""All that a payload dissector touches (docs/payload-dissectors.md).
+"""The API for payload dissectors (docs/payload-dissectors.md).
 
-A dissector is a subclass of `Payload` that an entry point of the group `zmtpscope.payloads` names. It is asked whether
-a message is its own, and if so it reads it: every named read of the `Reader` is a field of the record, and, where
-somebody looks, a node of the field tree with its octets.
+A dissector is a subclass of `Payload` named by an entry point of the group `zmtpscope.payloads`. It is asked whether it
+claims a message, and then reads it. Every named read of the `Reader` becomes a field of the record and, if trees are
+requested, a node of the field tree with its octets.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ __all__ = ["About", "Claim", "Json", "Malformed", "Message", "Payload", "Reader"
 
 
 class Payload:
-    """A dissector. There is one object for each side of a connection, so attributes may remember what was said before;
-    messages come in the order of the stream.
+    """Base class of dissectors. Each side of a connection has its own object, so attributes can hold state between
+    messages, which arrive in stream order.
 
-    `begins`: the first octet of the first content frame is one of these, or, of a tuple, the frame begins with one of
-    these (None: whatever), and there are at least `least_frames` content frames, else `claim` is not asked. Where it
-    `looks_in_front`, the frames in front of these count as well: those of messages without a delimiter, of which an
-    empty frame was taken for one. `socket_types` are the types of the sockets whose messages it may claim, with None
-    among them for a type that is unknown (without it: any). `prefix` stands in front of the names in field trees.
-    `judges`: it may have findings, so it is also run where only findings are wanted. What is not `automatic` is asked
-    only where the user names it: too much that is something else would fit.
+    `claim` is called only for messages that match these declarations:
+
+    - `begins`: the possible first octets of the first content frame (bytes) or its possible prefixes (tuple); None: any
+    - `least_frames`: the minimum number of content frames. With `looks_in_front`, frames before the content also count:
+      in messages without a delimiter, an empty frame may have been taken for one.
+    - `socket_types`: the possible socket types of the sender, including None if it may be unknown; None: any
+
+    `prefix` starts the names in field trees. A dissector that `judges` may report findings, so it also runs when only
+    findings are wanted. A dissector that is not `automatic` is used only if the user selects it, because it would fit
+    too many other formats.
     """
 
     name: ClassVar[str]
@@ -40,34 +43,36 @@ class Payload:
     automatic: ClassVar[bool] = True
 
     wants_all = False
-    """Set when it is sure that the side speaks its protocol: from then on it is asked about every message."""
+    """Set by a dissector once it is sure that the side uses its protocol. From then on it is asked about every
+    message."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
     def claim(self, message: Message, about: About) -> Claim:
-        """Whether `message` is one of its own. Cheap: it is asked of many that are not."""
+        """Whether the dissector claims `message`. Must be cheap, because it is called for many messages of other
+        formats."""
         raise NotImplementedError
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
-        """Summary and fields of a message whose only content frame is `octets`, where these alone show that it is one
-        of its own, and all that `claim` and `dissect` would find out. None, as for most: these are asked.
+        """Return summary and fields of a message whose only content frame is `octets`, or None to use `claim` and
+        `dissect`.
 
-        It is a quicker way and no other: they would claim the same message and say the same of it, without a finding.
+        This is an optional fast path: it must claim the same messages and return the same results, without findings.
         """
         return None
 
     def claims_at_once(self, octets: bytes) -> bool:
-        """Whether `claim` would say that such a message may be one of its own.
+        """Whether `claim` would return MAYBE for a message whose only content frame is `octets`.
 
-        Who has this claims by these octets alone, whatever came before, and is never sure of what others may claim as
-        well: so it need not be asked where it does not matter.
+        A dissector with this method claims by these octets alone, regardless of earlier messages, and never returns YES
+        if others may claim them too. So it need not be asked when the answer does not matter.
         """
         raise NotImplementedError
 
     def dissect(self, message: Message, reader: Reader) -> str:
-        """Read a message; what it says in one line. `reader` stands at the first content frame.
+        """Read a message and return its summary, one line. `reader` starts at the first content frame.
 
-        Reading beyond the end of a frame, and raising `Malformed`, end it: what was read until then is kept.
+        Reading past the end of a frame or raising `Malformed` ends the dissection; fields read before are kept.
         """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""A value in one line, for summaries."""
+"""One-line form of a value, for summaries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 
 
 def in_brief(value: Json) -> str:
-    """The JSON of a value without blanks, octets as h'6f6b'; of a large value no more than a summary has room for."""
+    """Return the JSON of a value without blanks, octets as h'6f6b', cut after the maximum length of a summary."""
     text = ""
     for piece in _pieces(value):
         text += piece

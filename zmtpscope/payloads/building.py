@@ -1,4 +1,4 @@
-"""The fields of one record, as named reads give them."""
+"""Builds the fields of one record from named reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from zmtpscope.payloads.values import Json, plain, to_key
 
 
 class RecordBuilder:
-    """`fields` are those of the record; values go into the object or array that is open, at first into `fields`."""
+    """Collects `fields`. Values go into the open object or array, initially `fields` itself."""
 
     __slots__ = ("_open", "fields")
 
@@ -15,7 +15,7 @@ class RecordBuilder:
         self._open: Json = self.fields
 
     def store(self, name: str, value: Json) -> None:
-        """A field of the open object, or the next item of the open array."""
+        """Add a field to the open object, or an item to the open array."""
         into = self._open
         if isinstance(into, list):
             into.append(plain(value))
@@ -23,14 +23,14 @@ class RecordBuilder:
             into[to_key(name)] = plain(value)
 
     def existing(self, name: str, empty: Json) -> Json:
-        """The field `name` of the open object; where it has none, `empty` is put there."""
+        """Return the field `name` of the open object, set to `empty` if it is missing."""
         return self._open.setdefault(to_key(name), empty)
 
     def enter(self, container: Json) -> Json:
-        """Open an object or array that stands somewhere in `fields`, or beside; the one that was open, for `leave`."""
+        """Open an object or array. Returns the one that was open before, for `leave`."""
         outer, self._open = self._open, container
         return outer
 
     def leave(self, outer: Json) -> None:
-        """Go on with the one that was open before."""
+        """Open the previous object or array again."""
         self._open = outer

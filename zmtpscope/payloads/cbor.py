@@ -1,4 +1,4 @@
-"""CBOR, RFC 8949: maps and arrays, and whatever describes itself as CBOR."""
+"""CBOR (RFC 8949): maps, arrays, and any value with the self-described tag."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zmtpscope.payloads.headed import ARRAY, BREAK, MAP, OCTETS, PIECES, SIMPLE,
 from zmtpscope.payloads.text import is_text
 
 _KINDS = (VALUE, VALUE, OCTETS, TEXT, ARRAY, MAP, TAG)
-"""By major type; the last one, 7, has several."""
+"""Kinds of heads by major type, except 7, which has several."""
 
 _INDEFINITE: dict[int, tuple[int, int | None]] = {
     2: (PIECES, OCTETS),
@@ -18,20 +18,20 @@ _INDEFINITE: dict[int, tuple[int, int | None]] = {
     5: (MAP, None),
     7: (BREAK, None),
 }
-"""Kind and argument by major type, where the length is indefinite."""
+"""Kind and argument by major type, for indefinite lengths."""
 
 _SIMPLE = {20: False, 21: True, 22: None}
 _FLOATS = {25: Struct(">e"), 26: Struct(">f"), 27: Struct(">d")}
 
 BIGNUM, NEGATIVE_BIGNUM, EMBEDDED, SELF_DESCRIBED = 2, 3, 24, 55799
-"""Tags (RFC 8949 3.4) that are more than shown with their number."""
+"""Tags (RFC 8949 3.4) that are interpreted; of others only the number is shown."""
 
 _FIRST_MAP = 0xA0
 _DESCRIBES_ITSELF = b"\xd9\xd9\xf7"
 
 
 class Cbor(Headed):
-    """A map or array of CBOR, or any value with the tag 55799 in front."""
+    """Dissector of a CBOR map or array, or any value after the tag 55799."""
 
     name = "cbor"
     prefix = "cbor"
@@ -45,7 +45,7 @@ class Cbor(Headed):
         if octets[0] == _DESCRIBES_ITSELF[0]:
             return octets.startswith(_DESCRIBES_ITSELF)
         if octets[0] < _FIRST_MAP and is_text(octets[1:]):
-            return False  # letters are heads of texts, so now and then an octet in front of any text fits
+            return False  # letters are heads of texts, so an octet before plain text sometimes parses as an array
         return super().claims_at_once(octets)
 
     def head(self, data: bytes, at: int) -> Head:
@@ -97,7 +97,7 @@ class Cbor(Headed):
                     self.read(reader, "value")
 
     def _read_embedded(self, reader: Reader, stop: int) -> None:
-        """Read the one value that takes the octets up to `stop`."""
+        """Read the single value that fills the octets up to `stop`."""
         outer, reader.stop = reader.stop, stop
         self.read(reader, "value")
         if reader.left:
@@ -105,7 +105,7 @@ class Cbor(Headed):
         reader.stop = outer
 
     def _read_pieces(self, reader: Reader, name: str, at: int, of: int) -> None:
-        """Read texts or octets that are one; the first piece is at `at`."""
+        """Read a text or octet string in pieces, the first of which is at `at`."""
         pieces = []
         kind, stop, argument = self.head(reader.data, at)
         while kind != BREAK:
@@ -119,6 +119,7 @@ class Cbor(Headed):
         reader.value(name, stop - reader.position, as_text(whole) if of == TEXT else whole)
 
     def _octets_at(self, reader: Reader, at: int) -> tuple[int, int] | None:
-        """Where the octets begin and end whose head is at `at`; None where there are none, or not in one piece."""
+        """Return start and end of the octet string whose head is at `at`. None for other kinds, pieces and truncated
+        strings."""
         kind, stop, argument = self.head(reader.data, at)
         return (stop, stop + argument) if kind == OCTETS and stop + argument <= reader.stop else None

@@ -1,6 +1,6 @@
 """Compressed bodies: gzip (RFC 1952), zlib (RFC 1950), zstd (RFC 8878) and LZ4 frames.
 
-A frame is unpacked into a source of its own, in which whoever claims that reads on.
+A frame is unpacked into a new source, which the dissector that claims it reads.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ from zmtpscope.payloads.limits import UNPACKED_PER_OCTET, Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
 
 LARGEST_WINDOW = 16 << 20
-"""Octets that a zstd frame may look back; a decoder sets so many aside."""
+"""Maximum window of a zstd frame, in octets. A decoder allocates as much."""
 
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
-"""Frames among those of zstd and LZ4 that hold something else begin with one of these."""
+"""Magic numbers of skippable frames, which zstd and LZ4 allow for other data."""
 SKIPPABLE_HEADER = 8
 USED_UP = f"not unpacked: such messages of this side become more than {UNPACKED_PER_OCTET} times as many octets"
 MOST_SKIPPED = 4
-"""Skippable frames behind which a claim looks."""
+"""Maximum number of skippable frames that a claim skips."""
 
 
 class Compressed(Framewise[bool]):
-    """A frame that is compressed; octets behind its stream stay as they are."""
+    """Dissector of a compressed frame. Octets after the compressed stream stay as they are."""
 
     judges = True
 
     def form(self) -> Format:
-        """How it is unpacked. Raises `StaysPacked`."""
+        """Return the format to unpack. Raises `StaysPacked` if it cannot be unpacked."""
         raise NotImplementedError
 
     def header(self, reader: Reader) -> None:
-        """Read the header of the first stream into the tree. Raises `StaysPacked`, and `Malformed` where it is none."""
+        """Read the header of the first stream into the tree. Raises `StaysPacked`, or `Malformed` if it is no
+        header."""
         raise NotImplementedError
 
     @abstractmethod
     def claim_of(self, octets: bytes) -> Claim:
-        """Whether a frame is of the format."""
+        """Whether a frame is in this format."""
 
     def recognise(self, octets: bytes) -> tuple[Claim, bool | None]:
         claim = self.claim_of(octets)
@@ -59,7 +60,7 @@ class Compressed(Framewise[bool]):
                 raise StaysPacked(USED_UP)
             octets, stop, problem, made = unpack(self.form(), reader.data, min(limit, allowance.octets))
             allowance.octets -= made
-            if allowance.octets < 0 and made <= limit:  # it is not this message that is too large
+            if allowance.octets < 0 and made <= limit:  # the budget of the side is exceeded, not the limit of a message
                 raise StaysPacked(USED_UP)
         except StaysPacked as reason:
             return f"{packed} octets; {reason}"
@@ -77,7 +78,7 @@ class Compressed(Framewise[bool]):
 
 
 class Gzip(Compressed):
-    """Members of RFC 1952, one or more."""
+    """Dissector of one or more gzip members (RFC 1952)."""
 
     name = prefix = "gzip"
     magic = b"\x1f\x8b\x08"
@@ -109,18 +110,18 @@ class Gzip(Compressed):
 
 
 class Zlib(Compressed):
-    """A stream of RFC 1950 with the window of 32 KiB that everybody uses."""
+    """Dissector of a zlib stream (RFC 1950) with the usual window of 32 KiB."""
 
     name = prefix = "zlib"
     HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-    """Without a dictionary, of each level; the header is a multiple of 31."""
+    """Headers without a dictionary, one per compression level. Each is a multiple of 31."""
     begins = HEADERS
     LOOKED_AT = 1024
-    """Octets that a claim unpacks."""
+    """Maximum number of octets that a claim unpacks."""
     MOST_LOOKED_AT = 4 << 10
-    """So many unpacked octets without a mistake are enough."""
+    """Number of unpacked octets that suffice for a claim."""
     ENOUGH = 64
-    """Nothing else than zlib unpacks so far without a mistake: a few octets of text such as `x^2` may."""
+    """Minimum number of octets for a claim. A few octets of text such as `x^2` may unpack without error."""
 
     def claim_of(self, octets: bytes) -> Claim:
         if not octets.startswith(self.HEADERS):
@@ -146,9 +147,9 @@ class Zlib(Compressed):
 
 
 class Framed(Compressed):
-    """What zstd and LZ4 have in common: frames, between which frames of something else may stand.
+    """Base of zstd and LZ4: frames with optional skippable frames between them.
 
-    `fixed` are the bits of the octet behind the magic that are always the same, and what they are.
+    `fixed` are a mask and the value of the constant bits in the octet after the magic number.
     """
 
     magic: ClassVar[bytes]
@@ -175,12 +176,12 @@ class Framed(Compressed):
         self.frame_header(reader, reader.u8("flags", hidden=True))
 
     def frame_header(self, reader: Reader, flags: int) -> None:
-        """Read what stands behind the flags."""
+        """Read the header after the flags."""
         raise NotImplementedError
 
 
 class Zstd(Framed):
-    """Frames of RFC 8878, one or more."""
+    """Dissector of one or more zstd frames (RFC 8878)."""
 
     name = prefix = "zstd"
     magic = b"\x28\xb5\x2f\xfd"
@@ -207,7 +208,7 @@ class Zstd(Framed):
 
 
 class Lz4(Framed):
-    """Frames of LZ4 (lz4_Frame_format.md, version 1.6), one or more."""
+    """Dissector of one or more LZ4 frames (lz4_Frame_format.md, version 1.6)."""
 
     name = prefix = "lz4"
     magic = b"\x04\x22\x4d\x18"
@@ -228,7 +229,7 @@ class Lz4(Framed):
 
 
 def zstd_unpacker() -> Callable[[], Unpacker]:
-    """What unpacks zstd: Python's own module from 3.14 on, else `zstandard`. Raises `StaysPacked`."""
+    """Return the constructor of a zstd unpacker: Python's own from 3.14 on, else `zstandard`. Raises `StaysPacked`."""
     unpacker: Callable[[], Unpacker]
     if sys.version_info >= (3, 14):
         from compression.zstd import DecompressionParameter, ZstdDecompressor

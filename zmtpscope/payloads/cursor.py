@@ -1,4 +1,4 @@
-"""Where a reader stands in the frames of one message."""
+"""The read position in the frames of one message."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 
 class Malformed(Exception):
-    """What was read is not what the dissector takes it for; the text says why, the place is where the reader stands."""
+    """The payload does not have the expected format. The text says why; the reader's position is the place."""
 
 
 class EndOfFrame(Malformed):
-    """A read met the end of its frame."""
+    """A read reached the end of its frame."""
 
 
 class FrameCursor:
-    """A place in the frames of one message. `position` and `left` count octets of the current frame; one that is not
-    there is empty. `offsets` are the places of the frames' bodies in their stream."""
+    """A read position in the frames of one message.
+
+    `position` and `left` count octets of the current frame; a missing frame is empty. `offsets` are the stream offsets
+    of the frame bodies.
+    """
 
     def __init__(self, frames: Sequence[bytes], offsets: Sequence[int], first: int) -> None:
         self.frames = frames
@@ -23,7 +26,7 @@ class FrameCursor:
         self.go_to(first)
 
     def go_to(self, frame: int) -> None:
-        """Stand at the first octet of the frame with that index in the message; one that is not there is empty."""
+        """Move to the first octet of the frame with this index. A missing frame is empty."""
         is_there = 0 <= frame < len(self.frames)
         self.frame = frame if is_there else len(self.frames)
         self.data = self.frames[frame] if is_there else b""
@@ -31,7 +34,7 @@ class FrameCursor:
         self.position = 0
 
     def next_frame(self) -> bool:
-        """Go on with the next frame; whether there is one."""
+        """Move to the next frame. Return whether there is one."""
         if self.frame + 1 >= len(self.frames):
             return False
         self.go_to(self.frame + 1)
@@ -39,16 +42,16 @@ class FrameCursor:
 
     @property
     def left(self) -> int:
-        """Octets of the current frame that were not read yet."""
+        """Octets of the current frame that are not read yet."""
         return self.stop - self.position
 
     @property
     def offset(self) -> int:
-        """The next octet's place in the stream."""
+        """Stream offset of the next octet."""
         if self.frame == len(self.frames):
             return self.offsets[-1] + len(self.frames[-1])
         return self.offsets[self.frame] + self.position
 
     def outer_span(self) -> tuple[int, int]:
-        """The place of the current frame in its stream, for findings about what has no octets there."""
+        """Return stream offset and length of the current frame, for findings without octets of their own."""
         return (self.offsets[self.frame] if self.frame < len(self.offsets) else self.offsets[-1]), self.stop

@@ -1,4 +1,4 @@
-"""What a dissector made of one message, and its field trees."""
+"""The dissection of one message, with its field trees."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from zmtpscope.zmtp.reader import FieldNode, Finding
 
 
 class Source(NamedTuple):
-    """Octets that were packed in a message: offsets count in them. `number` is 2 for the first of a message.
+    """Unpacked octets, in which offsets of their tree count. The first source of a message has `number` 2.
 
-    `origin` says what they were made of: the span of `parent` (source number, start, stop).
+    `origin` is the packed span: number of the parent source, start, stop.
     """
 
     number: int
@@ -24,7 +24,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Dissected:
-    """What a dissector made of one message. Nodes are those of the frames (by index), where trees were asked for."""
+    """The dissection of one message. `nodes` are the field trees by frame index, if trees were requested."""
 
     protocol: str
     summary: str = ""
@@ -33,11 +33,11 @@ class Dissected:
     nodes: dict[int, list[FieldNode]] = field(default_factory=dict)
     sources: Sequence[Source] = ()
     secrets: Sequence[int] = ()
-    """Frames that hold a password."""
+    """Frames that contain a password."""
 
 
 class Opened(NamedTuple):
-    """What was found inside of packed octets: None where nobody claims them."""
+    """The dissection of a nested payload. `protocol` is None if no dissector claims it."""
 
     protocol: str | None
     summary: str
@@ -45,13 +45,13 @@ class Opened(NamedTuple):
 
 
 def is_sound(node: Any, start: int, stop: int) -> bool:
-    """Whether a node, and what is below it, lies within `start`..`stop`, and nothing in it is said twice."""
+    """Whether a node and its descendants lie within `start`..`stop` and do not overlap."""
     if not isinstance(node, FieldNode) or not isinstance(node.value, int | str | bytes | None):
         return False
     end = node.start + node.length
     if not start <= node.start <= end <= stop:
         return False
-    if node.value is not None:  # its children are bits of it
+    if node.value is not None:  # its children are bits of the value
         return all(is_sound(child, node.start, end) for child in node.children)
     at = node.start
     for child in node.children:
@@ -62,8 +62,8 @@ def is_sound(node: Any, start: int, stop: int) -> bool:
 
 
 def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """The nodes of one level over all of `octets`, which begin at `start`: what lies between them is a leaf. Of octets
-    that were read more than once the first node counts."""
+    """Return the nodes of one level so that they cover `octets`, which begin at `start`. Unread octets become leaves;
+    of overlapping nodes the first is kept."""
     found: list[FieldNode] = []
     at, stop = start, start + len(octets)
     for node in [*nodes, FieldNode("", stop, 0)]:

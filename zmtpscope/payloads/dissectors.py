@@ -1,5 +1,5 @@
-"""What is known of dissectors before their modules are loaded: enough to tell who is asked about a message, so most
-captures load few of them. Ours as a table."""
+"""Declarations of dissectors: which messages each may claim, known without loading its module. Most captures load only
+a few. Also the table of built-in dissectors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 
 class Dissector(NamedTuple):
-    """A dissector, with what it declares of the messages that it may claim (`Payload`). Who it is is either a class, or
-    the name of one, `module:class`."""
+    """A dissector and its declarations (see `Payload`). `source` is its class, or the name of the class,
+    `module:class`."""
 
     name: str
     source: type[Payload] | str
@@ -23,16 +23,16 @@ class Dissector(NamedTuple):
     socket_types: frozenset[str | None] | None = None
     automatic: bool = True
     tells_at_once: bool = False
-    """Whether it has an `at_once` of its own, ..."""
+    """Whether it overrides `at_once`."""
     claims_at_once: bool = False
-    """... and a `claims_at_once`."""
+    """Whether it overrides `claims_at_once`."""
     judges: bool = False
     wants_all: bool = False
     framewise: bool = False
-    """Whether each frame is a whole of its format (`Framewise`): it may claim a message by any of them."""
+    """Whether each frame is complete in its format (`Framewise`), so that it may claim a message by any frame."""
 
     def load(self) -> type[Payload]:
-        """The class; whatever its module raises is raised."""
+        """Return the class. Exceptions of its module propagate."""
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
@@ -40,23 +40,23 @@ class Dissector(NamedTuple):
         return kind
 
     def may_begin(self, head: int) -> bool:
-        """Whether what it claims may begin with an octet, or, for `NO_OCTET`, be empty."""
+        """Whether a message it claims may start with this octet, or be empty for `NO_OCTET`."""
         begins = self.begins
         return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
 
     def may_be_from(self, socket_type: str | None) -> bool:
-        """Whether it may claim messages of a sender of this type; None stands for an unknown one."""
+        """Whether it may claim messages from this socket type. None: unknown type."""
         return self.socket_types is None or socket_type in self.socket_types
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
-        """How messages begin that it claims; empty where the first octet says no more than the shape."""
+        """Prefixes of the messages it claims. Empty if it declares only first octets."""
         return self.begins if isinstance(self.begins, tuple) else ()
 
 
 def declared(kind: type[Payload]) -> Dissector:
-    """A dissector as its class declares it. Raises TypeError where that cannot be."""
-    from zmtpscope.payloads.framewise import Framewise  # those of our table are known without it
+    """Return the declarations of a class. Raises `TypeError` for invalid ones."""
+    from zmtpscope.payloads.framewise import Framewise  # built-in dissectors are known without it
 
     if not isinstance(getattr(kind, "prefix", None), str):
         raise TypeError("its prefix is no text")
@@ -91,7 +91,7 @@ def _is_prefix(octets: object) -> bool:
 
 
 TEXT = "text"
-"""The dissector that is asked last: most of what the others claim is text as well."""
+"""The dissector asked last, because messages of most other formats are text too."""
 JSON = Dissector(
     "json",
     "zmtpscope.payloads.json:JsonPayload",
@@ -100,9 +100,9 @@ JSON = Dissector(
     claims_at_once=True,
     framewise=True,
 )
-"""The one whose messages are found many at once, as those of text are: most that anybody claims are its own."""
+"""JSON messages are recognised many at once, like text, because most claimed messages are JSON."""
 ZAP, ZRE = "zap", "zre"
-"""Those of which more is known than they know: that takes both sides, or several connections."""
+"""Protocols that findings compare across both sides or several connections."""
 
 _COMPRESSED = "zmtpscope.payloads.compressed"
 _SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
@@ -141,4 +141,4 @@ OURS = (
     Dissector(ZRE, "zmtpscope.payloads.zre.messages:Zre", b"\xaa", judges=True),
     Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), judges=True, framewise=True),
 )
-"""Ours, as their classes declare themselves."""
+"""The built-in dissectors, as their classes declare them."""

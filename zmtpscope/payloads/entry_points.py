@@ -1,7 +1,7 @@
-"""The entry points of installed distributions, read from their files.
+"""Reads the entry points of installed distributions from their files.
 
-`importlib.metadata` gives the same, and takes half as long to load as numpy. It is asked where distributions may lie
-elsewhere than in folders of `sys.path`: in zip files and eggs, or where an import hook finds some.
+`importlib.metadata` returns the same, but loading it takes half as long as loading numpy. It is used only if
+distributions may be outside folders of `sys.path`: in zip files or eggs, or found by import hooks.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
 METADATA = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
-"""By how the folder of a distribution ends, the file that has its name."""
+"""The file with the distribution's name, by the suffix of its folder."""
 
 
 class EntryPoint(NamedTuple):
-    """`value` is `module:attribute`, `package` the distribution that has it."""
+    """An entry point: `value` is `module:attribute`, `package` its distribution."""
 
     name: str
     value: str
     package: str
 
     def load(self) -> Any:
-        """What it names; whatever the module raises is raised."""
+        """Import and return the object. Exceptions of the module propagate."""
         module, _, attributes = self.value.partition(":")
         found = import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):
@@ -35,7 +35,8 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Those of a group, by name; of a distribution that is installed twice, the one that is first in `sys.path`."""
+    """Return the entry points of a group, sorted by name. Of a distribution installed twice, the first in `sys.path`
+    counts."""
     if _lie_elsewhere():
         from importlib.metadata import entry_points as asked
 
@@ -91,9 +92,9 @@ def _name_of(folder: str) -> str:
 
 
 def _octets(path: str) -> bytes:
-    """Those of a file; empty where there is none."""
+    """Return the contents of a file, empty if it cannot be read."""
     try:
-        with open(path, "rb", buffering=0) as file:  # of a hundred distributions most have none, or not the group
+        with open(path, "rb", buffering=0) as file:  # most distributions have no such file, or not this group
             return file.read()
     except OSError:
         return b""

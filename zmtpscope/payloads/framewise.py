@@ -1,4 +1,4 @@
-"""Formats of which each frame is a whole: who claims a message by one content frame, and reads frame by frame."""
+"""Formats in which each frame is complete: a message is claimed by one content frame and read frame by frame."""
 
 from __future__ import annotations
 
@@ -11,35 +11,39 @@ from zmtpscope.payloads.values import BETWEEN_FRAMES
 from zmtpscope.records import to_text
 
 _LARGEST_REMEMBERED = 1 << 16
-"""Octets of a frame of which is kept from `claim` to `dissect` what was made of it; larger ones are read again."""
+"""Maximum size of a frame whose parsed form is kept from `claim` to `dissect`. Larger frames are parsed twice."""
 _LARGEST_SHOWN = 1024
-"""Octets of a frame that stands in the fields as it is; of others, only the size: the record has its octets anyway."""
+"""Maximum size of an unclaimed frame shown in the fields. Of larger frames they hold only the size; the record has the
+octets anyway."""
 
 
 Known = TypeVar("Known")
 
 
 class Framewise(Payload, Generic[Known]):
-    """The first content frame is of the format, or a later one, if nobody claims those before it. Other frames may be
-    of it too, or whatever else: whoever claims one of these reads it.
+    """Base of dissectors that claim a message if its first content frame is in their format, or a later frame if no
+    dissector claims the ones before it. Other frames are read by the dissectors that claim them.
 
-    `Known` is what recognising a frame has made of it, so that it need not be made once more.
+    `Known` is the parsed form of a recognised frame, kept to avoid parsing it twice.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._claimed: tuple[bytes | None, Known | None] | None = None
-        """The frame that was claimed last, and what was made of it; both None of a large one. None where the user named
-        the dissector."""
+        """The last claimed frame and its parsed form, both None for a large frame. None if the user selected the
+        dissector."""
 
     @abstractmethod
     def recognise(self, octets: bytes) -> tuple[Claim, Known | None]:
-        """Whether a frame is of the format, and what was made of it if so."""
+        """Return the claim on a frame, and its parsed form if it is in the format."""
 
     @abstractmethod
     def read_frame(self, reader: Reader, known: Known | None, values: list[Json]) -> str:
-        """Read the current frame and put it into `values`; its summary. It may be none of the format (`known` is None
-        then) only where it is the only one and the user said that it is."""
+        """Read the current frame, append its value to `values` and return its summary.
+
+        `known` is None only for a frame outside the format: the single frame of a message, or one that the user
+        assigned to this dissector.
+        """
 
     def claim(self, message: Message, about: About) -> Claim:
         first = message.bodies[0]
@@ -58,7 +62,7 @@ class Framewise(Payload, Generic[Known]):
             while True:
                 if claimed is not None and reader.data is claimed[0]:
                     in_front = False
-                if in_front:  # nobody claims it, else that one would have claimed the message
+                if in_front:  # no dissector claims it, or the message would be claimed by that one
                     summaries.append(_unclaimed_frame(reader, values))
                 else:
                     known = self._known(reader.data)
@@ -71,7 +75,8 @@ class Framewise(Payload, Generic[Known]):
             reader.fields = values if count > 1 else values[0] if values else None
 
     def _first_that_begins(self, message: Message) -> int | None:
-        """The first content frame that begins as one of the format, where no frame is one; None: there is none."""
+        """Return the index of the first content frame that starts like the format. None if there is none, or if a frame
+        is in the format."""
         begins = self.begins or b""
         octets = begins if isinstance(begins, tuple) else tuple(bytes([each]) for each in begins)
         if any(self.recognise(each)[1] is not None for each in message.bodies):
@@ -80,7 +85,7 @@ class Framewise(Payload, Generic[Known]):
         return next((place for place, frame in frames if frame.startswith(octets)), None)
 
     def _known(self, octets: bytes) -> Known | None:
-        """What `recognise` makes of a frame, or has made when the message was claimed."""
+        """Return the parsed form of a frame, from `claim` or `recognise`."""
         claimed = self._claimed
         if claimed is not None and claimed[0] is octets and claimed[1] is not None:
             return claimed[1]
@@ -88,7 +93,8 @@ class Framewise(Payload, Generic[Known]):
 
 
 def _other_frame(reader: Reader, values: list[Json]) -> str:
-    """Read the current frame by whoever claims it, else as text or octets; put it into `values`; its summary."""
+    """Read the current frame with the dissector that claims it, else as text or octets. Append its value to `values`
+    and return its summary."""
     opened = reader.another()
     if opened.protocol is not None:
         values.append(opened.fields)
@@ -97,7 +103,7 @@ def _other_frame(reader: Reader, values: list[Json]) -> str:
 
 
 def _unclaimed_frame(reader: Reader, values: list[Json]) -> str:
-    """Read the current frame as text or octets; put it into `values`; its summary."""
+    """Read the current frame as text or octets. Append it to `values` and return its summary."""
     octets = reader.data
     readable = is_text(octets)
     if readable:

@@ -1,4 +1,4 @@
-"""Values that begin with a head, which says what follows: what MessagePack and CBOR have in common."""
+"""Values that start with a head giving the type and length of the rest: the common part of MessagePack and CBOR."""
 
 from __future__ import annotations
 
@@ -12,50 +12,54 @@ from zmtpscope.payloads.values import to_key
 from zmtpscope.records import to_text
 
 VALUE, TEXT, OCTETS, ARRAY, MAP, PIECES, BREAK, TAG, SIMPLE, EXTENSION = range(10)
-"""What begins with a head. Its argument is
+"""Kinds of heads. The argument of each kind:
 
-of VALUE    the value: a number, a truth value or None; the head is all of it
-TEXT        how many octets follow
-OCTETS      how many octets follow
-ARRAY       how many items follow; None: as many as there are until a break
-MAP         how many pairs follow; None: as many as there are until a break
-PIECES      of what kind the pieces are (TEXT, OCTETS) that follow until a break and are one
-BREAK       None
-TAG         its number; the value that it is about follows
-SIMPLE      the number of a value of which no more is known; the head is all of it
-EXTENSION   how many octets follow, the first of which is the type
+  VALUE    the value itself, which is all in the head: a number, a boolean or None
+  TEXT     number of octets that follow
+  OCTETS   number of octets that follow
+  ARRAY    number of items that follow, or None: until a break
+  MAP      number of pairs that follow, or None: until a break
+  PIECES   kind of the pieces (TEXT, OCTETS) that follow until a break and form one value
+  BREAK    None
+  TAG      number of the tag, which applies to the following value
+  SIMPLE   number of an unassigned simple value, which is all in the head
+  EXTENSION  number of octets that follow, the first of which is the type
 
-Plain numbers: members of an Enum take five times as long to look up, and each value needs several.
+These are plain numbers because members of an Enum take five times as long to look up, several times per value.
 """
 
 Head = tuple[int, int, Json]
-"""What begins, where its head ends, and the argument."""
+"""Kind, end of the head, and argument."""
 
 MOST_STEPS = 2_000
-"""Heads that a claim looks at; what fits so far is taken to fit."""
+"""Maximum number of heads that a claim parses. A frame that fits so far is taken to fit."""
 
 LEAST_WEIGHT = 3
-"""What a map or array must score to be claimed. In both formats most small numbers are one octet, so a few octets of
-anything are an array of them now and then: they score nothing. A text that is text scores its octets, head included;
-{"id": 7} is the least that is claimed. Of random octets one frame in 40,000 is."""
+"""Minimum weight of a map or array to be claimed.
+
+Small numbers take one octet in both formats, so a few random octets can be an array of them: small numbers score
+nothing. A valid text scores its octets including the head; {"id": 7} is the smallest map claimed. One random frame in
+40,000 is claimed.
+"""
 
 WIDE_WEIGHT = 2
-"""What a number scores that stands behind its head, and an extension: few first octets say that there is one."""
+"""Weight of a number with octets after its head, and of an extension. Few first octets announce one."""
 
 UNTIL_BREAK = -2
-"""Stands for the number of values where that is not known, and is counted down from: even where pairs are whole."""
+"""Start of the count of values when it is not known. It counts down, and is even when pairs are complete."""
 
 
 class Headed(Framewise[bool]):
-    """A dissector of maps and arrays that take their frame to its end; the fields are what they hold.
+    """A dissector of formats in which a map or array fills its frame. The fields are its items.
 
-    A key that is no text becomes one; where two are the same then, the fields hold the last, and the tree both.
+    Keys that are not text are converted to text. Of equal keys, the fields hold the last value and the tree all of
+    them.
     """
 
     begins = b""
 
     def head(self, data: bytes, at: int) -> Head:
-        """The head at `at`. Raises Malformed where there is none, or not all of it."""
+        """Parse the head at `at`. Raises `Malformed` if there is no complete head."""
         raise NotImplementedError
 
     def read_special(self, reader: Reader, name: str, head: Head) -> None:
@@ -76,11 +80,15 @@ class Headed(Framewise[bool]):
         return weight >= LEAST_WEIGHT and stop in (None, len(octets))
 
     def walk(self, data: bytes) -> tuple[int | None, int]:
-        """Where the value that begins `data` ends (None: not within `MOST_STEPS` heads), and its weight: how little it
-        looks like an accident. Raises Malformed where there is none."""
+        """Return the end of the value at the start of `data`, and its weight. The higher, the less likely it is
+        accidental.
+
+        The end is None if it is not within `MOST_STEPS` heads. Raises `Malformed` if `data` does not start with a
+        value.
+        """
         at = weight = 0
         outer: list[tuple[int, int]] = []
-        left, within = 1, ARRAY  # values to come at this level
+        left, within = 1, ARRAY  # values left at this level
         for _ in range(MOST_STEPS):
             kind, stop, argument = self.head(data, at)
             if kind == BREAK:
@@ -123,7 +131,7 @@ class Headed(Framewise[bool]):
         return in_brief(values[-1])
 
     def read(self, reader: Reader, name: str) -> None:
-        """Read one value with all that is in it."""
+        """Read one value including nested ones."""
         head = kind, stop, argument = self.head(reader.data, reader.position)
         length = stop - reader.position
         if kind == VALUE:
@@ -149,7 +157,7 @@ class Headed(Framewise[bool]):
             self.read_special(reader, name, head)
 
     def _counted(self, reader: Reader, name: str, length: int, count: int | None) -> Iterator[int]:
-        """Read the head of an array or map of `length` octets, then count what is in it."""
+        """Read the head of an array or map (`length` octets), then yield the index of each item in it."""
         if count is not None:
             reader.value(name, length, count, hidden=True)
             if count > reader.left:
@@ -169,7 +177,7 @@ _IN_ONE = (*_WITH_OCTETS, VALUE, SIMPLE)
 
 
 def _level(kind: int, argument: Json) -> tuple[int, int]:
-    """How many values there are inside, and of what."""
+    """Return the number of values inside a container, and their kind."""
     if kind == TAG:
         return 1, kind
     if kind == PIECES:
@@ -180,7 +188,7 @@ def _level(kind: int, argument: Json) -> tuple[int, int]:
 
 
 def as_text(octets: bytes) -> str:
-    """What a peer calls text; where it is not UTF-8, as everywhere, with escapes."""
+    """Decode text. Invalid UTF-8 is escaped, as in all fields."""
     try:
         return octets.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Dissectors of others that come to no end: a timer looks which call of one is still the same, and ends that."""
+"""Ends calls of third-party dissectors that do not return: a timer checks which calls are still running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, told_at_once
 
 SECONDS = 1.5
-"""From one look to the next: a call that two of them meet is ended, so after 1.5 to 3 s."""
+"""Interval of the checks. A call that two checks find is ended, so after 1.5 to 3 s."""
 
 CALLS = {
     claim_of.__code__: "payload",
@@ -19,19 +19,22 @@ CALLS = {
     told_at_once.__code__: "payload",
     Registry.make.__code__: "kind",
 }
-"""The functions that call dissectors and take whatever these raise, and which of their variables is the dissector."""
+"""The functions that call dissectors and handle their exceptions, with the name of the variable that holds the
+dissector."""
 
 
 class Interrupting:
-    """Within a `with` block no call of a dissector of `registry` goes on for ever, unless in code that is not Python's.
+    """Context manager that ends calls of dissectors of `registry` that take too long, unless they run in non-Python
+    code.
 
-    Only in the main thread; nobody else may use SIGALRM. That costs nothing but the timer: nothing is done in a call.
+    Works only in the main thread, and uses SIGALRM exclusively. The only cost is the timer; calls themselves are not
+    wrapped.
     """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._met: list[FrameType] = []
-        """The calls that the last look has met, the innermost first."""
+        """The calls found by the last check, innermost first."""
         signal.signal(signal.SIGALRM, self._look)
 
     def __enter__(self) -> None:
@@ -53,7 +56,7 @@ class Interrupting:
 
 
 def _calls(frame: FrameType | None) -> Iterator[FrameType]:
-    """The calls of dissectors under way in which `frame` runs, the innermost first."""
+    """Yield the running dissector calls in the stack of `frame`, innermost first."""
     inner = None
     while frame is not None:
         if inner is not None and getattr(frame.f_locals.get(CALLS.get(frame.f_code, "")), "name", None) is not None:

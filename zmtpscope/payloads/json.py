@@ -1,4 +1,4 @@
-"""JSON: objects and arrays, one in a frame or one on each line."""
+"""JSON: objects and arrays, one per frame or one per line."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from zmtpscope.payloads.values import as_summary
 _BRACKETS = b"{[", b"}]"
 _CONTAINERS, _ENDS = (dict, list), (b"}", b"]")
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
-"""White space that has a line end in it: never part of a string."""
+"""White space that contains a line end, which cannot be part of a string."""
 MOST_CLAIMED, FEW_CLAIMED = 1000, 100
-"""Values that are read to see whether it is JSON, where orjson does not say; and of what has more than is read."""
+"""Maximum number of values that a claim parses if orjson fails; the second for frames with more values than the
+limit."""
 HEAD = 4096
-"""Octets of a frame that are looked at for its summary."""
+"""Octets of a frame that a summary reads."""
 LEAST_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
-"""A float that is not above the one and below the other may have been an integer beyond 64 bits."""
+"""A float outside these bounds may have been an integer of more than 64 bits."""
 
 
 class JsonPayload(Framewise[list[Json]]):
-    """The first content frame is an object or an array, and nothing else. Other frames may be whatever they are.
+    """Dissector of messages whose first content frame is exactly one object or array. Other frames may be anything.
 
-    It never says YES: who knows a protocol that is made of JSON may say so.
+    It never claims with YES, so that dissectors of JSON-based protocols win.
     """
 
     name = "json"
@@ -57,8 +58,10 @@ class JsonPayload(Framewise[list[Json]]):
 
 
 def recognised(octets: bytes) -> list[Json] | None:
-    """None: these octets are no object, array or lines of them. Else what they are, as a list of one; an empty list
-    where that takes `JsonText`."""
+    """Parse objects or arrays, one or several on lines of their own. Returns None for other octets.
+
+    The result is a list with the value, or an empty list if only `JsonText` can read it.
+    """
     inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
     if not inside or inside[0] not in _BRACKETS[0] or inside[-1] not in _BRACKETS[1]:
         return None
@@ -71,13 +74,13 @@ def recognised(octets: bytes) -> list[Json] | None:
         text.read()
     except Malformed:
         return None
-    except Limit:  # as far as it is read, it is JSON
+    except Limit:  # the part that was read is JSON
         return []
     return [text.value]
 
 
 def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
-    """Put into `values` what the current frame says: `documents`, if that is enough."""
+    """Append the value of the current frame to `values`: `documents`, if they suffice."""
     octets = reader.data
     left = reader.budget.fields
     most = _most_values(octets)
@@ -95,14 +98,14 @@ def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
 
 
 def _most_values(octets: bytes) -> int:
-    """No JSON text of these octets has more values: each is the first one, or stands behind a comma or a bracket."""
+    """Return an upper bound for the number of values: each is the first or follows a comma or bracket."""
     return 1 + octets.count(b",") + octets.count(b"[") + octets.count(b"{")
 
 
 def loaded(octets: bytes) -> Json | None:
-    """The value that orjson makes of them; None where it refuses them."""
+    """Return the value that orjson parses, or None if it fails."""
     if len(octets) > MOST_FIELDS and _most_values(octets) > MOST_FIELDS:
-        return None  # nor does it make millions of objects of a hostile frame
+        return None  # avoid millions of objects for a hostile frame
     try:
         return orjson.loads(octets)
     except orjson.JSONDecodeError:
@@ -110,8 +113,8 @@ def loaded(octets: bytes) -> Json | None:
 
 
 def _is_ordinary(value: Json) -> bool:
-    """Whether orjson has made of a value what `JsonText` makes of it: it is nested no deeper than is read, and no
-    integer beyond 64 bits has become a float."""
+    """Whether `JsonText` would return the same value: it is not nested too deep, and no integer of more than 64 bits
+    became a float."""
     level = [value]
     for _ in range(DEEPEST):
         below = []
@@ -129,7 +132,7 @@ def _is_ordinary(value: Json) -> bool:
 
 
 def summary_of(octets: bytes) -> str:
-    """The text itself, in one line."""
+    """Return the text itself, in one line."""
     head = octets[:HEAD].removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore").strip()
     if "\n" in head or "\r" in head:
         head = _LINE_ENDS.sub(" ", head)
@@ -138,15 +141,15 @@ def summary_of(octets: bytes) -> str:
 
 @compiled.where_possible
 def ordinary(octets: bytes) -> tuple[str, Json] | None:
-    """Summary and value of an object or array of which orjson makes what `JsonText` does; None of whatever else."""
-    if octets[-1:] not in _ENDS:  # as of most that is not worth loading, and of no other
+    """Return summary and value of an object or array that orjson and `JsonText` parse alike. None for anything else."""
+    if octets[-1:] not in _ENDS:  # this rules out most octets that are not worth parsing, and no valid ones
         return None
     value = loaded(octets)
     return (summary_of(octets), value) if type(value) in _CONTAINERS and _is_ordinary(value) else None
 
 
 def dissected(octets: bytes) -> Dissected:
-    """What is made of a message whose only content frame is `ordinary`."""
+    """Return the dissection of a message whose only content frame is `ordinary`."""
     found = ordinary(octets)
     assert found is not None
     summary, value = found
@@ -155,6 +158,6 @@ def dissected(octets: bytes) -> Dissected:
 
 @compiled.where_possible
 def summary_and_fields(octets: bytes) -> tuple[str, str | None]:
-    """The same as text: the fields are JSON."""
+    """Return summary and fields of `dissected`, the fields as JSON text."""
     made = dissected(octets)
     return made.summary, None if made.fields is None else orjson.dumps(made.fields).decode()

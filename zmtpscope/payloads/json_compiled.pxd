@@ -1,26 +1,26 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""Plain JSON: octets of which it is known, without making values of them, that orjson reads them, and what it would
-write: objects and arrays in printable ASCII, without backslashes, of numbers that are written as they stand.
+"""Plain JSON: octets for which the output of orjson is known without making Python values.
 
-Where less is plain than might be, as of long texts or numbers with exponents, values are made.
+Plain are objects and arrays in printable ASCII without backslashes, whose numbers orjson writes unchanged. Other JSON,
+such as long texts or numbers with exponents, takes the path through Python values.
 """
 
 from libc.stdint cimport uint8_t
 from libc.string cimport memcmp, memcpy
 
 cdef enum:
-    LONGEST_PLAIN = 4096  # octets, of which a summary has all that it looks at (`HEAD` of json.py)
+    LONGEST_PLAIN = 4096  # octets, all of which a summary reads (`HEAD` of json.py)
     MOST_LEVELS = 16  # of objects and arrays
-    MOST_KEYS = 64  # of the objects that are open
-    MOST_INTEGER = 18  # digits, so that 64 bits hold it
-    MOST_REAL = 15  # digits, so that no other number as short is the same double
-    MOST_ZEROS = 2  # behind the point, so that it needs no exponent
+    MOST_KEYS = 64  # of the open objects
+    MOST_INTEGER = 18  # digits that fit in 64 bits
+    MOST_REAL = 15  # digits at which every decimal is a distinct double
+    MOST_ZEROS = 2  # after the point, so that no exponent is needed
 
 cdef struct Plain:
     const uint8_t *octets
     Py_ssize_t size
     Py_ssize_t at
-    char *to  # where it is written; NULL: nowhere
+    char *to  # output buffer, or NULL to write nothing
     Py_ssize_t used
 
 
@@ -32,7 +32,7 @@ cdef inline void put_plain(Plain *plain, Py_ssize_t begin, Py_ssize_t end) noexc
 
 
 cdef inline bint pass_octet(Plain *plain, uint8_t octet) noexcept nogil:
-    """Pass blanks, and behind them this octet, if it is there."""
+    """Skip blanks, then consume `octet` if it is next."""
     while plain.at < plain.size and plain.octets[plain.at] == c" ":
         plain.at += 1
     if plain.at == plain.size or plain.octets[plain.at] != octet:
@@ -43,7 +43,7 @@ cdef inline bint pass_octet(Plain *plain, uint8_t octet) noexcept nogil:
 
 
 cdef inline bint pass_string(Plain *plain) noexcept nogil:
-    """Pass what stands behind the quotation mark that begins a string, with the one that ends it."""
+    """Consume a string after its opening quotation mark, up to and including the closing one."""
     cdef Py_ssize_t begin = plain.at
     cdef uint8_t octet
     while plain.at < plain.size:
@@ -58,7 +58,7 @@ cdef inline bint pass_string(Plain *plain) noexcept nogil:
 
 
 cdef inline Py_ssize_t pass_digits(Plain *plain) noexcept nogil:
-    """Pass digits: how many."""
+    """Consume digits and return their number."""
     cdef Py_ssize_t begin = plain.at
     while plain.at < plain.size and c"0" <= plain.octets[plain.at] <= c"9":
         plain.at += 1
@@ -105,7 +105,7 @@ cdef inline bint pass_word(Plain *plain, const char *word, Py_ssize_t size) noex
 
 
 cdef inline bint pass_leaf(Plain *plain) noexcept nogil:
-    """Pass a value that is neither object nor array, in front of which no blank stands."""
+    """Consume a value that is neither object nor array. No blanks precede it."""
     cdef uint8_t octet = plain.octets[plain.at]
     if octet == c'"':
         plain.at += 1
@@ -127,7 +127,7 @@ cdef struct Keys:
 
 
 cdef inline bint pass_key(Plain *plain, Keys *keys, int first) noexcept nogil:
-    """Pass a key with its colon; those of its object stand from `first` on, and it is none of them."""
+    """Consume a key and its colon. Fails if the key equals one of its object, which are `keys` from `first` on."""
     cdef Py_ssize_t begin, size
     cdef int other
     if not pass_octet(plain, c'"') or keys.count == MOST_KEYS:
@@ -145,8 +145,10 @@ cdef inline bint pass_key(Plain *plain, Keys *keys, int first) noexcept nogil:
 
 
 cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *to) noexcept nogil:
-    """What orjson writes of the value that it reads from octets, if these are plain: how many octets, no more than
-    `size`; below zero where they are not. It is written to `to`, where that is not NULL."""
+    """Write to `to` (unless it is NULL) the JSON that orjson makes of plain octets.
+
+    Returns the number of octets written, at most `size`, or a negative number if the octets are not plain.
+    """
     cdef Plain plain
     cdef Keys keys
     cdef bint are_objects[MOST_LEVELS]
@@ -158,7 +160,7 @@ cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *
     plain.octets, plain.size, plain.at, plain.to, plain.used = octets, size, 0, to, 0
     keys.count = 0
     while True:
-        # in front of a value
+        # before a value
         if pass_octet(&plain, c"{") or pass_octet(&plain, c"["):
             if level == MOST_LEVELS:
                 return -1
@@ -171,7 +173,7 @@ cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *
                 return -1
         else:
             return -1
-        # behind a bracket that opens and a comma there is more, behind one that closes perhaps
+        # after an opening bracket or a comma there is more, after a closing bracket perhaps
         while not has_more:
             level -= 1
             keys.count = first_keys[level]
@@ -185,5 +187,5 @@ cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *
 
 
 cdef inline bint is_empty_object(const char *plain, Py_ssize_t size) noexcept nogil:
-    """Whether what `plain_json` has written are no fields."""
+    """Whether the output of `plain_json` has no fields."""
     return size == 2 and plain[0] == c"{"

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`json.py`, compiled: what orjson makes of a frame."""
+"""Compiled twin of `json.py`: the values that orjson parses from a frame."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_Next
@@ -23,16 +23,16 @@ cdef double LEAST = twin.LEAST_INTEGER, BEYOND = twin.BEYOND_INTEGERS
 
 
 cdef bint is_one_line(const uint8_t *octets, Py_ssize_t size) noexcept nogil:
-    """Whether octets are ASCII without line ends."""
+    """Whether the octets are ASCII without line ends."""
     cdef Py_ssize_t place
     cdef uint8_t other = 0
-    for place in range(size):  # without a way out of the loop, so that many octets are compared at once
+    for place in range(size):  # no early exit, so that the compiler vectorises the loop
         other |= (octets[place] >= 0x80) | (octets[place] == 10) | (octets[place] == 13)
     return not other
 
 
 cdef bint is_ordinary(object value, int level) except -1:
-    """Whether a value is what `JsonText` makes of it, and so are all within it."""
+    """Whether `JsonText` would return the same value, including all nested values."""
     cdef Py_ssize_t place = 0
     cdef PyObject *key
     cdef PyObject *inner

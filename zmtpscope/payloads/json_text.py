@@ -1,4 +1,4 @@
-"""The text of JSON, read with care: values and the octets that say them, and what others send but orjson refuses."""
+"""A careful JSON parser: returns values with their octets, and accepts common deviations that orjson refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPACES = b" \t\r\n"
 
 _SPACE = rb"[ \t\r\n]*+"
 _STRING = rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-"""Possessive, so that a string without an end is passed once."""
+"""Possessive, so that an unterminated string is scanned once."""
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?" + _SPACE)
 _BETWEEN = re.compile(_SPACE)
 _VALUE = re.compile(
@@ -32,20 +32,20 @@ _CLOSE = {b"{": re.compile(_SPACE + rb"\}"), b"[": re.compile(_SPACE + rb"\]")}
 
 _LITERALS = {b"true": True, b"false": False, b"null": None, b"NaN": "NaN"}
 _LITERALS |= {b"Infinity": "Infinity", b"-Infinity": "-Infinity"}
-"""The last three are not JSON, but Python's json writes them."""
+"""Python's json module writes the last three, although they are not JSON."""
 _LONGEST_INTEGER = 20
-"""Characters of what 64 bits can hold."""
+"""Maximum number of characters of a 64-bit integer."""
 
 
 class JsonText:
-    """Reads one frame: a JSON text, or several that begin on lines of their own.
+    """Parses one frame: one JSON text, or several that start on lines of their own.
 
-    `documents` are what was read, as far as it goes also where `read` raises; `nodes` their tree, where `trees` are
-    asked for, and `position` the place it has come to. `start` is the place of the first octet in the stream, `most`
-    the number of values that may be read.
+    `documents` are the values read, including partial ones if `read` raises. `nodes` is their tree if `trees` is set,
+    and `position` the current position. `start` is the stream offset of the first octet, `most` the maximum number of
+    values.
 
-    Numbers that neither 64 bits nor a double can hold are text, as they stand; so are NaN and Infinity. Of keys that an
-    object has twice the last one counts.
+    Numbers that fit neither 64 bits nor a double become text, unchanged, like NaN and Infinity. Of duplicate keys the
+    last one counts.
     """
 
     def __init__(self, octets: bytes, start: int, most: int, *, trees: bool) -> None:
@@ -59,11 +59,11 @@ class JsonText:
 
     @property
     def value(self) -> Json:
-        """What the fields of the frame are: the only document, or a list of several."""
+        """The only document, or a list of several."""
         return self.documents[0] if len(self.documents) == 1 else self.documents or None
 
     def read(self) -> None:
-        """Raises `Malformed` where it is no JSON, `Limit` where it is more than is read."""
+        """Parse the frame. Raises `Malformed` if it is not JSON, and `Limit` if it exceeds a limit."""
         self._pass(_BEGIN, "space")
         self._value(self.documents, "", 0)
         while gap := self._pass(_BETWEEN, "space"):
@@ -76,7 +76,7 @@ class JsonText:
             raise Malformed("there is more behind the value")
 
     def _value(self, into: list[Json] | dict[str, Json], key: str, level: int) -> None:
-        """Read a value of that many objects and arrays around it, and put it into the innermost."""
+        """Read a value at nesting depth `level` into the innermost container."""
         found = _VALUE.match(self.octets, self.position)
         if found is None:
             raise Malformed("a value is missing, or is none of JSON")
@@ -103,7 +103,7 @@ class JsonText:
             self._leaf("number" if found["number"] else kind, found.end(), value)
 
     def _members(self, into: list[Json] | dict[str, Json], opened: re.Match[bytes], level: int) -> None:
-        """Read on from the bracket that was `opened` to the one that closes it."""
+        """Read the members of a container after its opening bracket, up to and including the closing one."""
         close = _CLOSE[opened.group()[:1]]
         self._punctuation("open", opened)
         if (closed := close.match(self.octets, self.position)) is None:
@@ -127,7 +127,7 @@ class JsonText:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _pass(self, pattern: re.Pattern[bytes], name: str) -> bytes | None:
-        """The octets that fit the pattern, if any do."""
+        """Consume the octets that match the pattern. Returns None if there are none."""
         found = pattern.match(self.octets, self.position)
         if found is None:
             return None
@@ -159,7 +159,7 @@ class JsonText:
 
 
 def _string(token: bytes) -> str:
-    """What a string in quotation marks says; halves of surrogate pairs stay what they are."""
+    """Decode a quoted string. Lone surrogates are kept."""
     try:
         text = token.decode()
     except UnicodeDecodeError:
@@ -171,7 +171,7 @@ def _string(token: bytes) -> str:
 
 
 def _scalar(token: bytes, real: bool) -> Json:
-    """What a number or a literal says; `real`: it has a fraction or an exponent."""
+    """Convert a number or literal. `real`: it has a fraction or an exponent."""
     if token in _LITERALS:
         return _LITERALS[token]
     if real:

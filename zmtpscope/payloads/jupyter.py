@@ -1,5 +1,8 @@
-"""Jupyter kernels and their clients (the messaging protocol of jupyter_client, version 5): `<IDS|MSG>`, signature,
-header, parent header, metadata, content, buffers. The heartbeat channel echoes octets of any kind; it is not read."""
+"""Jupyter kernels and their clients (jupyter_client messaging protocol, version 5).
+
+Frames: `<IDS|MSG>`, signature, header, parent header, metadata, content, buffers. The heartbeat channel echoes
+arbitrary octets and is not dissected.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,27 @@ from zmtpscope.payloads.jupyter_words import channel_of, say
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 DELIMITER = b"<IDS|MSG>"
-"""Behind the identities, or the topic."""
+"""Follows the identities or the topic."""
 BEHIND = 5
-"""Frames that must follow: signature, header, parent header, metadata, content."""
+"""Number of frames that must follow: signature, header, parent header, metadata, content."""
 SIGNED = 4
-"""How many of them the signature is made of: all but itself."""
+"""Number of frames that the signature covers: all of `BEHIND` except itself."""
 
 MASK = "***"
-"""Stands for what somebody has typed, which may be a password: only the request says so, and the other side sent it."""
+"""Replaces user input, which may be a password. Only the request, sent by the other side, says whether it is one."""
 
 _SIGNATURE = re.compile(rb"(?:[0-9A-Fa-f]{2}){0,64}")
 
 
 class Key(NamedTuple):
-    """The key of one kernel, and the name of the hash as `hashlib` has it. Never shown."""
+    """The key of one kernel, and its hash as named in `hashlib`. Never shown."""
 
     octets: bytes
     digest: str
 
 
 class Jupyter(Payload):
-    """Any message with the delimiter and all that has to stand behind it."""
+    """Dissector of any message with the delimiter and all frames that must follow it."""
 
     name = "jupyter"
     prefix = "jupyter"
@@ -85,7 +88,7 @@ class Jupyter(Payload):
         return say(kind, content, about["msg_type"])
 
     def _judge_signature(self, reader: Reader, signed: Sequence[bytes]) -> None:
-        """Read the signature. `signature` is ok, wrong or none; null where no key was given."""
+        """Read the signature. Sets `signature` to ok, wrong or none, or to null if no key was given."""
         octets, place, size = reader.data, reader.offset, reader.left
         reader.text("hmac", hidden=True)
         if not octets:
@@ -102,7 +105,7 @@ class Jupyter(Payload):
             reader.finding("JUPYTER-01", place, size)
 
     def _fits(self, signature: bytes, signed: Sequence[bytes]) -> bool:
-        """Whether the signature is that of one of the keys; that key is tried first from now on."""
+        """Whether the signature matches one of the keys. That key is tried first from now on."""
         from hmac import compare_digest
 
         for index, key in enumerate(self.keys):
@@ -112,7 +115,7 @@ class Jupyter(Payload):
         return False
 
     def _tell_useless_files(self, reader: Reader) -> None:
-        """Say once which files were given for nothing."""
+        """Report once the files that contain no key."""
         for name in self.useless:
             reader.finding("PAYLOAD-04", detail=f"jupyter: {name} is no connection file with a key")
         self.useless = []
@@ -124,7 +127,7 @@ PARENT_FIELDS = ("msg_type", "msg_id")
 
 
 def _keys_of(files: Mapping[str, bytes]) -> tuple[list[Key], list[str]]:
-    """The keys in connection files, and the names of files that have none."""
+    """Return the keys in connection files, and the names of files without a key."""
     keys: list[Key] = []
     useless: list[str] = []
     for name, octets in files.items():
@@ -137,7 +140,7 @@ def _keys_of(files: Mapping[str, bytes]) -> tuple[list[Key], list[str]]:
 
 
 def _key_of(octets: bytes) -> Key | None:
-    """The key in a connection file: JSON with `key` and `signature_scheme`, hmac-sha256 unless it says otherwise."""
+    """Return the key in a connection file: JSON with `key` and `signature_scheme` (default hmac-sha256)."""
     try:
         made = _json(octets)
     except Malformed:
@@ -149,14 +152,14 @@ def _key_of(octets: bytes) -> Key | None:
     key = Key(text.encode(), scheme.removeprefix("hmac-"))
     try:
         _signature(key, ())
-    except (TypeError, ValueError):  # no such hash here, or none that an HMAC can be made of
+    except (TypeError, ValueError):  # the hash is not available here, or not usable for an HMAC
         return None
     return key
 
 
 def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
-    """What a peer that has the key writes; hexadecimal."""
-    import hmac  # loads OpenSSL, so only where a key was given
+    """Return the hexadecimal signature that a peer with this key sends."""
+    import hmac  # loads OpenSSL, so only if a key was given
 
     made = hmac.new(key.octets, digestmod=key.digest)
     for octets in signed:
@@ -165,7 +168,7 @@ def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
 
 
 def _read_front(reader: Reader, delimiter: int) -> None:
-    """What stands in front of the delimiter: the topic of a publisher, else identities. Goes to the delimiter."""
+    """Read the frames before the delimiter: the topic of a publisher, otherwise identities. Moves to the delimiter."""
     reader.go_to(0)
     identities: list[str] = []
     publishes = reader.about.socket_type in PUBLISHERS
@@ -180,7 +183,7 @@ def _read_front(reader: Reader, delimiter: int) -> None:
 
 
 def _read_object(reader: Reader, name: str) -> dict[str, Json]:
-    """The next frame, which is a JSON object."""
+    """Read the next frame, a JSON object."""
     reader.next_frame()
     octets = reader.data
     reader.text(name, hidden=True)
@@ -191,7 +194,7 @@ def _read_object(reader: Reader, name: str) -> dict[str, Json]:
 
 
 def _read_buffers(reader: Reader) -> None:
-    """What follows the content, as it is: `buffers` are the octets of each."""
+    """Read the frames after the content as they are. `buffers` are their sizes."""
     sizes: list[int] = []
     while reader.next_frame():
         sizes.append(len(reader.octets("buffer", hidden=True)))
@@ -199,20 +202,20 @@ def _read_buffers(reader: Reader) -> None:
 
 
 def _json(octets: bytes) -> Json:
-    """What JSON text says. Raises Malformed."""
+    """Parse JSON text. Raises `Malformed`."""
     import orjson
 
     try:
         return orjson.loads(octets)
     except orjson.JSONDecodeError:
         pass
-    try:  # what a program prints may be no UTF-8, and jupyter_client sends it on
+    try:  # output of programs may not be UTF-8, and jupyter_client passes it on
         return orjson.loads(octets.decode("utf-8", "replace"))
     except orjson.JSONDecodeError as error:
         raise Malformed(f"no JSON: {error}") from None
 
 
 def _text(made: Json, name: str) -> str | None:
-    """A text of an object; None where it has none."""
+    """Return a text member of an object, or None."""
     value = made.get(name) if isinstance(made, dict) else None
     return value if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""What is read of one message at most."""
+"""Limits for reading one message."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from contextlib import contextmanager
 from zmtpscope.payloads.values import Json, plain, to_key
 
 MOST_FIELDS = 10_000
-"""Fields of one message, with what is packed inside it."""
+"""Maximum number of fields of one message, nested ones included."""
 MOST_OCTETS = 16 << 20
-"""Octets of one message that are read, with what is packed inside it."""
+"""Maximum number of octets read of one message, including unpacked ones."""
 MOST_FINDINGS = 1000
-"""Findings about one message."""
+"""Maximum number of findings about one message."""
 DEEPEST = 64
-"""Levels of objects and arrays; what is deeper is not read."""
+"""Maximum nesting depth of objects and arrays."""
 MOST_SOURCES = 3
-"""Packed parts of one message that are looked into, one in the other or not."""
+"""Maximum number of packed parts of one message that are unpacked, nested or not."""
 
 UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MOST_OCTETS, 2 * MOST_FIELDS
-"""What the packed messages of a side may become altogether: octets, and fields that are read of them ..."""
+"""Initial allowance of a side for unpacking: octets, and fields read from them."""
 UNPACKED_PER_OCTET, FIELDS_PER_OCTET = 100, 4
-"""... and so many more for each octet of the messages of the side that somebody claimed, packed or not."""
+"""Increase of that allowance for each octet of claimed messages, packed or not."""
 
 CONTAINERS = (dict, list, tuple)
 
 
 class Limit(Exception):
-    """The message has more than is read: `id` is the finding that says so."""
+    """The message exceeds a limit; `id` is the finding to report."""
 
     def __init__(self, id: str, detail: str) -> None:
         super().__init__(detail)
@@ -36,8 +36,8 @@ class Limit(Exception):
 
 
 class Allowance:
-    """What the packed messages of one side may still become, so that unpacking costs no more than captured octets
-    allow, however many messages there are."""
+    """Remaining allowance of one side for unpacking. It keeps the cost proportional to the captured octets for any
+    number of messages."""
 
     __slots__ = ("fields", "octets")
 
@@ -45,13 +45,13 @@ class Allowance:
         self.octets, self.fields = UNPACKED_AT_FIRST, FIELDS_AT_FIRST
 
     def earn(self, octets: int) -> None:
-        """A message of so many octets was captured."""
+        """Increase the allowance for a message of this size."""
         self.octets += UNPACKED_PER_OCTET * octets
         self.fields += FIELDS_PER_OCTET * octets
 
 
 class Budget:
-    """What may still be read of one message, shared with what is packed inside it; `allowance` is that of its side."""
+    """Remaining budget for reading one message and its packed parts. `allowance` belongs to its side."""
 
     __slots__ = ("allowance", "fields", "findings", "octets", "sources", "spare")
 
@@ -60,7 +60,7 @@ class Budget:
         self.fields, self.octets, self.sources = MOST_FIELDS, MOST_OCTETS, 0
         self.findings = MOST_FINDINGS
         self.spare: int | None = None
-        """Fields of the message that may not be read while what is packed inside it is; None elsewhere."""
+        """Fields reserved for the rest of the message while a packed part is read; otherwise None."""
 
     def spend(self, octets: int, fields: int = 1) -> None:
         self.fields -= fields
@@ -74,8 +74,8 @@ class Budget:
 
     @contextmanager
     def of_packed(self) -> Iterator[None]:
-        """What is read now was packed: its fields are those that the side may still have."""
-        if self.spare is not None:  # packed in what is packed
+        """Limit fields read within the block to the allowance of the side for packed parts."""
+        if self.spare is not None:  # packed within a packed part
             yield
             return
         self.spare = max(0, self.fields - max(0, self.allowance.fields))
@@ -89,7 +89,7 @@ class Budget:
 
 
 def counted(value: Json, budget: Budget, depth: int) -> Json:
-    """A value that stands `depth` levels deep, as every output can hold it. Raises TypeError where there is no way."""
+    """Return a value at nesting depth `depth` as every output can hold it. Raises `TypeError` if that is impossible."""
     budget.spend(0)
     if isinstance(value, dict):
         if depth >= DEEPEST:
@@ -103,8 +103,10 @@ def counted(value: Json, budget: Budget, depth: int) -> Json:
 
 
 def checked(fields: Json) -> Json:
-    """The fields that a dissector has set by itself, as every output can hold them. What they were made of was counted
-    and had its limits before, each part of it at its own level."""
+    """Return fields that a dissector has set itself, as every output can hold them.
+
+    Their parts were already counted and limited when they were read, each at its own depth.
+    """
     budget = Budget()
     budget.fields *= 2
     return counted(fields, budget, -DEEPEST)

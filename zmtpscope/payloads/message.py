@@ -1,4 +1,4 @@
-"""One message as dissectors see it: its frames, who sends it, what the user said, and what a dissector says to it."""
+"""One message as dissectors see it: frames, sender, user settings, and the possible claims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Claim(IntEnum):
-    """Whether a message belongs to a dissector. YES is for what nothing else looks like, MAYBE for what fits."""
+    """A dissector's claim on a message. YES: no other format looks like it; MAYBE: it fits."""
 
     NO = 0
     MAYBE = 1
@@ -16,7 +16,7 @@ class Claim(IntEnum):
 
 
 class About(NamedTuple):
-    """The side that sends, and what is known of it and its peer; None is unknown."""
+    """The sending side, and properties of it and its peer. None means unknown."""
 
     conn: int
     side: int
@@ -30,10 +30,10 @@ class About(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message: the octets of all of its frames, and which of them is the first behind envelope, topic or group.
+    """One message: the octets of all frames, and the index of the first frame after envelope, topic or group.
 
-    `topic` are the octets of the first frame of what a publisher sends in several frames (of RADIO: the group).
-    `after_loss`: between the message before it and this one there may be others that the capture does not have.
+    `topic` are the octets of the first frame of a publisher's multi-frame message (of RADIO: the group). `after_loss`:
+    the capture may lack messages before this one.
     """
 
     frames: Sequence[bytes]
@@ -48,7 +48,7 @@ class Message(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the user gave a dissector: `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the octets of the files of
+    """User settings of a dissector: `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and contents of the files of
     `--payload-file NAME=FILE`, by file name."""
 
     argument: str | None = None

@@ -1,4 +1,4 @@
-"""MessagePack, https://github.com/msgpack/msgpack/blob/master/spec.md: maps and arrays."""
+"""MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md): maps and arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIXED = {
     0xD7: (EXTENSION, 9),
     0xD8: (EXTENSION, 17),
 }
-"""Kind and argument by first octet, where the head is no more than that."""
+"""Kind and argument by first octet, for heads of one octet."""
 
 _LONG = {
     first + index: (kind, Struct(f">{layout}"))
@@ -52,26 +52,26 @@ _LONG = {
     )
     for index, layout in enumerate(layouts)
 }
-"""Kind by first octet, and what the argument is that follows."""
+"""Kind and layout of the argument by first octet, for longer heads."""
 
 _TIMESTAMP = 0xFF
 """The type -1."""
 
 _TIMESTAMPS = (4, 8, 12)
-"""Octets of its data."""
+"""Possible sizes of its data, in octets."""
 
 _EPOCH = datetime(1970, 1, 1)
 
 _decode = msgspec.msgpack.Decoder().decode
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""`in_brief` of values that JSON can hold, but for the length."""
+"""Like `in_brief` for JSON values, without a length limit."""
 
 LEAST_PLAIN, MOST_PLAIN = 1e-4, 1e16
-"""Between these Python writes numbers without an exponent, as orjson does."""
+"""Between these bounds Python and orjson write floats without an exponent."""
 
 
 class MessagePack(Headed):
-    """A map or array of MessagePack."""
+    """Dissector of a MessagePack map or array."""
 
     name = "messagepack"
     prefix = "messagepack"
@@ -123,19 +123,20 @@ class MessagePack(Headed):
 
 
 class _Loaded(NamedTuple):
-    """A map or array of what JSON can hold, nested no deeper than is read. `has_words`: it is no accident."""
+    """A map or array that JSON can hold, nested no deeper than the limit. `has_words`: it is not accidental."""
 
     value: Json
     has_words: bool
     has_exponents: bool
-    """It has numbers that orjson writes in another way than `in_brief`."""
+    """Whether it has numbers that orjson writes differently from `in_brief`."""
 
     def in_brief(self) -> str:
         return _encode(self.value) if self.has_exponents else orjson.dumps(self.value).decode()
 
 
 def _loaded(octets: bytes) -> _Loaded | None:
-    """What msgspec makes of them, where `Headed` would claim them and make the same of them; else None."""
+    """Return the value parsed by msgspec if `Headed` would claim these octets and return the same value, otherwise
+    None."""
     if len(octets) > MOST_STEPS:
         return None
     try:
@@ -147,7 +148,7 @@ def _loaded(octets: bytes) -> _Loaded | None:
 
 
 def _ordinary(value: Json) -> _Loaded | None:
-    """The value with what is in it, if that is ordinary."""
+    """Return the value if all nested values are ordinary, otherwise None."""
     level, has_words, has_exponents = [value], False, False
     for _ in range(DEEPEST):
         below = []
@@ -176,7 +177,7 @@ def _ordinary(value: Json) -> _Loaded | None:
 
 
 def as_time(data: bytes) -> str | None:
-    """The data of a timestamp as RFC 3339; None where it is none, or in no year from 1 to 9999."""
+    """Return a timestamp's data as RFC 3339. None if it is invalid or outside the years 1 to 9999."""
     if len(data) not in _TIMESTAMPS:
         return None
     number = int.from_bytes(data)

@@ -1,4 +1,4 @@
-"""Pickles of Python, which are never loaded: what they would import and call stands in their opcodes."""
+"""Python pickles. They are never loaded; their opcodes show what loading would import and call."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from zmtpscope.payloads.values import plain, shown
 from zmtpscope.zmtp.reader import FieldNode
 
 _HEADED = b"\x80"
-"""PROTO, with which pickles of protocol 2 and later begin."""
+"""PROTO, the first opcode of protocol 2 and later."""
 _STOP = b"."
 _MOST_LISTED = 100
-"""Calls and strings in the fields, each different."""
+"""Maximum number of distinct calls, and of strings, in the fields."""
 _MOST_NAMED = 5
-"""Imports and calls in a finding or summary."""
+"""Maximum number of imports and calls in a finding or summary."""
 _MOST_TOLD = 1024
-"""Sets of imports that a side remembers it has reported."""
+"""Maximum number of reported sets of imports that a side remembers."""
 
 _KEPT = {"DICT", "LIST", "TUPLE", "EMPTY_DICT", "EMPTY_LIST"}, {"PUT", "BINPUT", "LONG_BINPUT"}
 
@@ -29,7 +29,7 @@ _DANGEROUS = {
     *("profile", "pty", "runpy", "shutil", "smtplib", "socket", "subprocess", "sys", "timeit", "trace"),
     *("urllib.request", "urllib2", "venv", "webbrowser", "zipimport"),
 }
-"""Modules that run, load, send or remove something; none belongs in data."""
+"""Modules that can run, load, send or remove something. None of them belongs in data."""
 _BUILTINS = {"builtins", "__builtin__"}
 _DANGEROUS_BUILTINS = {
     *("__import__", "apply", "breakpoint", "compile", "delattr", "eval", "exec", "execfile", "file", "getattr"),
@@ -38,8 +38,8 @@ _DANGEROUS_BUILTINS = {
 
 
 class Pickle(Framewise[Walk]):
-    """The first content frame is a pickle from its first octet to its last. Other frames may be whatever they are: with
-    protocol 5 they are buffers that stand beside it."""
+    """Dissector of messages whose first content frame is exactly one pickle. Other frames may be anything; with
+    protocol 5 they are out-of-band buffers."""
 
     name = "pickle"
     prefix = "pickle"
@@ -49,7 +49,7 @@ class Pickle(Framewise[Walk]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._told: set[int] = set()
-        """Sets of imports of which findings were raised, each with whether there are no more."""
+        """Hashes of the sets of imports already reported, each combined with whether the walk reached the end."""
 
     def recognise(self, octets: bytes) -> tuple[Claim, Walk | None]:
         return recognised(octets)
@@ -72,7 +72,7 @@ class Pickle(Framewise[Walk]):
         return _summary(fields)
 
     def _judge(self, reader: Reader, walk: Walk) -> None:
-        """Say what a pickle does, once for all of this side that import the same."""
+        """Report what loading the pickle does, once per side for the same set of imports."""
         key = hash((walk.finished, frozenset(walk.imports)))
         if key in self._told:
             return
@@ -90,7 +90,7 @@ class Pickle(Framewise[Walk]):
 
 
 def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
-    """Whether octets are a pickle, and the walk that showed it."""
+    """Return the claim on these octets, and the walk through them."""
     headed = octets[:1] == _HEADED
     if octets[-1:] != _STOP or (headed and octets[1] > HIGHEST_PROTOCOL):
         return Claim.NO, None
@@ -99,19 +99,20 @@ def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
         walk.run()
     except Malformed:
         return Claim.NO, None
-    except Limit:  # as far as it was walked, it is one
+    except Limit:  # the part that was walked is a pickle
         pass
     if headed or (walk.imports and walk.calls):
         return Claim.YES, walk
     names = {step.name for step in walk.steps}
-    # without a header and a call, text may be a pickle by chance, but not one that keeps a container for later
+    # without a header and a call, text may parse as a pickle by chance, but not one that memoizes a container
     return (Claim.MAYBE, walk) if all(names & each for each in _KEPT) else (Claim.NO, None)
 
 
 def is_dangerous(name: str) -> bool:
-    """Whether an import, `module.name`, runs, loads, sends or removes something, or is not known before it is loaded.
+    """Whether an import, `module.name`, runs, loads, sends or removes something, or is unknown until the pickle is
+    loaded.
 
-    What a harmless module has imported itself can be reached through it: `collections._sys.modules`.
+    Modules imported by a harmless module can be reached through it: `collections._sys.modules`.
     """
     parts = name.split(".")
     if parts[0] in _BUILTINS:
@@ -132,7 +133,7 @@ def _fields(walk: Walk) -> Json:
 
 
 def _nodes(reader: Reader, walk: Walk) -> list[FieldNode]:
-    """A leaf for each opcode."""
+    """Return a leaf for each opcode."""
     return [
         FieldNode(
             f"pickle.{step.name.lower()}", reader.offset + step.start, step.stop - step.start, shown(plain(step.value))
@@ -142,13 +143,13 @@ def _nodes(reader: Reader, walk: Walk) -> list[FieldNode]:
 
 
 def _summary(fields: Json) -> str:
-    """What is pickled, and what loading it would do."""
+    """Return the pickled value, and the imports that loading it causes."""
     summary = f"protocol {fields['protocol']}: {fields['result']}"
     return f"{summary}, imports {_listed(fields['imports'])}" if fields["imports"] else summary
 
 
 def _listed(names: Iterable[str]) -> str:
-    """The first few of them."""
+    """Return the first few names as a list in words."""
     all_names = list(names)
     more = [f"{len(all_names) - _MOST_NAMED} more"] if len(all_names) > _MOST_NAMED else []
     return ", ".join(all_names[:_MOST_NAMED] + more)

@@ -1,4 +1,4 @@
-"""The opcodes of pickles and their arguments, which are those of Python's `pickletools`."""
+"""The opcodes of pickles and their arguments, from Python's `pickletools`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from zmtpscope.payloads.values import Json
 
 _INTEGER = re.compile(rb"[-+]?[0-9]++L?")
 _LONGEST_INTEGER = 19
-"""Characters of a number that is read as one; others stay octets, for they may be of any size."""
+"""Maximum characters of a number that is parsed. Longer ones stay octets, because they may have any size."""
 _NO_CONSTANTS = {"BINGET", "EXT1", "EXT2", "EXT4", "GET", "GLOBAL", "INST", "LONG_BINGET", "PERSID"}
-"""Opcodes whose arguments say where what they put on the stack is found."""
+"""Opcodes whose argument refers to the value that they put on the stack."""
 _LENGTHS = {-2: (1, False), -3: (4, True), -4: (4, False), -5: (8, False)}
-"""How pickletools writes that a length stands in front of an argument: octets, and whether they have a sign."""
+"""Length prefixes by their code in pickletools: size in octets, and whether they are signed."""
 _LINE = -1
-"""How it writes that an argument ends with its line."""
+"""Code in pickletools of an argument that ends with its line."""
 
 
 class Opcode(NamedTuple):
-    """A row of the table of opcodes. It `takes` so many things from the stack, and with `to_mark` also all down to the
-    mark, which are above those; `leaves` are the types of what it puts there. `argument` is a kind of pickletools, and
-    `size` its octets. A `constant` puts its argument on the stack."""
+    """A row of the opcode table.
+
+    An opcode `takes` a number of things from the stack; with `to_mark` also everything above them, down to the mark.
+    `leaves` are the types of its results. `argument` is a pickletools kind of `size` octets. A `constant` puts its
+    argument on the stack.
+    """
 
     name: str
     argument: str | None
@@ -41,8 +44,8 @@ class Opcode(NamedTuple):
 
 @cache
 def opcodes() -> dict[int, Opcode]:
-    """All opcodes, by their octet."""
-    import pickletools  # takes its time to load
+    """Return all opcodes by their octet."""
+    import pickletools  # slow to load
 
     table = {}
     for each in pickletools.opcodes:
@@ -61,10 +64,10 @@ def opcodes() -> dict[int, Opcode]:
 
 
 def read_argument(opcode: Opcode, octets: bytes, begin: int) -> tuple[Json, int]:
-    """The argument that begins there, None if the opcode has none, and where it ends.
+    """Parse the argument at `begin`. Returns it (None if the opcode has none) and its end.
 
-    Two lines, which name what is imported, are one text with a dot between them. Text of Python 2 that is not ASCII
-    stays octets, and so do numbers of more than 64 bits.
+    Two lines naming an import become one text with a dot. Non-ASCII text of Python 2 and numbers of more than 64 bits
+    stay octets.
     """
     kind = opcode.argument
     if kind is None:
@@ -118,14 +121,14 @@ def _text(octets: bytes) -> str:
 
 
 def _quoted(line: bytes) -> Json:
-    """A string of Python 2, in quotation marks."""
+    """Parse a quoted string of Python 2."""
     if len(line) < 2 or line[:1] not in (b'"', b"'") or line[-1:] != line[:1]:
         raise Malformed("a string has no quotation marks")
     octets = line[1:-1]
     if b"\\" in octets:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of escapes that Python will refuse some day
+                warnings.simplefilter("ignore")  # for escapes that Python deprecates
                 octets = codecs.escape_decode(octets)[0]
         except ValueError:
             raise Malformed("a string has an escape that is none") from None

@@ -1,4 +1,4 @@
-"""What a pickle would do if somebody loaded it, found out without loading it: its opcodes, on a stack of words."""
+"""Finds out what loading a pickle would do, without loading it: interprets its opcodes on a stack of descriptions."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from zmtpscope.payloads.values import Json
 
 HIGHEST_PROTOCOL = 5
 _LONGEST_SHOWN = 80
-"""Characters of a value where it is shown."""
+"""Maximum characters of a shown value."""
 _LONGEST_NAME = 500
-"""Characters of a module or name; a string that is longer names nothing."""
+"""Maximum characters of a module or name. Longer strings name nothing."""
 _MOST_SHOWN = 8
-"""Items of a tuple that are shown."""
+"""Maximum number of tuple items shown."""
 UNKNOWN = "?"
-"""A module or name that is computed where the pickle is loaded."""
+"""A module or name that is computed while loading."""
 
 _STOP = ord(".")
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_BUFFER"}
-"""They change what they take first, and leave it."""
+"""Opcodes that modify the first thing they take, and leave it on the stack."""
 
 
 class Thing(NamedTuple):
-    """What stands for an object on the stack: how it is shown, and what it says if it is a string."""
+    """A description of an object on the stack: its shown form, and its text if it is a string."""
 
     shown: str
     text: str | None = None
 
 
 class Step(NamedTuple):
-    """An opcode at `start..stop`, and what the tree shows of it: its argument, or what it leaves on the stack."""
+    """An opcode at `start..stop`, and the value shown in the tree: its argument, or its result on the stack."""
 
     name: str
     start: int
@@ -45,8 +45,10 @@ _MARK: Final = Thing("mark")
 
 
 class Walk:
-    """Follows the opcodes of `octets` to STOP, at most `most` of them. What it has found stands in its attributes, as
-    far as it has come also where `run` raises; `position` is that place."""
+    """Interprets at most `most` opcodes of `octets`, up to STOP.
+
+    Attributes contain the results, including partial ones if `run` raises; `position` is the end of the part read.
+    """
 
     def __init__(self, octets: bytes, most: int) -> None:
         self.octets = octets
@@ -55,18 +57,18 @@ class Walk:
         self.protocol = 0
         self.steps: list[Step] = []
         self.imports: dict[str, None] = {}
-        """`module.name` of what loading it imports, each once, in this order."""
+        """`module.name` of each import, without repetitions, in order."""
         self.calls: dict[str, None] = {}
-        """What loading it calls, in this order."""
+        """Calls made by loading, in order."""
         self.strings: dict[str, None] = {}
         self.result = ""
-        """What is left when all is done."""
+        """Description of the loaded object."""
         self.finished = False
         self._memo: dict[int, Thing] = {}
         self._stack: list[Thing] = []
 
     def run(self) -> None:
-        """Raises `Malformed` where no pickle goes on like this, `Limit` where it has more opcodes than are read."""
+        """Interpret all opcodes. Raises `Malformed` for an invalid pickle, and `Limit` after too many opcodes."""
         table = opcodes()
         octet = 0
         while octet != _STOP:
@@ -90,7 +92,7 @@ class Walk:
         self.finished = True
 
     def _follow(self, opcode: Opcode, argument: Json, stop: int) -> None:
-        """Do to the stack what the opcode does, with words in place of objects."""
+        """Apply an opcode to the stack of descriptions."""
         name = opcode.name
         if opcode.constant:
             self._stack.append(self._constant(argument))
@@ -126,7 +128,7 @@ class Walk:
         return self._stack[-1]
 
     def _take(self, opcode: Opcode) -> list[Thing]:
-        """What the opcode takes from the stack, the deepest first and marks left out."""
+        """Pop what the opcode takes, deepest first, without marks."""
         items: list[Thing] = []
         if opcode.to_mark:
             while self._stack and self._stack[-1] is not _MARK:
@@ -143,7 +145,7 @@ class Walk:
         return below + items
 
     def _left(self, opcode: Opcode, argument: Json, taken: list[Thing]) -> Sequence[Thing]:
-        """What the opcode leaves on the stack, for what it has `taken`."""
+        """Return what the opcode puts on the stack for the things it has `taken`."""
         name = opcode.name
         if name == "GLOBAL":
             return [self._import(argument)]
@@ -202,7 +204,7 @@ def _cut(shown: str) -> str:
 
 
 def _index(argument: Json) -> int:
-    """What a place in the memo is called."""
+    """Check an index of the memo."""
     if not isinstance(argument, int) or argument < 0:
         raise Malformed("there is no such place in the memo")
     return argument

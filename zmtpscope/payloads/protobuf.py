@@ -1,6 +1,6 @@
-"""Protocol Buffers, with the names of a descriptor set or without any.
+"""Protocol Buffers, with the names of a descriptor set or by field numbers.
 
-Without names almost anything fits, so it reads only messages for which the user named it.
+By numbers almost anything fits, so only messages that the user selected are dissected.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 from zmtpscope.records import to_text
 
 LARGEST_CLAIMED = 1000
-"""Field numbers beyond are rare, and common where something else is taken for fields."""
+"""Maximum field number for a claim. Higher ones are rare in messages, and common in other data parsed as fields."""
 MOST_KEYS = 4 * MOST_FIELDS
-"""Keys of fields that are looked at in one message, before a trial whether octets are fields begins."""
+"""Maximum number of keys parsed in one message, after which no more octets are tried as nested fields."""
 FIRST_PRINTABLE = 0x20
 NAMED = 5
-"""Messages of a descriptor set that are named where another is asked for."""
+"""Number of known messages listed in the error about an unknown one."""
 
 
 class Wanted(NamedTuple):
-    """The message that the user says it is."""
+    """The message type that the user selected."""
 
     kind: MessageType
     schema: Schema
 
 
 class Protobuf(Payload):
-    """The first content frame is a message of Protocol Buffers.
+    """Dissector of messages whose first content frame is a Protocol Buffers message.
 
-    `settings.argument` is the name of its type, in a descriptor set of `settings.files`; None: it is read by numbers.
+    `settings.argument` is its type in a descriptor set of `settings.files`; None: fields are read by number.
     """
 
     name = prefix = "protobuf"
@@ -46,7 +46,7 @@ class Protobuf(Payload):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._wanted: Wanted | str | None = None
-        """Or why it is not known; None: nobody looked."""
+        """The selected type, or the reason why it is unknown. None: not looked up yet."""
 
     def claim(self, message: Message, about: About) -> Claim:
         body = message.bodies[0]
@@ -70,7 +70,7 @@ class Protobuf(Payload):
 
 
 def _wanted(name: str, settings: Settings) -> Wanted | str:
-    """The message of that name, or why there is none."""
+    """Return the message type of that name, or the reason why there is none."""
     if not settings.files:
         return "no descriptor set: give one with --payload-file protobuf=FILE (protoc --descriptor_set_out=FILE)"
     schema = Schema()
@@ -90,21 +90,22 @@ def _wanted(name: str, settings: Settings) -> Wanted | str:
 
 
 class _Fields:
-    """Reads the fields of messages, one inside the other, with `reader`, which stands at the first."""
+    """Reads the fields of nested messages with `reader`, which is at the first field."""
 
     def __init__(self, reader: Reader, schema: Schema) -> None:
         self.reader = reader
         self.data = reader.data
         self.schema = schema
         self.keys = 0
-        """Of fields, and of what was taken for some; each costs time."""
+        """Number of keys parsed, including octets that turned out not to be fields. Each costs time."""
 
     def read(self, start: int, stop: int, kind: MessageType | None) -> None:
-        """The fields at `start`..`stop`. Raises `Malformed` behind the last."""
+        """Read the fields at `start`..`stop`. Raises `Malformed` after the last valid one."""
         self._all(self._look(start, stop), kind)
 
     def _look(self, start: int, stop: int) -> WireFields:
-        """The fields at `start`..`stop`, or so many of them that reading them meets the limit."""
+        """Parse the fields at `start`..`stop`, or enough of them to reach the limit. Raises `Limit` after
+        `MOST_KEYS`."""
         if self.keys > MOST_KEYS:
             raise Limit("PAYLOAD-02", f"more than {MOST_KEYS} fields, with what only might be some")
         found = wire_fields(self.data, start, stop, MOST_FIELDS + 1)
@@ -125,10 +126,11 @@ class _Fields:
         if found.problem is not None:
             raise Malformed(found.problem)
 
-    # -- what nobody declared ------------------------------------------------------------------------------------------
+    # -- undeclared fields ---------------------------------------------------------------------------------------------
 
     def _guessed(self, each: WireField) -> None:
-        """A field by its number: what has a length is printable text, else a message, else other text, else octets."""
+        """Read a field by its number. With a length it is printable text, else a message, else other text, else
+        octets."""
         name, length = str(each.number), each.stop - each.start
         if each.wire_type == WIRE_GROUP:
             return self._message(name, each, None)
@@ -144,7 +146,7 @@ class _Fields:
             text = to_text(octets) if is_text(octets) else octets
         self.reader.value(name, length, text)
 
-    # -- what the descriptor set declares ------------------------------------------------------------------------------
+    # -- declared fields -----------------------------------------------------------------------------------------------
 
     def _known(self, declared: FieldType, each: WireField) -> None:
         entry = self.schema.messages.get(declared.type_name)
@@ -166,7 +168,7 @@ class _Fields:
             self.reader.value(name, each.stop - each.start, self._plain(declared, each))
 
     def _plain(self, declared: FieldType, each: WireField) -> Json:
-        """The value of a field that is no message."""
+        """Return the value of a field that is not a message."""
         if declared.type in NUMBERS:
             return self._number(declared, each.value)
         octets = self.data[each.begin : each.end]
@@ -177,7 +179,7 @@ class _Fields:
         return self.schema.enums.get(declared.type_name, {}).get(value, value) if declared.type == ENUM else value
 
     def _packed(self, name: str, declared: FieldType, each: WireField) -> None:
-        """Many numbers in one field."""
+        """Read a packed field: many numbers in one."""
         reader = self.reader
         with reader.group(name):
             reader.octets("tag", each.begin - each.start, hidden=True)
@@ -193,7 +195,7 @@ class _Fields:
                 reader.value(name, end - at, self._number(declared, number))
 
     def _entry(self, entry: MessageType, each: WireField) -> None:
-        """One entry of a map: a message of a key and a value."""
+        """Read one entry of a map: a message of a key and a value."""
         reader = self.reader
         reader.octets("tag", each.begin - each.start, hidden=True)
         found = self._look(each.begin, each.end)
@@ -214,7 +216,7 @@ class _Fields:
             raise Malformed(found.problem)
 
     def _default(self, declared: FieldType | None) -> Json:
-        """What a key or value of an entry is that is not there: senders may leave out the default of its type."""
+        """Return the default of a missing key or value. Senders may omit the default of a type."""
         if declared is None or declared.type == MESSAGE:
             return {}
         if declared.type in NUMBERS:
@@ -235,7 +237,7 @@ class _Fields:
 
 
 def _printable(octets: bytes) -> str | None:
-    """UTF-8 without control characters and line ends, as text; None where it is something else."""
+    """Decode text without control characters and line ends. None for other octets."""
     try:
         return to_text(octets) if octets.decode().isprintable() else None
     except UnicodeDecodeError:
@@ -243,7 +245,7 @@ def _printable(octets: bytes) -> str | None:
 
 
 def _fits(declared: FieldType, each: WireField) -> bool:
-    """Whether a field is written as its declaration says."""
+    """Whether the wire type of a field matches its declaration."""
     if declared.type in NUMBERS:
         return each.wire_type == NUMBERS[declared.type][0] or (each.wire_type == LENGTH and declared.repeated)
     if declared.type in (MESSAGE, GROUP):
@@ -252,13 +254,13 @@ def _fits(declared: FieldType, each: WireField) -> bool:
 
 
 def _part(entry: MessageType, each: WireField, number: int) -> FieldType | None:
-    """The declaration of `each` where it is the key (1) or the value (2) of an entry of a map."""
+    """Return the declaration of `each` if it is the key (1) or value (2) of a map entry."""
     declared = entry.fields.get(number) if each.number == number else None
     return declared if declared is not None and _fits(declared, each) else None
 
 
 def _said(fields: dict[str, Json]) -> str:
-    """The fields of a message in short."""
+    """Return the fields in short form."""
     said: list[str] = []
     room = LONGEST_SUMMARY
     for name, value in fields.items():

@@ -1,6 +1,6 @@
-"""Message types out of descriptor sets, as `protoc --include_imports --descriptor_set_out=FILE` writes them.
+"""Message types from descriptor sets, as `protoc --include_imports --descriptor_set_out=FILE` writes them.
 
-A descriptor set is a message of Protocol Buffers itself (google/protobuf/descriptor.proto), so it is read as one.
+A descriptor set is itself a Protocol Buffers message (google/protobuf/descriptor.proto), and is parsed as one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from zmtpscope.payloads.protobuf_wire import LENGTH, VARINT, WireField, wire_fie
 from zmtpscope.records import to_text
 
 REPEATED = 3
-"""A label of fields."""
+"""Label of repeated fields."""
 
 
 class FieldType(NamedTuple):
-    """A field as it was declared; `type_name` is that of its message or enum."""
+    """The declaration of a field; `type_name` is its message or enum."""
 
     name: str
     type: int
@@ -30,7 +30,7 @@ class FieldType(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MessageType:
-    """A message as it was declared; `is_map_entry`: its fields `key` and `value` are one entry of a map."""
+    """The declaration of a message. `is_map_entry`: its fields `key` and `value` are one entry of a map."""
 
     name: str
     is_map_entry: bool = False
@@ -39,7 +39,7 @@ class MessageType:
 
 @dataclass(slots=True, eq=False)
 class Schema:
-    """Messages, and the words of enums by their values, by full names such as acme.Price."""
+    """Messages, and enum names by value, under full names such as acme.Price."""
 
     messages: dict[str, MessageType] = field(default_factory=dict)
     enums: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Schema:
 
 @functools.lru_cache(maxsize=8)
 def read_schema(descriptor_set: bytes) -> Schema:
-    """All that a descriptor set declares. Raises `Malformed` where it is none."""
+    """Return the declarations of a descriptor set. Raises `Malformed` if it is not one."""
     schema = Schema()
     for file in _Part.whole(descriptor_set).parts(1):
         package = file.text(2)
@@ -58,7 +58,7 @@ def read_schema(descriptor_set: bytes) -> Schema:
 
 
 def _declare(schema: Schema, scope: str, part: _Part, *, messages: int, enums: int) -> None:
-    """Take the messages and enums of a file or message, which are its fields of these numbers."""
+    """Add the messages and enums of a file or message, in its fields of these numbers."""
     for enum in part.parts(enums):
         words = schema.enums.setdefault(_join(scope, enum.text(1)), {})
         for value in enum.parts(2):
@@ -81,7 +81,7 @@ def _join(scope: str, name: str) -> str:
 
 
 class _Part:
-    """One message of a descriptor set, whose fields are asked for by number."""
+    """One message of a descriptor set, with access to fields by number."""
 
     def __init__(self, data: bytes, start: int, stop: int) -> None:
         self.data = data
@@ -95,17 +95,17 @@ class _Part:
         return cls(data, 0, len(data))
 
     def parts(self, number: int) -> Iterator[_Part]:
-        """The messages in all fields of that number."""
+        """Yield the messages in all fields of this number."""
         for each in self._all(number, LENGTH):
             yield _Part(self.data, each.begin, each.end)
 
     def text(self, number: int) -> str:
-        """The text in the last field of that number, "" where there is none."""
+        """Return the text of the last field of this number, or ""."""
         found = self._all(number, LENGTH)
         return to_text(self.data[found[-1].begin : found[-1].end]) if found else ""
 
     def number(self, number: int) -> int:
-        """The value of the last field of that number, without sign, 0 where there is none."""
+        """Return the unsigned value of the last field of this number, or 0."""
         found = self._all(number, VARINT)
         return found[-1].value if found else 0
 

@@ -1,4 +1,4 @@
-"""What the numbers on the wire of Protocol Buffers mean, by the declared type of their field."""
+"""Converts Protocol Buffers wire values by the declared type of their field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zmtpscope.payloads.protobuf_wire import FIXED_32, FIXED_64, VARINT
 from zmtpscope.payloads.values import Json
 
 STRING, GROUP, MESSAGE, BYTES, ENUM = 9, 10, 11, 12, 14
-"""Types that are no numbers (google/protobuf/descriptor.proto, FieldDescriptorProto.Type)."""
+"""Types that are not numbers (google/protobuf/descriptor.proto, FieldDescriptorProto.Type)."""
 
 
 def _signed(bits: int) -> Callable[[int], int]:
@@ -48,5 +48,5 @@ NUMBERS: dict[int, tuple[int, Callable[[int], Json]]] = {
     17: (VARINT, _zigzag(32)),
     18: (VARINT, _zigzag(64)),
 }
-"""Wire type, and what makes the value of the number there: double, float, int64, uint64, int32, fixed64, fixed32, bool,
-uint32, enum, sfixed32, sfixed64, sint32, sint64."""
+"""Wire type and conversion by type: double, float, int64, uint64, int32, fixed64, fixed32, bool, uint32, enum,
+sfixed32, sfixed64, sint32, sint64."""

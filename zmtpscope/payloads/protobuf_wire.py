@@ -1,6 +1,6 @@
-"""The wire format of Protocol Buffers: fields with a number and a wire type, whatever they mean.
+"""The Protocol Buffers wire format: fields with a number and a wire type, without their meaning.
 
-Source: protobuf.dev/programming-guides/encoding. Nothing here looks into what is nested.
+Source: protobuf.dev/programming-guides/encoding. Nested messages are not parsed.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import NamedTuple
 from zmtpscope.payloads.cursor import Malformed
 
 VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
-"""Wire types: how a value is written."""
+"""Wire types: the encodings of values."""
 WIDTHS = {FIXED_64: 8, FIXED_32: 4}
-"""Octets of a fixed value."""
+"""Octets of fixed-size values."""
 LARGEST_NUMBER = (1 << 29) - 1
 LONGEST_KEY = 5
-"""Octets: a key is a number of 32 bits."""
+"""In octets; a key is a number of 32 bits."""
 LONGEST_VARINT = 10
 LARGEST_VARINT = (1 << 64) - 1
 
 
 class WireField(NamedTuple):
-    """One field at `start`..`stop`, its value at `begin`..`end`; of a varint or fixed one `value` is the number.
+    """One field at `start`..`stop` with its value at `begin`..`end`. `value` is the number of a varint or fixed field.
 
     A group ends with a key of its own, between `end` and `stop`.
     """
@@ -37,7 +37,8 @@ class WireField(NamedTuple):
 
 
 class WireFields(NamedTuple):
-    """The fields of a message; `problem` is why what follows the last is none, at `stop`. `keys` were looked at."""
+    """The fields of a message. `problem` is the reason why the octets at `stop` are not a field. `keys` is the number
+    of keys parsed."""
 
     fields: list[WireField]
     stop: int
@@ -46,16 +47,19 @@ class WireFields(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether it is nothing but fields, and at least one."""
+        """Whether all octets are fields, with at least one."""
         return self.problem is None and bool(self.fields)
 
 
 def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> WireFields:
-    """The fields of the message at `start`..`stop`. After `most` keys, those inside groups counted, no more are looked
-    at: the rest counts as one that fits, since nobody reads so far."""
+    """Parse the fields of the message at `start`..`stop`.
+
+    After `most` keys, including those in groups, parsing stops and the rest counts as fitting, because it is never
+    read.
+    """
     fields: list[WireField] = []
     groups: list[tuple[int, int, int]] = []
-    """Number, start and begin of each group that is open."""
+    """Number, start and begin of each open group."""
     at, keys = start, 0
     try:
         while at < stop and keys < most:
@@ -96,7 +100,8 @@ def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> 
 
 
 def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """The number at `at`, seven bits an octet, the least significant first; and where it ends. Raises `Malformed`."""
+    """Parse the number at `at`: seven bits per octet, least significant first. Returns it and its end. Raises
+    `Malformed`."""
     if at < stop and data[at] < 0x80:
         return data[at], at + 1
     value = shift = 0
@@ -112,7 +117,7 @@ def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
 
 
 def _key(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Number and wire type of the field at `at`, and where its key ends."""
+    """Parse the key at `at`. Returns field number, wire type and end of the key."""
     key, end = varint(data, at, stop)
     number = key >> 3
     if not 0 < number <= LARGEST_NUMBER or end - at > LONGEST_KEY:

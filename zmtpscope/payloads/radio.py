@@ -1,15 +1,15 @@
-"""RADIO to DISH over UDP (wire.md 11): group length, group, body; no greeting, no version."""
+"""RADIO to DISH over UDP (wire.md 11): group length, group, body. There is no greeting and no version."""
 
 from __future__ import annotations
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 
 LARGEST = 8192
-"""Octets of a datagram of libzmq."""
+"""Maximum size of a datagram of libzmq, in octets."""
 
 
 class Radio(Payload):
-    """One datagram is one message. Nothing marks it, so it is claimed only where something else says so."""
+    """Dissector of one datagram, which is one message. Has no magic number, so it is claimed only on other evidence."""
 
     name = "radio"
     prefix = "radio"

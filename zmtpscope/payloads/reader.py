@@ -1,4 +1,4 @@
-"""Named reads over the frames of one message: the same run yields the fields of the record and the field tree."""
+"""Named reads over the frames of one message. One pass yields the fields of the record and the field tree."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from zmtpscope.records import MASK, to_text
 from zmtpscope.zmtp.reader import FieldNode, Finding
 
 LEVELS_OPENED = 2
-"""Levels that what is inside of a field stands below it: it has a protocol, a summary, and fields."""
+"""Levels of the tree that a nested payload adds: an object with protocol, summary and fields."""
 
 _LARGEST_PLACE = 2**62
-"""No offset in a stream comes near."""
+"""Maximum stream offset of a finding."""
 
 Inner = Callable[["Reader"], Opened]
-"""Dissects what is packed, or another frame: reads the only frame of the reader that it is given."""
+"""Dissects an unpacked payload or another frame, given a reader with that frame only."""
 
 
 class Reader(FrameCursor):
-    """Reads the frames of one message, one after the other; it begins at the first content frame.
+    """Reads the frames of one message in order, starting at the first content frame.
 
-    Every read has a name: the field of that name in the record, and, with `prefix` in front, in the field tree. Inside
-    of `object(name)` fields go into an object of their own, inside of `array(name)` values become its items. What is
-    `hidden` stands in the tree only. `position` and `left` count octets of the current frame.
+    Every read has a name: the key of the field in the record and, after `prefix`, in the field tree. Fields read within
+    `object(name)` go into a nested object; values read within `array(name)` become its items. `hidden` fields are in
+    the tree only. `position` and `left` count octets of the current frame.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Reader(FrameCursor):
         self.prefix = prefix
         self.about = about
         self.show_secrets = show_secrets
-        """Whether the user asked for passwords."""
+        """Whether to show passwords."""
         self.budget = budget or Budget()
         self.source = source
         self.findings: list[Finding] = []
@@ -71,11 +71,11 @@ class Reader(FrameCursor):
         if self._tree is not None:
             self._tree.go_to(self.frame)
 
-    # -- what was read -------------------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------------------
 
     @property
     def fields(self) -> Json:
-        """The fields of the record so far."""
+        """The record fields read so far."""
         return self._record.fields
 
     @fields.setter
@@ -84,26 +84,26 @@ class Reader(FrameCursor):
 
     @property
     def trees(self) -> bool:
-        """Whether field trees are made."""
+        """Whether to build field trees."""
         return self._tree is not None
 
     @property
     def nodes(self) -> dict[int, list[FieldNode]]:
-        """The nodes of the tree so far, by frame; none where no trees are made."""
+        """The tree nodes read so far, by frame. Empty if no trees are built."""
         return {} if self._tree is None else self._tree.nodes
 
     def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:
-        """The tree of one frame; octets that nobody read are a leaf, so that the leaves tile it (P5)."""
+        """Return the tree of one frame. Unread octets become leaves, so that the leaves cover the frame (P5)."""
         return tree_of(name, self.nodes.get(frame, []), self.offsets[frame], octets)
 
     # -- named reads ---------------------------------------------------------------------------------------------------
 
     def u8(self, name: str, *, hidden: bool = False) -> int:
-        """The next octet as a number."""
+        """Read the next octet as a number."""
         return self.number(name, 1, hidden=hidden)
 
     def u16(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
-        """The next 2 octets as a number, the most significant first unless `little`; so `u32` and `u64`."""
+        """Read 2 octets as a number, big-endian unless `little`. `u32` and `u64` do the same for 4 and 8 octets."""
         return self.number(name, 2, little=little, hidden=hidden)
 
     def u32(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
@@ -115,28 +115,29 @@ class Reader(FrameCursor):
     def number(
         self, name: str, length: int, *, little: bool = False, signed: bool = False, hidden: bool = False
     ) -> int:
-        """The next `length` octets as a number."""
+        """Read `length` octets as a number."""
         octets = self._read(name, length)
         value = int.from_bytes(octets, "little" if little else "big", signed=signed)
         self._keep(name, length, value, hidden)
         return value
 
     def octets(self, name: str, length: int | None = None, *, hidden: bool = False) -> bytes:
-        """The next `length` octets (None: all that are left), as octets."""
+        """Read `length` octets (None: the rest of the frame) as bytes."""
         length = self.left if length is None else length
         octets = self._read(name, length)
         self._keep(name, length, octets, hidden)
         return octets
 
     def text(self, name: str, length: int | None = None, *, hidden: bool = False) -> str:
-        """The next `length` octets (None: all that are left) as text: UTF-8 where valid, else escapes."""
+        """Read `length` octets (None: the rest of the frame) as text. Invalid UTF-8 is escaped."""
         length = self.left if length is None else length
         text = to_text(self._read(name, length))
         self._keep(name, length, text, hidden)
         return text
 
     def secret(self, name: str, length: int | None = None) -> None:
-        """The next `length` octets are a password: nothing shows their frame unless the user asks for secrets."""
+        """Read `length` octets (None: the rest) as a password. No output shows its frame unless the user asks for
+        secrets."""
         length = self.left if length is None else length
         text = to_text(self._read(name, length))
         if length:
@@ -144,40 +145,41 @@ class Reader(FrameCursor):
         self._keep(name, length, text if self.show_secrets else MASK, False)
 
     def value(self, name: str, length: int, value: Json, *, hidden: bool = False) -> None:
-        """The next `length` octets say `value`, as the dissector knows."""
+        """Consume `length` octets as a field whose `value` the dissector has computed."""
         self._read(name, length)
         self._keep(name, length, self._counted(value) if type(value) in CONTAINERS else plain(value), hidden)
 
     def give(self, name: str, value: Json) -> None:
-        """A field that stands for no octets of its own: what follows from others."""
+        """Add a field that has no octets of its own, for example one derived from other fields."""
         self.budget.spend(len(value) if isinstance(value, str | bytes) else 0, 0)
         self._record.store(name, self._counted(value))
 
     def whole(self, value: Json) -> None:
-        """The fields are `value`: an array, or an object that something else has read. Anything else becomes an object
-        with one field, `value`."""
+        """Set all fields to `value`, a list or dict that another parser returned. Any other value becomes `{"value":
+        value}`."""
         self.fields = self._counted(value if isinstance(value, dict | list | tuple) else {"value": value})
 
     def adopt(self, length: int, nodes: list[FieldNode]) -> None:
-        """The next `length` octets were read by the dissector's own means, which has spent what they cost; `nodes` are
-        what the tree shows of them."""
+        """Consume `length` octets that the dissector has parsed and charged to the budget itself, with their tree
+        `nodes`."""
         self.position = min(self.position + max(0, length), self.stop)
         if self._tree is not None:
             self._tree.add(nodes)
 
     @contextmanager
     def object(self, name: str) -> Iterator[None]:
-        """Fields read inside are those of an object."""
+        """Collect fields read within the block in a nested object."""
         yield from self._inside(name, {})
 
     @contextmanager
     def array(self, name: str) -> Iterator[None]:
-        """Values read inside are the items of an array."""
+        """Collect values read within the block in an array."""
         yield from self._inside(name, [])
 
     @contextmanager
     def aside(self) -> Iterator[list[Json]]:
-        """Values read inside become items of the list that it gives, not fields: those of keys, say."""
+        """Collect values read within the block in the list it yields instead of in the fields, for example keys of a
+        map."""
         values: list[Json] = []
         outer = self._record.enter(values)
         try:
@@ -187,8 +189,8 @@ class Reader(FrameCursor):
 
     @contextmanager
     def more(self, name: str, empty: Json) -> Iterator[None]:
-        """What is read inside is added to the array or object `name` of this object, which is `empty` where it is not
-        there yet; in the tree it stands where it is read."""
+        """Add fields read within the block to the existing array or object `name`, created from `empty` if missing. In
+        the tree they are nodes at this position."""
         outer = self._record.enter(self._record.existing(name, self._counted(empty)))
         try:
             yield
@@ -197,7 +199,7 @@ class Reader(FrameCursor):
 
     @contextmanager
     def group(self, name: str) -> Iterator[None]:
-        """Fields read inside belong together in the tree; in the record they stay where they are."""
+        """Group fields read within the block in the tree. The record is not nested."""
         self._go_deeper()
         tree = self._tree
         group = None if tree is None else tree.begin(self._full(name), self.offset)
@@ -216,8 +218,12 @@ class Reader(FrameCursor):
         severity: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """Raise a finding of `zmtpscope.findings`; `start` is a place in the stream (`offset` gives one), None: about
-        the frame. An id that is not known there becomes the detail of PAYLOAD-04, a note unless `severity` says it."""
+        """Report a finding of `zmtpscope.findings` at stream offset `start` (as `offset` returns); None means the
+        frame.
+
+        An unknown id becomes the detail of PAYLOAD-04, a note unless `severity` is given. Raises `Limit` after too many
+        findings, `ValueError` or `TypeError` for invalid arguments.
+        """
         self.budget.findings -= 1
         if self.budget.findings < 0:
             raise Limit("PAYLOAD-02", f"more than {MOST_FINDINGS} findings")
@@ -237,7 +243,8 @@ class Reader(FrameCursor):
         severity: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """The same, of what is known to be sound; it may be said when nothing more may be read."""
+        """Report a finding like `finding`, without checking arguments or limits. Also works when the budget is used
+        up."""
         if id not in FINDINGS:
             id, detail = "PAYLOAD-04", f"{self.prefix}: {detail or id}"
         if start is None or self.source:
@@ -245,10 +252,11 @@ class Reader(FrameCursor):
         shown = None if detail is None else plain(shortened(detail, LONGEST_DETAIL))
         self.findings.append(Finding(id, start, length, severity, shown))
 
-    # -- what is packed ------------------------------------------------------------------------------------------------
+    # -- nested payloads -----------------------------------------------------------------------------------------------
 
     def unpacked(self, name: str, length: int, octets: bytes) -> Opened:
-        """The next `length` octets hold, packed, `octets`: a source of its own, in which whoever claims it reads on."""
+        """Consume `length` octets that unpack to `octets`. They become a new source, which the dissector that claims
+        them reads."""
         if not isinstance(octets, bytes):
             raise TypeError(f"what was packed is {type(octets).__name__}, not octets")
         budget = self.budget
@@ -268,14 +276,16 @@ class Reader(FrameCursor):
         for finding in inside.findings:
             self.findings.append(finding._replace(start=start, length=length))
         self.secrets += [self.frame] * bool(inside.secrets)
-        if inside.trees:  # nobody else looks at sources, and they may be large
+        if inside.trees:  # only trees show sources, and sources may be large
             tree = inside.tree(0, octets, "source")
             self.sources += [Source(number, octets, tree, (self.source, start, start + length)), *inside.sources]
         return opened
 
     def inside(self, name: str) -> Opened:
-        """What is left of the current frame is a payload of its own, read by whoever claims it, as octets where nobody
-        does. The field holds `protocol`, `summary` and `fields` of it, null where nobody does."""
+        """Read the rest of the current frame as a nested payload, with the dissector that claims it.
+
+        The field `name` holds its `protocol`, `summary` and `fields`, or null if no dissector claims it.
+        """
         self.budget.spend(0)
         if self._depth + LEVELS_OPENED > DEEPEST:
             raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
@@ -289,8 +299,8 @@ class Reader(FrameCursor):
         return opened
 
     def another(self) -> Opened:
-        """The current frame, of which nothing was read yet, is read by another dissector, if one claims it. Its fields
-        are no fields of this reader."""
+        """Read the current frame, of which nothing is read yet, with another dissector if one claims it. Its fields are
+        not added to this reader."""
         opened = Opened(None, "", None)
         if self._others is None or not self.data:
             return opened
@@ -301,7 +311,7 @@ class Reader(FrameCursor):
         return opened
 
     def _take(self, inside: Reader, name: str) -> None:
-        """What is left of the current frame was read by `inside`."""
+        """Consume the rest of the current frame, and take over the tree, findings, sources and secrets of `inside`."""
         octets = inside.frames[0]
         self.position = self.stop
         if self._tree is not None and octets:
@@ -311,7 +321,7 @@ class Reader(FrameCursor):
         self.secrets += [self.frame] * bool(inside.secrets)
 
     def _reader_of(self, octets: bytes, start: int, source: int) -> Reader:
-        """A reader of what is inside of a field: `octets`, which begin at offset `start` of `source`."""
+        """Return a reader for a nested payload: `octets` at offset `start` of `source`."""
         return Reader(
             self.prefix,
             (octets,),
@@ -368,7 +378,7 @@ class Reader(FrameCursor):
         self._depth += 1
 
     def _counted(self, value: Json) -> Json:
-        """A value that something else has made, counted as if it had been read, as every output can hold it."""
+        """Return `value` as all outputs can hold it, after charging it to the budget as if it had been read."""
         return counted(value, self.budget, self._depth)
 
     def _full(self, name: str) -> str:

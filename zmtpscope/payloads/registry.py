@@ -1,5 +1,7 @@
-"""Which dissectors there are: ours, and entry points of the group `zmtpscope.payloads`, looked up with the first
-message. The modules of ours are loaded when one is asked for the first time."""
+"""The available dissectors: built-in ones, and entry points of the group `zmtpscope.payloads`.
+
+Entry points are looked up at the first message. Modules of built-in dissectors are loaded at their first use.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ GROUP = "zmtpscope.payloads"
 
 
 def names() -> list[str]:
-    """The names of all dissectors, without loading any."""
+    """Return the names of all dissectors without loading any."""
     return sorted({each.name for each in OURS} | {point.name for point in _points()})
 
 
@@ -25,55 +27,56 @@ def _points() -> list[EntryPoint]:
 
 
 class Asked(NamedTuple):
-    """Who is asked about messages for which the user named nobody."""
+    """The dissectors to ask about messages for which the user named none."""
 
     dissectors: tuple[Dissector, ...]
-    """All but the one of text."""
+    """All except the text dissector."""
     text: Dissector | None
     shapes: Shapes
     wants_all: bool
-    """Whether some are asked about every message from the start."""
+    """Whether any of them is asked about every message from the start."""
 
 
 class Interrupted(BaseException):
-    """Ends a dissector that comes to no end by itself; no `except Exception` of its own keeps it going."""
+    """Ends a dissector that does not return. Not an `Exception`, so that the dissector's own handlers do not catch
+    it."""
 
 
 class Registry:
-    """`only` limits it to one dissector, None means all; `files` are those that the user gave for some, by name."""
+    """Finds and creates dissectors. `only` limits it to one (None: all); `files` are the user's files by dissector
+    name."""
 
     def __init__(self, only: str | None = None, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
         self.only = only
         self.files = files or {}
         self.problems: list[str] = []
-        """Dissectors that cannot be used, and why: a sentence each, with what to do about it."""
+        """Why dissectors cannot be used: one sentence each, with a remedy."""
         self.stopped: set[str] = set()
-        """Dissectors that came to no end: they are asked nothing any more."""
+        """Dissectors that did not return. They are not called any more."""
         self._known: dict[str, Dissector] | None = None
         self._asked: Asked | None = None
 
     @property
     def dissectors(self) -> Mapping[str, Dissector]:
-        """All by name, in that order, those that cannot be used left out. One that is installed under the name of one
-        of ours takes its place."""
+        """All usable dissectors by name, sorted. An installed one replaces a built-in one of the same name."""
         if self._known is None:
             known = {each.name: each for each in OURS}
             for point in _points():
                 try:
                     known[point.name] = _installed(point)
-                except (Exception, SystemExit) as error:  # whatever somebody else's code does
+                except (Exception, SystemExit) as error:  # third-party code may raise anything
                     hint = f"report it to the author of {point.package}, or uninstall that package"
                     self._tell(point.name, error, hint)
             self._known = dict(sorted(known.items()))
         return self._known
 
     def add(self, kind: type[Payload]) -> None:
-        """One that is not installed, behind all others; it takes the place of any of its name."""
+        """Add a dissector that is not installed, after all others. It replaces one of the same name."""
         self._known = {**self.dissectors, kind.name: declared(kind)}
         self._asked = None
 
     def asked(self) -> Asked:
-        """Who is to be asked about messages for which the user named none."""
+        """Return the dissectors to ask about messages for which the user named none."""
         if self._asked is None:
             every, only = self.dissectors.values(), self.only
             asked = [each for each in every if (each.automatic if only is None else each.name == only)]
@@ -83,19 +86,19 @@ class Registry:
         return self._asked
 
     def make(self, dissector: Dissector, argument: str | None = None) -> Payload | None:
-        """One for a side of a connection; None where its own code fails."""
+        """Create a dissector for one side of a connection. None if its own code fails."""
         try:
             kind = dissector.load()
             return kind(Settings(argument, self.files.get(kind.name, {})))
         except Interrupted:
             return None
-        except (Exception, SystemExit) as error:  # whatever somebody else's code does
+        except (Exception, SystemExit) as error:  # third-party code may raise anything
             hint = "see what -d and --payload-file give it, else report it to its author"
             self._leave_out(dissector.name, error, hint)
             return None
 
     def stop(self, name: str, why: str) -> Interrupted:
-        """Ask a dissector nothing any more, from now on and on all sides; what to raise in it."""
+        """Stop calling a dissector on all sides. Returns the exception to raise in it."""
         error = Interrupted(why)
         self.stopped.add(name)
         self._leave_out(name, error, "report it to its author; messages that it would read stay unread")
@@ -113,7 +116,7 @@ class Registry:
 
 
 def _installed(point: EntryPoint) -> Dissector:
-    """What an entry point names; what is no dissector would fail where nobody expects it, so it raises here."""
+    """Load the dissector of an entry point. Raises now if it is none, because it would fail unexpectedly later."""
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, Payload) and getattr(kind, "name", None) == point.name):
         raise TypeError(f"{point.value} is no subclass of Payload whose name is {point.name!r}")
@@ -121,7 +124,7 @@ def _installed(point: EntryPoint) -> Dissector:
 
 
 def words_of(error: BaseException) -> str:
-    """What an exception of somebody else's code says."""
+    """Return the message of an exception raised by third-party code."""
     try:
         return str(error)
     except Exception:

@@ -1,5 +1,8 @@
-"""Publishers that number what they send, so that subscribers notice what they missed: bitcoind and those that follow it
-(doc/zmq.md there: topic, body, number of 4 octets), the guide's Clone (key, number of 8 octets, value)."""
+"""Publishers that number their messages so that subscribers detect losses.
+
+Supports bitcoind and compatible nodes (its doc/zmq.md: topic, body, number of 4 octets) and the guide's Clone pattern
+(key, number of 8 octets, value).
+"""
 
 from __future__ import annotations
 
@@ -12,28 +15,28 @@ from zmtpscope.payloads.text import is_text
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROOF = 3
-"""So many steps of one, without another in between, prove that octets are a sequence number."""
+"""Number of consecutive steps of 1 that prove that octets are a sequence number."""
 MOST_TOPICS = 4096
-"""Topics of one side whose numbers are remembered; the one heard longest ago is forgotten."""
+"""Maximum number of topics per side whose numbers are remembered. The least recently used one is forgotten."""
 LONGEST_TOPIC = 255
-"""Octets of a topic whose numbers are remembered."""
+"""Maximum length of a topic, in octets, whose numbers are remembered."""
 
 HASH = 32
-"""Octets of a bitcoin hash. bitcoind sends them in the order in which they are written."""
+"""Length of a bitcoin hash in octets. bitcoind sends hashes in the order in which they are displayed."""
 EVENTS = {
     (HASH + 1, b"C"): "block connected",
     (HASH + 1, b"D"): "block disconnected",
     (HASH + 9, b"R"): "transaction removed",
     (HASH + 9, b"A"): "transaction added",
 }
-"""What bitcoind's topic `sequence` says, by the size of the body and the octet behind the hash. Those about
-transactions end with the number of the memory pool."""
+"""Events of bitcoind's topic `sequence`, by the size of the body and the octet after the hash. Bodies of transaction
+events end with the sequence number of the memory pool."""
 SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
-"""Octets."""
+"""In octets."""
 
 
 class Place(NamedTuple):
-    """Where a number may stand: all of this frame, in this order of octets, of a message of so many frames."""
+    """A possible position of a number: all of `frame` in this octet order, in messages with this many frames."""
 
     least_frames: int
     most_frames: int | None
@@ -42,7 +45,7 @@ class Place(NamedTuple):
     little: bool
 
     def octets_of(self, frames: Sequence[bytes]) -> bytes | None:
-        """The octets of the number; None where the frames do not fit."""
+        """Return the octets of the number, or None if the frames do not fit."""
         if len(frames) < self.least_frames or (self.most_frames is not None and len(frames) > self.most_frames):
             return None
         octets = frames[self.frame]
@@ -54,7 +57,8 @@ PLACES = (BEHIND_BODY, Place(3, None, 1, 8, False), Place(3, None, 1, 8, True))
 
 
 class Step(NamedTuple):
-    """How a number follows the one before: by `ahead` (None: there was none, below zero: it went back) from `last`."""
+    """The step to a number from the previous one, `last`. `ahead` is negative if the number went back, None if it is
+    the first."""
 
     proven: bool
     last: int
@@ -62,7 +66,7 @@ class Step(NamedTuple):
 
 
 class Series:
-    """The numbers of a publisher, or of one of its topics."""
+    """The sequence numbers of a publisher, or of one of its topics."""
 
     __slots__ = ("last", "proven", "run", "size")
 
@@ -74,7 +78,7 @@ class Series:
         self.proven = False
 
     def feed(self, number: int) -> Step:
-        """The next number. Behind the largest comes 0."""
+        """Add the next number. Numbers wrap to 0 after the largest."""
         ahead = None
         last = self.last
         if last is not None:
@@ -87,10 +91,10 @@ class Series:
 
 
 class Numbering:
-    """What stands at one place in the messages of a side: numbers that count each topic's messages, or all messages.
+    """Follows the values at one place in the messages of a side, which may number all messages or those of each topic.
 
-    Both are followed. They count all messages where steps of one go on across topics; where a number is behind that of
-    another topic, each topic counts for itself.
+    Both interpretations are followed. Numbers count all messages if steps of 1 continue across topics. They count per
+    topic as soon as a number is smaller than the one of another topic before it.
     """
 
     def __init__(self, place: Place) -> None:
@@ -100,15 +104,15 @@ class Numbering:
         self.topic: bytes | None = None
         self.separate = False
         self.proven = False
-        """Whether some number here was one."""
+        """Whether any number here is proven to be a sequence number."""
 
     def forget(self) -> None:
-        """Messages may be missing: the next numbers follow none. What is proven stays proven."""
+        """Forget the previous numbers after a loss. Proofs remain."""
         for series in (self.all, *self.topics.values()):
             series.last, series.run = None, 0
 
     def feed(self, topic: bytes, number: int) -> tuple[Step, bool]:
-        """The next number; whether it counts the messages of all topics."""
+        """Add the next number. Return its step, and whether it counts the messages of all topics."""
         together = self.all.feed(number)
         if topic not in self.topics:
             self.topics[topic] = Series(self.place.size)
@@ -127,7 +131,7 @@ class Numbering:
 
 
 class Reading(NamedTuple):
-    """What is known of one message: where its number is, how it follows, and whose messages it counts."""
+    """The number of one message: its place, its step, and whether it counts all topics."""
 
     place: Place
     step: Step
@@ -136,18 +140,18 @@ class Reading(NamedTuple):
 
     @property
     def believed(self) -> bool:
-        """Whether the number is known to be one."""
+        """Whether the value is known to be a sequence number."""
         return self.bitcoin or self.step.proven
 
     @property
     def skipped(self) -> int:
-        """How many numbers lie between the last and this one."""
+        """Number of values missing between the previous number and this one."""
         ahead = self.step.ahead
         return ahead - 1 if self.believed and ahead is not None and ahead > 1 else 0
 
 
 class Numbered(Payload):
-    """Topic, body and number as bitcoind sends them; others once their numbers have proven to be some."""
+    """Dissector of bitcoind's topic, body and number, and of other numbered messages once their numbers are proven."""
 
     name = "sequence"
     prefix = "sequence"
@@ -159,7 +163,8 @@ class Numbered(Payload):
         super().__init__(settings)
         self.numberings = [Numbering(place) for place in PLACES]
         self.reading: Reading | None = None
-        """What `claim` found out, for `dissect` of the same message. One that is forced on a side is never asked."""
+        """Result of `claim`, for `dissect` of the same message. None for a dissector that the user selected, which is
+        never asked for a claim."""
 
     def claim(self, message: Message, about: About) -> Claim:
         self.reading = reading = self._look_at(message)
@@ -172,7 +177,8 @@ class Numbered(Payload):
         return _read(reading, message.frames, reader)
 
     def _look_at(self, message: Message) -> Reading | None:
-        """Take the number of the next message, at each place where one may stand; a place that is proven counts."""
+        """Read the number at each possible place of the next message. Return the reading of a proven place if there is
+        one."""
         frames = message.frames
         if message.after_loss:
             for numbering in self.numberings:
@@ -184,7 +190,7 @@ class Numbered(Payload):
         for numbering in self.numberings:
             octets = numbering.place.octets_of(frames)
             if octets is None or not (bitcoin or numbering.proven or not is_text(octets)):
-                continue  # a counter that is written in digits also makes steps of one
+                continue  # a counter in decimal digits also makes steps of 1
             numbering.separate = numbering.separate or bitcoin
             number = int.from_bytes(octets, "little" if numbering.place.little else "big")
             step, counts_all = numbering.feed(frames[0], number)
@@ -194,7 +200,7 @@ class Numbered(Payload):
 
 
 def _is_bitcoin(frames: Sequence[bytes]) -> bool:
-    """Whether topic, size of the body and size of the number are those of one of bitcoind's notifications."""
+    """Whether the topic and the sizes of body and number match a notification of bitcoind."""
     if len(frames) != 3 or len(frames[2]) != BEHIND_BODY.size:
         return False
     topic, body, _ = frames
@@ -208,7 +214,7 @@ def _is_bitcoin(frames: Sequence[bytes]) -> bool:
 
 
 def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
-    """Read topic, number and body; what it says in one line."""
+    """Read topic, number and body. Return the summary."""
     place = reading.place
     reader.give("kind", "bitcoind" if reading.bitcoin else "numbered")
     reader.go_to(0)
@@ -218,7 +224,7 @@ def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
         if reader.frame == place.frame:
             position = reader.offset
             number = reader.number("sequence", place.size, little=place.little)
-            if not reading.counts_all:  # a subscriber of some topics gets no others, so nothing is missing then
+            if not reading.counts_all:  # a subscriber to some topics misses numbers without any loss
                 _judge(reading, reader, position, topic, number)
         elif reading.bitcoin:
             said = _read_bitcoin(reader, frames[0])
@@ -235,7 +241,7 @@ def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
 
 
 def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: int) -> None:
-    """Findings about the number of a topic that is not the next; it stands at `position` in the stream."""
+    """Report a finding if the number at stream offset `position` is not the successor of the last one of its topic."""
     detail = f"topic {topic}: from {reading.step.last} to {number}"
     if reading.skipped:
         reader.finding("SEQUENCE-01", position, reading.place.size, detail=f"{detail}, {reading.skipped} missing")
@@ -244,7 +250,7 @@ def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: 
 
 
 def _read_bitcoin(reader: Reader, topic: bytes) -> str:
-    """The body of one of bitcoind's notifications; what it says, empty for what is not read further."""
+    """Read the body of a bitcoind notification. Return its summary, empty for a raw body."""
     if topic in (b"rawtx", b"rawblock"):
         reader.octets("body", hidden=True)
         return ""

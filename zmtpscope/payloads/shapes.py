@@ -1,5 +1,7 @@
-"""Which dissectors may claim messages of some shape, as they declare it (`Payload`): a table, since of the dozen that
-there are few are worth a call."""
+"""The dissectors that may claim messages of each shape, as they declare it (`Payload`).
+
+A table, because few of the dozen dissectors are worth a call for any one message.
+"""
 
 from __future__ import annotations
 
@@ -16,88 +18,96 @@ Dissectors = tuple[Dissector, ...]
 Int64 = NDArray[np.int64]
 
 NO_JSON = bytes({*range(32)} - set(b"\t\r\n"))
-"""Octets that stand nowhere in JSON."""
+"""Octets that JSON cannot contain."""
 NO_OCTET = 256
-"""Stands for the first octet of an empty frame."""
+"""The first octet of an empty frame."""
 
 UNKNOWN, NOBODY, SOMEBODY, ONLY_CLAIMS = -1, 0, 1, 2
 
 
 class Candidates:
-    """Who may claim messages of one shape, in the order of all dissectors."""
+    """The dissectors that may claim messages of one shape, in the order of all dissectors."""
 
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
         self.prefixes = tuple(prefix for each in dissectors for prefix in each.prefixes)
-        """How messages begin that some of them claim, ..."""
+        """Prefixes of messages that some of the dissectors claim."""
         self.others = others = tuple(each for each in dissectors if not each.prefixes)
-        """... and who may claim all others, ..."""
+        """Dissectors that may claim messages without any of `prefixes`."""
         by_octets = all(each.claims_at_once for each in others) and len({each.least_frames for each in others}) == 1
         self.is_one = len(others) == 1
         tells = by_octets or self.is_one
         self.tellers = tuple(each for each in others if each.tells_at_once) if tells else ()
-        """... of whom these may be asked by octets alone what there is to say, in place of asking all."""
+        """The ones of `others` that can dissect by octets alone, which then replaces asking all."""
         self.only_claim = by_octets and not (self.prefixes or any(each.judges for each in others))
-        """Whether nothing can come of such messages, where only findings are wanted, but that they are claimed."""
+        """Whether such messages can only be claimed, not judged, when only findings are wanted."""
         self.only_json = others == (JSON,) and not any(map(_may_be_json, self.prefixes))
-        """Whether those that are JSON are claimed by nobody else."""
+        """Whether only the JSON dissector may claim JSON messages of this shape."""
 
     def of(self, first: bytes) -> Dissectors:
-        """Who may claim a message whose first content frame is `first`."""
+        """Return the dissectors that may claim a message with the first content frame `first`."""
         if not self.prefixes:
             return self.dissectors
         return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))
 
 
 def _may_be_json(prefix: bytes) -> bool:
-    """Whether JSON may begin so."""
+    """Whether JSON may start with these octets."""
     return JSON.may_begin(prefix[0]) and not any(octet in NO_JSON for octet in prefix)
 
 
 class Shapes:
-    """The shapes of messages that some dissectors tell apart, as numbers: who of them may claim messages of the sender,
-    the first octet of the first content frame, and who has content frames enough, and frames enough in all."""
+    """Numbers the shapes of messages that a set of dissectors distinguishes. A shape determines which of them may claim
+    a message.
+
+    A shape combines the socket type of the sender, the first octet of the first content frame, and whether the numbers
+    of content frames and of all frames suffice for each dissector.
+    """
 
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
         self.counts = sorted({each.least_frames for each in dissectors})
-        """Numbers of frames from which on somebody may claim a message."""
+        """Minimum numbers of frames of the dissectors."""
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._of_sender = (NO_OCTET + 1) * self._ranks**2
-        """How many shapes messages of one sender may have."""
+        """Number of shapes per sender."""
         types = set[str | None]().union(*(each.socket_types or () for each in dissectors))
         of_types = {each: tuple(one for one in dissectors if one.may_be_from(each)) for each in types}
         others = tuple(each for each in dissectors if each.socket_types is None)
         self._senders = list(dict.fromkeys((others, *of_types.values())))
-        """Who may claim messages of some socket types, those that no dissector names first."""
+        """Dissectors by kind of sender. The first entry is for socket types that no dissector declares."""
         self._first_of = {each: self._senders.index(found) * self._of_sender for each, found in of_types.items()}
         self._candidates: dict[int, Candidates] = {}
         self._told_at_once: dict[int, Candidates | None] = {}
         self._of_frames: dict[int, Candidates] = {}
         self.begins_frame = _frame_beginnings(dissectors)
         self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
-        """By shape: whether there is a candidate, and one that does no more than claim."""
+        """By shape: NOBODY without candidates, ONLY_CLAIMS if they can only claim, else SOMEBODY, or UNKNOWN if not
+        computed yet."""
         self.only_json = np.zeros(len(self.known), np.bool_)
-        """By shape, where that is known: whether what is JSON is claimed by nobody else."""
+        """By shape, if computed: whether only the JSON dissector may claim JSON messages."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
-        """Pickled and loaded it is the shared table again."""
+        """Unpickle as the shared table."""
         return shapes_of, (self.dissectors,)
 
     def first_of(self, socket_type: str | None) -> int:
-        """The first shape of the messages of senders of this socket type."""
+        """Return the first shape for senders of this socket type."""
         return self._first_of.get(socket_type, 0)
 
     def columns(self, first_of: int | Int64, heads: Int64, content: Int64, frames: Int64) -> Int64:
-        """The shapes of messages: those of their senders (`first_of`), their first octets (or `NO_OCTET`), and their
-        numbers of content frames and of all frames."""
+        """Return the shapes of messages as an array.
+
+        The arguments are the first shape of each sender (`first_of`), first octets (or `NO_OCTET`), and numbers of
+        content frames and of all frames.
+        """
         of_content, of_all = self._counts.searchsorted(content, "right"), self._counts.searchsorted(frames, "right")
         found: Int64 = first_of + (heads * self._ranks + of_content) * self._ranks + of_all
         return found
 
     def of(self, message: Message, socket_type: str | None) -> int:
-        """The shape of one message."""
+        """Return the shape of one message."""
         frames, content = message.frames, message.content
         count = len(frames)
         first = frames[content] if content < count else b""
@@ -106,7 +116,7 @@ class Shapes:
         return self.first_of(socket_type) + (head * self._ranks + of_content) * self._ranks + of_all
 
     def candidates(self, shape: int) -> Candidates:
-        """Who may claim messages of a shape."""
+        """Return the dissectors that may claim messages of a shape."""
         found = self._candidates.get(shape)
         if found is None:
             sender, rest = divmod(shape, self._of_sender)
@@ -123,24 +133,24 @@ class Shapes:
         return found
 
     def told_at_once(self, shape: int) -> Candidates | None:
-        """Who may claim messages of a shape, where octets alone may be enough to ask them."""
+        """Return the candidates of a shape if octets alone may be enough to ask them, otherwise None."""
         if shape not in self._told_at_once:
             found = self.candidates(shape) if shape >= 0 else None
             self._told_at_once[shape] = found if found is not None and (found.tellers or found.only_claim) else None
         return self._told_at_once[shape]
 
     def asked(self, message: Message, socket_type: str | None) -> Dissectors:
-        """Who is to be asked about a message of a sender of this socket type."""
+        """Return the dissectors to ask about a message from this socket type."""
         frames, content = message.frames, message.content
         return self.candidates(self.of(message, socket_type)).of(frames[content] if content < len(frames) else b"")
 
     def claimable(self, shapes: Int64) -> NDArray[np.bool_]:
-        """Which messages of these shapes somebody may claim."""
+        """Return a mask of the shapes that any dissector may claim."""
         found: NDArray[np.bool_] = self._look_up(shapes) > NOBODY
         return found
 
     def only_claimed(self, shapes: Int64) -> NDArray[np.bool_]:
-        """Which messages of these shapes, if of one content frame, are claimed at most where only findings are
+        """Return a mask of the shapes whose messages of one content frame can only be claimed when only findings are
         wanted."""
         found: NDArray[np.bool_] = self._look_up(shapes) == ONLY_CLAIMS
         return found
@@ -158,7 +168,7 @@ class Shapes:
         return found
 
     def of_frame(self, octets: bytes) -> Dissectors:
-        """Who may claim a message by one frame, wherever that stands."""
+        """Return the dissectors that may claim a message by this frame, at any position."""
         if len(octets) < 2 or not self.begins_frame[octets[0] << 8 | octets[1]]:
             return ()
         found = self._of_frames.get(octets[0])
@@ -169,8 +179,8 @@ class Shapes:
 
 
 def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
-    """By the first two octets of a frame: whether somebody may claim a message by it, wherever it stands. Nobody claims
-    one octet."""
+    """Return a mask by the first two octets of a frame: whether any dissector may claim a message by it, at any
+    position. One-octet frames are never claimed."""
     found = np.zeros((256, 256), np.bool_)
     for each in dissectors:
         for first in range(256) if each.framewise and not each.prefixes else ():
@@ -182,5 +192,5 @@ def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=8)
 def shapes_of(dissectors: Dissectors) -> Shapes:
-    """Those that these dissectors tell apart, which all sides share."""
+    """Return the table for these dissectors, shared by all sides."""
     return Shapes(dissectors)

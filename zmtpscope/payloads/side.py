@@ -1,4 +1,4 @@
-"""The payloads of one side of a connection: who claims its messages, and what they make of them."""
+"""The payloads of one side of a connection: selects the dissector of each message and calls it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import as_summary, shortened
 
 MOST_UNCLAIMED = 256
-"""When nobody but the dissector of text has claimed so many messages one after the other, the side is left alone."""
+"""Maximum number of consecutive messages that no dissector except the text dissector claims. After them the side is
+left alone."""
 
 
 class Named(NamedTuple):
-    """The dissector that the user named, `-d SELECTOR,zmtp:NAME/ARGUMENT`; `topic` None means all messages."""
+    """A dissector selected with `-d SELECTOR,zmtp:NAME/ARGUMENT`. `topic` None means all messages."""
 
     name: str
     argument: str | None = None
@@ -30,10 +31,10 @@ class Named(NamedTuple):
 
 
 class SidePayloads:
-    """Asks the dissectors of `registry` about the messages of one side, in their order.
+    """Asks the dissectors of `registry` about the messages of one side, in the order of the messages.
 
-    Those that are `named` read what they are named for, whatever that looks like. `judging`: only findings are wanted,
-    so who has none is asked, but reads nothing.
+    Dissectors in `named` read the messages they are named for, without being asked for a claim. With `judging`, only
+    findings are wanted: dissectors without findings are asked for claims, but read nothing.
     """
 
     def __init__(
@@ -50,24 +51,26 @@ class SidePayloads:
         self.show_secrets = show_secrets
         self.judging = judging
         self.dissectors, self.text, self.shapes, self.wants_all = registry.asked()
-        """Who is asked; whether some dissector is to be asked about every message changes."""
+        """Dissectors to ask, the text dissector, their shapes, and whether any dissector must be asked about every
+        message."""
         self.made: dict[str, Payload | None] = {}
-        """Those of them that were asked so far, by name: most sides need few. None: it cannot be made."""
+        """Dissectors created so far, by name; most sides need few. None: the dissector cannot be created."""
         self.last: Payload | None = None
-        """Who claimed the last message that anybody claimed."""
+        """The dissector that claimed the most recent claimed message."""
         self.unclaimed = 0
         """Messages since the last claim."""
         self.unreadable = 0
-        """Messages since the last text among those that the dissector of text was asked about."""
+        """Messages without text since the last one with text, of the messages the text dissector was asked about."""
         self.unheard: list[Payload] = []
-        """Who has claimed nothing since messages were last missing; whoever is asked next hears of it."""
+        """Dissectors that have not been asked for a claim since the last loss. The next message they are asked about
+        reports it."""
         self.unread: list[Payload] = []
-        """Likewise who has read nothing."""
+        """Dissectors that have not read a message since the last loss."""
         self.has_lost = False
-        """Messages were missing at some time: who is made later hears of it."""
+        """Whether messages were ever lost, which dissectors created later must learn."""
         self.allowance = Allowance()
         self.forced: dict[bytes | None, Payload] = {}
-        """By topic; None: all other messages."""
+        """Named dissectors by topic. None: all other messages."""
         for each in named:
             dissector = registry.dissectors.get(each.name)
             if dissector is not None and (made := registry.make(dissector, each.argument)) is not None:
@@ -75,23 +78,26 @@ class SidePayloads:
 
     @property
     def left_alone(self) -> bool:
-        """Whether nobody but the dissector of text is asked any more."""
+        """Whether only the text dissector is still asked."""
         return not self.forced and self.unclaimed > MOST_UNCLAIMED
 
     @property
     def asks_for_text(self) -> bool:
-        """Whether messages that are no plain text are looked at for other text."""
+        """Whether to check messages that are not plain text for other text."""
         return self.text is not None and not self.judging and self.unreadable <= MOST_UNCLAIMED
 
     def pass_by(self, count: int) -> None:
-        """So many messages went by about which nobody was asked."""
+        """Count messages that passed without asking any dissector."""
         self.unclaimed += count
 
     def dissect(
         self, message: Message, about: About, offsets: Sequence[int], *, is_text: bool = False
     ) -> Dissected | None:
-        """What is in a message; None where nobody claims it, or nobody but the dissector of text a message of which it
-        is known already that it `is_text`. `offsets` are those of the frames' bodies."""
+        """Dissect a message, or return None if no dissector claims it.
+
+        If the caller knows that `is_text`, the text dissector is not asked. `offsets` are the offsets of the frame
+        bodies.
+        """
         if message.after_loss:
             self.has_lost = True
             everybody = [each for each in (*self.made.values(), *self.forced.values()) if each is not None]
@@ -124,9 +130,12 @@ class SidePayloads:
         return made
 
     def dissect_at_once(self, candidates: Candidates, octets: bytes, size: int) -> Dissected | None:
-        """What `dissect` would say of a message of `size` octets whose only content frame is `octets`, where only these
-        may claim it, and one of them says all without a reader; None where that takes `dissect`. Where only findings
-        are wanted, and it has none, it only says that it claims the message."""
+        """Return the result of `dissect` for a message of `size` octets whose only content frame is `octets`, without a
+        reader.
+
+        This requires that only `candidates` may claim it and that one of them needs no reader; otherwise returns None.
+        If only findings are wanted and the dissector reports none, the result contains only the claim.
+        """
         if not candidates.tellers or (candidates.prefixes and octets.startswith(candidates.prefixes)):
             return None
         only = self._one(candidates.tellers[0]) if candidates.is_one else self._teller(candidates, octets)
@@ -144,11 +153,12 @@ class SidePayloads:
 
     @property
     def tells_json(self) -> bool:
-        """Whether messages of JSON may be taken by their octets alone (`take_json`)."""
+        """Whether JSON messages may be recognised by their octets alone (`take_json`)."""
         return not self.trees and JSON.name not in self.registry.stopped
 
     def take_json(self, octets: int) -> None:
-        """Messages of JSON were found by their octets alone, of so many in all; the last message was one of them."""
+        """Record claims of JSON messages that were recognised by their octets alone, the last message included.
+        `octets` is their total size."""
         self.last, self.unclaimed = self._one(JSON), 0
         if not self.judging:
             self.allowance.earn(octets)
@@ -156,12 +166,14 @@ class SidePayloads:
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]]
     ) -> None:
-        """Take `count` messages where only findings are wanted, of which those at `places` may be claimed, and that is
-        all that can come of them (`Candidates.only_claim`). So it only matters which is the last that is claimed.
-        `message` gives the candidates for the one at `places[i]`, and its only content frame."""
+        """Record `count` messages when only findings are wanted and each can only be claimed (`Candidates.only_claim`).
+
+        Only messages at `places` may be claimed, and only the last claim matters. `message(i)` returns the candidates
+        and the only content frame of the message at `places[i]`.
+        """
         low = 0
         while low < count and not self.left_alone:
-            high = min(count, low + MOST_UNCLAIMED + 1 - self.unclaimed)  # up to there the side is not left alone
+            high = min(count, low + MOST_UNCLAIMED + 1 - self.unclaimed)  # the side is left alone from here
             first, behind = bisect_left(places, low), bisect_left(places, high)
             which, claiming = self._last_claimed(first, behind, message)
             if claiming:
@@ -173,8 +185,8 @@ class SidePayloads:
     def _last_claimed(
         self, first: int, behind: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> tuple[int, list[Payload]]:
-        """The last of the messages `first..behind` (`behind` excluded) that somebody claims, and who does; nobody,
-        where there is none."""
+        """Return the last of the messages `first..behind` (`behind` excluded) with a claim, and the dissectors claiming
+        it. The list is empty if there is none."""
         for which in range(behind - 1, first - 1, -1):
             claiming = self._claiming(*message(which))
             if claiming:
@@ -184,7 +196,8 @@ class SidePayloads:
     def _sure_among(
         self, claiming: list[Payload], first: int, which: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> Payload:
-        """Who claims message `which`, which all of these may: who has claimed the one before it, else the first."""
+        """Return the dissector that gets message `which`, of all `claiming` it: the one that got the message before,
+        else the first."""
         before = self.last
         if len(claiming) > 1:
             earlier, others = self._last_claimed(first, which, message)
@@ -192,29 +205,31 @@ class SidePayloads:
         return next((each for each in claiming if each is before), claiming[0])
 
     def _teller(self, candidates: Candidates, octets: bytes) -> Payload | None:
-        """Which of those that may say at once what octets are claims them, if any does, where there are others."""
+        """Return the dissector that claims `octets` and needs no reader, if any. Used when there are other
+        candidates."""
         tellers = candidates.tellers
         names = [each.name for each in tellers]
         if self.last is None or self.last.name not in names:
             claiming = self._claiming(candidates, octets)
             surest = next((each for each in claiming if each is self.last), claiming[0] if claiming else None)
             return surest if surest is not None and surest.name in names else None
-        return self._one(tellers[names.index(self.last.name)])  # whoever else claims them is no surer
+        return self._one(tellers[names.index(self.last.name)])  # no other claim is surer
 
     def _claiming(self, candidates: Candidates, octets: bytes) -> list[Payload]:
-        """Which candidates claim a message, where that is all that can come of it."""
+        """Return the candidates that claim a message, when a claim is all they can make."""
         asked = [self._one(each) for each in candidates.others]
         return [each for each in asked if each is not None and is_claimed_at_once(each, octets)]
 
     def _named(self, message: Message) -> Payload | None:
-        """Who reads it because the user said so."""
+        """Return the dissector that the user named for this message."""
         if not self.forced:
             return None
         named = self.forced.get(message.topic) or self.forced.get(None)
         return None if named is None or named.name in self.registry.stopped else named
 
     def _claimed(self, message: Message, about: About) -> Payload | None:
-        """Who claims it, but for the dissector of text: who is surest, else wants most frames, else claimed last."""
+        """Return the dissector that claims a message, the text dissector excluded. The surest wins, then the one that
+        needs most frames, then the last to claim."""
         if self.left_alone:
             return None
         best, strength = None, (Claim.NO, 0, False)
@@ -232,7 +247,7 @@ class SidePayloads:
         return best
 
     def _claimed_behind(self, message: Message, about: About) -> Payload | None:
-        """Who claims the first frame behind the first content frame that anybody claims by itself."""
+        """Return the dissector of the first frame after the first content frame that any dissector claims by itself."""
         for frame in message.bodies[1:]:
             found = self._of_frame(frame, about)
             if found is not None:
@@ -240,7 +255,7 @@ class SidePayloads:
         return None
 
     def _of_frame(self, octets: bytes, about: About, but: Payload | None = None) -> Payload | None:
-        """Who claims one frame as a whole of its format, `but` one who was asked."""
+        """Return the dissector that claims one whole frame, `but` excluded."""
         best, strength, message = None, (Claim.NO, False), Message((octets,), 0, None)
         for dissector in self.shapes.of_frame(octets):
             each = self._one(dissector)
@@ -251,27 +266,28 @@ class SidePayloads:
         return best
 
     def _others_may_judge(self, message: Message) -> bool:
-        """Whether findings may come of a frame behind the first content frame."""
+        """Whether a frame after the first content frame may lead to findings."""
         return any(each.judges for frame in message.bodies[1:] for each in self.shapes.of_frame(frame))
 
     def _another(self, but: Payload, reader: Reader) -> Opened:
-        """Read a frame that is none of the format of `but`, which has claimed the message, by whoever claims it."""
+        """Read a frame that is not in the format of `but`, the dissector of the message, with the dissector that claims
+        it."""
         found = self._of_frame(reader.frames[0], reader.about, but)
         return Opened(None, "", None) if found is None else _opened(found, reader)
 
     def _asked(self, message: Message, about: About) -> Sequence[Dissector]:
-        """Who is asked about a message: those whose shape it has, and those that want all."""
+        """Return the dissectors to ask about a message: those for its shape, and those that want all messages."""
         fitting = self.shapes.asked(message, about.socket_type)
         if not self.wants_all:
             return fitting
         return [each for each in self.dissectors if each in fitting or (self.made.get(each.name) or each).wants_all]
 
     def _renew_wants_all(self) -> None:
-        """Some dissector was made or ran, and may have begun, or ceased, to want all messages."""
+        """Update `wants_all` after a dissector was created or ran, because it may have changed its own."""
         self.wants_all = any((self.made.get(each.name) or each).wants_all for each in self.dissectors)
 
     def _one(self, dissector: Dissector) -> Payload | None:
-        """The one of this side, made when it is first asked; None where it cannot be made."""
+        """Return the dissector of this side, created at its first use. None if it cannot be created or was stopped."""
         if dissector.name not in self.made:
             made = self.made[dissector.name] = self.registry.make(dissector)
             if made is not None and self.has_lost:
@@ -284,7 +300,7 @@ class SidePayloads:
         return self.made[dissector.name]
 
     def _inner(self, reader: Reader) -> Opened:
-        """Read what was packed, by whoever claims it."""
+        """Read an unpacked payload with the dissector that claims it."""
         message = Message(reader.frames, 0, None)
         asked = [each for each in self.registry.dissectors.values() if each.automatic]
         best: tuple[Claim, Payload] | None = None
@@ -300,15 +316,15 @@ class SidePayloads:
 
 
 def _opened(payload: Payload, reader: Reader) -> Opened:
-    """What a dissector finds in the only frame of a reader."""
+    """Dissect the only frame of a reader."""
     reader.prefix = payload.prefix
     made = read(payload, Message(reader.frames, 0, None), reader)
     return Opened(made.protocol or None, made.summary, made.fields)
 
 
 def _as_heard_by(payload: Payload, message: Message, unheard: list[Payload]) -> Message:
-    """The message as a dissector gets it that may have to hear of a loss in front of it, or in front of one that went
-    to others."""
+    """Return the message with `after_loss` set if `payload` has not yet learnt of the last loss, which may precede
+    messages that other dissectors got."""
     place = next((place for place, each in enumerate(unheard) if each is payload), None)
     after_loss = place is not None
     if place is not None:
@@ -317,24 +333,24 @@ def _as_heard_by(payload: Payload, message: Message, unheard: list[Payload]) -> 
 
 
 def claim_of(payload: Payload, message: Message, about: About) -> Claim:
-    """What a dissector says of a message; one that fails has said no."""
+    """Return a dissector's claim on a message. A dissector that fails does not claim it."""
     try:
         claim = payload.claim(message, about)
         return claim if type(claim) is Claim else Claim(claim)
-    except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
+    except (Exception, SystemExit, Interrupted):  # third-party code may raise anything
         return Claim.NO
 
 
 def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
-    """Whether a dissector claims a message of these octets alone; one that fails has said no."""
+    """Whether a dissector claims a message by these octets alone. A dissector that fails does not claim it."""
     try:
         return bool(payload.claims_at_once(octets))
-    except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
+    except (Exception, SystemExit, Interrupted):  # third-party code may raise anything
         return False
 
 
 def told_at_once(payload: Payload, octets: bytes) -> Dissected | None:
-    """What a dissector says of these octets alone; None where it says nothing, or fails."""
+    """Return the dissection that needs these octets alone. None if the dissector has none, or fails."""
     try:
         done = payload.at_once(octets)
         if done is None:
@@ -343,16 +359,16 @@ def told_at_once(payload: Payload, octets: bytes) -> Dissected | None:
         if not is_ours(type(payload).__module__):
             fields = checked(fields)
         return Dissected(_name_of(payload), as_summary(summary), None if fields == {} else fields)
-    except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
+    except (Exception, SystemExit, Interrupted):  # third-party code may raise anything
         return None
 
 
 def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
-    """Let a dissector read a message, whatever it does."""
+    """Read a message with a dissector. Its exceptions become the finding PAYLOAD-01."""
     try:
         summary = read_whole(payload, message, reader)
         fields = reader.fields if is_ours(type(payload).__module__) else checked(reader.fields)
-    except (Exception, SystemExit, Interrupted) as error:  # whatever somebody else's code does
+    except (Exception, SystemExit, Interrupted) as error:  # third-party code may raise anything
         detail = f"{payload.name}: {type(error).__name__}: {words_of(error)}"
         reader.note("PAYLOAD-01", *reader.outer_span(), detail=f"{shortened(detail)}, frame {reader.frame}")
         return Dissected("", findings=reader.findings[-1:], secrets=reader.secrets)
@@ -368,7 +384,7 @@ def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
 
 
 def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
-    """What a dissector says in one line, or why it came to no end."""
+    """Return the dissector's summary, or the reason why it stopped early."""
     try:
         summary = payload.dissect(message, reader)
         if not isinstance(summary, str):
@@ -388,12 +404,12 @@ def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
 
 @cache
 def is_ours(module: str) -> bool:
-    """Whether what stands there is known to say nothing that an output cannot hold, however it sets its fields."""
+    """Whether a module is part of zmtpscope: its dissectors set only fields that every output can hold."""
     return module.startswith("zmtpscope.")
 
 
 def _name_of(payload: Payload) -> str:
-    """What it calls itself, as text and nothing else: it may be a member of an enum, say."""
+    """The dissector's name as a plain str, because it may be an enum member, for example."""
     return str.__str__(payload.name)
 
 

@@ -1,4 +1,4 @@
-"""UTF-8 text: what is left when nobody else claims a message."""
+"""UTF-8 text: messages that no other dissector claims."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 from zmtpscope.payloads.values import BETWEEN_FRAMES, LONGEST_SUMMARY
 
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-"""Characters that text does not have; ESC begins colours, which logs do have."""
+"""Characters that text does not contain. ESC is allowed because logs contain colours."""
 
 
 class Text(Payload):
-    """Each content frame is text, and not all are empty. The octets say it all, so there are no fields."""
+    """Dissector of messages whose content frames are all text and not all empty. No fields, as the octets show
+    everything."""
 
     name = "text"
     prefix = "text"

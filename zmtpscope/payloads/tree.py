@@ -1,4 +1,4 @@
-"""The field trees of one message, as named reads give their nodes."""
+"""Builds the field trees of one message from named reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from zmtpscope.zmtp.reader import FieldNode
 
 
 class Group(NamedTuple):
-    """A node whose children are being read, and the level that it stands on."""
+    """A node whose children are being read, and its level."""
 
     node: FieldNode
     level: list[FieldNode]
 
 
 class TreeBuilder:
-    """`nodes` are those on the uppermost level of each frame, by the index of the frame."""
+    """Collects `nodes`: the top-level nodes of each frame, by frame index."""
 
     __slots__ = ("_frame", "_level", "nodes")
 
@@ -25,27 +25,27 @@ class TreeBuilder:
         self.nodes: dict[int, list[FieldNode]] = {}
 
     def go_to(self, frame: int) -> None:
-        """What is read from now on stands in this frame."""
+        """Add following nodes to this frame."""
         self._frame = frame
         self._level = self.nodes.setdefault(frame, [])
 
     def leaf(self, name: str, start: int, length: int, value: Json) -> None:
-        """A field of `length` octets from stream offset `start` on."""
+        """Add a field of `length` octets at stream offset `start`."""
         self._level.append(FieldNode(name, start, length, shown(value)))
 
     def add(self, nodes: list[FieldNode]) -> None:
-        """Nodes that somebody else made."""
+        """Add nodes made elsewhere."""
         self._level += nodes
 
     def begin(self, name: str, start: int) -> Group:
-        """A group of fields begins at stream offset `start`."""
+        """Open a group of fields at stream offset `start`."""
         group = Group(FieldNode(name, start, 0), self._level)
         self._level.append(group.node)
         self._level = group.node.children
         return group
 
     def end(self, group: Group) -> None:
-        """It ends with what was read last; another frame may have begun meanwhile."""
+        """Close a group after the last node read, possibly in a later frame."""
         node, level = group
         if self.nodes.get(self._frame) is not self._level:
             self._level = level
@@ -57,7 +57,6 @@ class TreeBuilder:
 
 
 def tree_of(name: str, nodes: list[FieldNode], start: int, octets: bytes) -> FieldNode:
-    """The tree of octets of which `nodes` were read; those that nobody read are a leaf, so that the leaves tile them
-    (P5)."""
+    """Return the tree of octets with these `nodes`. Unread octets become leaves, so that the leaves cover all (P5)."""
     children = tiled(nodes, start, octets)
     return FieldNode(name, start, len(octets), None if children else octets, children)

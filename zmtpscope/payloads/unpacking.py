@@ -1,4 +1,4 @@
-"""Unpacks what a peer has compressed: piece by piece and no further than a limit, whatever the stream announces."""
+"""Unpacks compressed data in pieces, up to a limit, regardless of the sizes that the stream announces."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 ALWAYS = 1 << 20
-"""Octets that anything may become."""
+"""Octets that any data may unpack to."""
 MOST_TIMES = 100
-"""What becomes more octets than `ALWAYS` may become so many times as many."""
+"""Maximum ratio of unpacked to packed size above `ALWAYS`."""
 FAR_LARGER = 10
-"""What becomes so many times as many octets, and more than is unpacked, is taken for a bomb."""
+"""Ratio above which data that exceeds the limit is reported as a decompression bomb."""
 MOST_STREAMS = 1000
-"""Streams one behind the other that are unpacked."""
+"""Maximum number of consecutive streams to unpack."""
 
 
 class Unpacker(Protocol):
-    """Unpacks one stream, as in zlib: fed with pieces until `eof`; what followed it is in `unused_data` then."""
+    """Unpacks one stream, like zlib: call `decompress` with pieces until `eof`. `unused_data` is what follows it."""
 
     @property
     def eof(self) -> bool: ...
@@ -27,8 +27,8 @@ class Unpacker(Protocol):
 
 
 class Format(NamedTuple):
-    """How a stream is unpacked: what makes an `Unpacker`; octets of a piece, which never become more than 16 MiB; and
-    what streams begin with that may follow the first."""
+    """How to unpack a stream: the constructor of an `Unpacker`, the size of a piece (unpacks to at most 16 MiB), and
+    the magic numbers of streams that may follow the first."""
 
     unpacker: Callable[[], Unpacker]
     piece: int = 16 << 10
@@ -36,7 +36,7 @@ class Format(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Why not all was unpacked: the finding that says so, its detail, and a word for the summary."""
+    """Why not all was unpacked: finding id, its detail, and a word for the summary."""
 
     id: str
     detail: str
@@ -44,8 +44,8 @@ class Problem(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """`octets` is what the streams hold that end at `stop`; where there is a problem, what could be had of it. `made`
-    octets came of it: pieces may become more than the limit."""
+    """`octets` are the contents of the streams up to `stop`, or the part before a problem. `made` octets were produced,
+    possibly more than the limit."""
 
     octets: bytes
     stop: int
@@ -54,16 +54,16 @@ class Unpacked(NamedTuple):
 
 
 class StaysPacked(Exception):
-    """It cannot be unpacked here, although nothing is wrong with it; the text says why."""
+    """The data is valid but cannot be unpacked here. The text says why."""
 
 
 def most_octets(packed: int, left: int) -> int:
-    """What `packed` octets may become, where `left` octets may still be read of their message."""
+    """Return the maximum unpacked size of `packed` octets if `left` octets of their message may still be read."""
     return max(0, min(left - packed, max(ALWAYS, MOST_TIMES * packed)))
 
 
 def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
-    """What the streams at the front of `packed` hold, at most `limit` octets. Raises `StaysPacked`."""
+    """Unpack the streams at the start of `packed`, to at most `limit` octets. Raises `StaysPacked`."""
     parts: list[bytes] = []
     size = at = 0
     problem: Problem | None = None
@@ -73,7 +73,7 @@ def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
             piece = packed[at : at + form.piece]
             try:
                 octets = unpacker.decompress(piece)
-            except Exception as error:  # each package has classes of its own
+            except Exception as error:  # each package has its own exceptions
                 octets = _before_damage(form, packed, begin, at)
                 problem = Problem("PAYLOAD-03", f"damaged behind {size + len(octets)} octets: {error}", "damaged")
             parts.append(octets)
@@ -99,7 +99,7 @@ def _too_much(packed: int, limit: int) -> Problem:
 
 
 def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
-    """What the piece at `at` gives in front of its damage, of a stream that begins at `begin`: octet by octet."""
+    """Unpack the piece at `at` octet by octet up to its damage. The stream starts at `begin`."""
     unpacker = form.unpacker()
     for start in range(begin, at, form.piece):
         unpacker.decompress(packed[start : start + form.piece])
@@ -113,7 +113,7 @@ def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
 
 
 def optional(name: str) -> Any:
-    """The module `name` of an optional package. Raises `StaysPacked` where it is not installed."""
+    """Import a module of an optional package. Raises `StaysPacked` if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

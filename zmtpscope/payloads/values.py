@@ -1,4 +1,4 @@
-"""Values as every output can hold them."""
+"""Converts values so that every output can hold them."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.reader import Value
 
 Json = Any
-"""What JSON can hold, and octets (base64 in every output)."""
+"""A JSON value or octets (base64 in every output)."""
 
 LONGEST_SUMMARY = 200
 LONGEST_DETAIL = 400
-"""Characters."""
+"""In characters."""
 NO_MORE = "…"
-"""Behind a text of which there is more."""
+"""Ends a text that was cut."""
 BETWEEN_FRAMES = " | "
-"""Between what the frames of a message say, in its summary."""
+"""Separates the parts of a summary that describe different frames."""
 
 _LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 
 
 def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
-    """As much of a summary, or of another text, as a record has."""
+    """Return a summary or other text, cut to the limit of records."""
     text = str.__str__(text)
     return text if len(text) <= limit else text[: limit - 1] + NO_MORE
 
 
 def as_summary(text: str) -> str:
-    """As much of a summary as a record has, as every output can hold it."""
-    if type(text) is str and len(text) <= LONGEST_SUMMARY and text.isascii():  # as of most
+    """Return a summary, cut to the limit of records, as every output can hold it."""
+    if type(text) is str and len(text) <= LONGEST_SUMMARY and text.isascii():  # the usual case
         return text
     shown: str = plain(shortened(text))
     return shown
 
 
 def plain(value: Json) -> Json:
-    """A value that is neither object nor array, as every output can hold it. Raises TypeError where there is no way."""
+    """Return a scalar as every output can hold it; containers are returned as they are. Raises `TypeError` for other
+    types."""
     kind = type(value)
     if kind is str:
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
@@ -53,7 +54,7 @@ def plain(value: Json) -> Json:
 
 
 def to_key(key: Json) -> str:
-    """The name of a field, whatever a peer or a dissector takes for one."""
+    """Convert any value to the name of a field."""
     if isinstance(key, bytes):
         return to_text(key)
     text = key if isinstance(key, str) else "null" if key is None else str(shown(key))
@@ -61,7 +62,7 @@ def to_key(key: Json) -> str:
 
 
 def shown(value: Json) -> Value:
-    """A value as the tree shows it."""
+    """Return a value as the tree shows it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

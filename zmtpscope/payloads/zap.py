@@ -1,6 +1,6 @@
-"""ZAP (27/ZAP, wire.md 13): a server asks whoever decides about its clients, and gets an answer.
+"""ZAP (27/ZAP, wire.md 13): a server asks an authentication handler about its clients.
 
-Usually that is inside of one process; on the network only where the application passes it on.
+Usually both are in one process; ZAP is on the network only if the application forwards it.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ CREDENTIALS = {
     b"CURVE": ("client_key",),
     b"GSSAPI": ("principal",),
 }
-"""What each mechanism shows of the client, a frame each."""
+"""Credential frames of each mechanism."""
 
 CURVE_KEY = 32
 """Octets of a CURVE public key."""
 
 STATUSES = (b"200", b"300", b"400", b"500")
 LARGEST_METADATA = 1 << 16
-"""Octets of metadata that `claim` looks through."""
+"""Maximum octets of metadata that `claim` checks."""
 
 ASKING = frozenset({"REQ", "DEALER", "ROUTER", None})
 ANSWERING = frozenset({"REP", "ROUTER", "DEALER", None})
-"""Socket types that send requests, and replies; each may stand in a proxy."""
+"""Socket types that send requests, and replies. Either may be part of a proxy."""
 
 _ANY_VERSION = re.compile(rb"[0-9]{1,3}\.[0-9]{1,3}")
 _ANY_STATUS = re.compile(rb"[0-9]{3}")
 
 
 class Zap(Payload):
-    """A request: version, request id, domain, address, identity, mechanism, credentials. A reply: version, request id,
-    status code, status text, user id, metadata."""
+    """Dissector of requests (version, request id, domain, address, identity, mechanism, credentials) and replies
+    (version, request id, status code, status text, user id, metadata)."""
 
     name = "zap"
     prefix = "zap"
@@ -80,8 +80,11 @@ class Zap(Payload):
 
 
 def _start(message: Message) -> int:
-    """The frame with the version. What is asked or answered ends with the message; in front may be an envelope, with
-    its delimiter or without: then the first empty frame, often the identity, was taken for one."""
+    """Return the index of the frame with the version. Request and reply end with the message.
+
+    They may follow an envelope with or without delimiter. Without one, the first empty frame, often the identity, was
+    taken for the delimiter.
+    """
     frames = message.frames
     most = FRAMES + MOST_CREDENTIALS
     for start in range(max(0, len(frames) - most), len(frames) - FRAMES + 1):
@@ -106,14 +109,14 @@ def _is_reply(frames: Sequence[bytes]) -> bool:
 
 
 def _is_metadata(octets: bytes) -> bool:
-    """Whether octets are properties to their end: name length (1), name, value length (4), value."""
+    """Whether octets are exactly a list of properties: name length (1), name, value length (4), value."""
     size = len(octets)
     if size > LARGEST_METADATA:
         return False
     position = 0
     while position < size:
         position += 1 + octets[position]
-        position += 4 + int.from_bytes(octets[position : position + 4])  # what is cut off ends beyond the end
+        position += 4 + int.from_bytes(octets[position : position + 4])  # a truncated one ends past the end
     return position == size
 
 
@@ -154,6 +157,6 @@ def _reply(reader: Reader) -> str:
 
 
 def _next(reader: Reader, name: str) -> str:
-    """The next frame, which is text."""
+    """Read the next frame as text."""
     reader.next_frame()
     return reader.text(name)

@@ -1,1 +1,1 @@
-"""ZRE, discovery and messages between peers (zre.md): what nodes say over ZMTP, and their beacons."""
+"""ZRE, discovery and messages between peers (zre.md): commands over ZMTP, and beacons."""

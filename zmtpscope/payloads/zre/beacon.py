@@ -1,4 +1,4 @@
-"""Beacons, by which ZRE nodes find each other: UDP datagrams, port 5670 (zre.md 2)."""
+"""Beacons, with which ZRE nodes find each other: UDP datagrams to port 5670 (zre.md 2)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ PORT = 5670
 UUID = 16
 KEY = 32
 SIZES = {1: (22,), 3: (22, 54)}
-"""Octets of a beacon, by version. The key is optional in version 3 (zre.md 2, Z3)."""
+"""Octets of a beacon by version. The key is optional in version 3 (zre.md 2, Z3)."""
 LARGEST = 54
 MAILBOXES = range(0xC000, 0x10000)
 
 
 class Beacon(Payload):
-    """One beacon: UUID of the node, port of its mailbox (0: it leaves), and its public key."""
+    """Dissector of one beacon: the node's UUID, its mailbox port (0: it leaves) and public key."""
 
     name = "zre-beacon"
     prefix = "zre.beacon"
@@ -59,7 +59,7 @@ class Beacon(Payload):
 
 
 def sentence(fields: dict[str, object]) -> str:
-    """What a beacon says, for people."""
+    """Return the summary of a beacon."""
     who = f"node {str(fields['uuid'])[:6]}"
     if fields.get("port") is None:
         return f"beacon of {who} without a port"

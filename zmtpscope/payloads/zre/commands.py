@@ -1,4 +1,4 @@
-"""The commands of ZRE, and how each is laid out behind the header (zre.md 4, 5 and 8)."""
+"""The ZRE commands and their layout after the header (zre.md 4, 5 and 8)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ SIGNATURE = b"\xaa\xa1"
 VERSIONS = (2, 3)
 
 SMALLEST_STRING, SMALLEST_ENTRY = 4, 5
-"""Octets of the shortest entry of a list of strings, and of a dictionary."""
+"""Minimum octets of an entry of a list of strings, and of a dictionary."""
 
 
 class PastTheFrame(Malformed):
-    """A field or count that runs past the frame: where it stands (stream offset, octets)."""
+    """A field or count extends past the frame. `start` is its stream offset, `length` its octets."""
 
     def __init__(self, start: int, length: int) -> None:
         super().__init__("a field or count runs past the frame")
@@ -23,7 +23,7 @@ class PastTheFrame(Malformed):
 
 
 def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
-    """A string behind its length of `size` octets."""
+    """Read a string after its length of `size` octets."""
     start = reader.offset
     if reader.left < size:
         raise PastTheFrame(start, reader.left)
@@ -34,14 +34,15 @@ def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) ->
 
 
 def number(reader: Reader, name: str, size: int, *, hidden: bool = False) -> int:
-    """A number of `size` octets."""
+    """Read a number of `size` octets."""
     if reader.left < size:
         raise PastTheFrame(reader.offset, reader.left)
     return reader.number(name, size, hidden=hidden)
 
 
 def count(reader: Reader, name: str, size: int, smallest: int) -> int:
-    """How many entries follow, each of at least `smallest` octets: a count that cannot be true is not believed."""
+    """Read the number of entries that follow, each of at least `smallest` octets. Raises `PastTheFrame` if they cannot
+    fit."""
     start = reader.offset
     found = number(reader, name, size, hidden=True)
     if found * smallest > reader.left:
@@ -50,7 +51,7 @@ def count(reader: Reader, name: str, size: int, smallest: int) -> int:
 
 
 def hello(reader: Reader) -> None:
-    """HELLO: endpoint, groups, status, name and headers."""
+    """Read HELLO: endpoint, groups, status, name and headers."""
     string(reader, "endpoint")
     groups = count(reader, "groups.count", 4, SMALLEST_STRING)
     with reader.array("groups"):
@@ -66,7 +67,7 @@ def hello(reader: Reader) -> None:
 
 
 def hello_1(reader: Reader) -> None:
-    """HELLO of version 1: address, port, groups, status, and headers as `name=value`."""
+    """Read HELLO of version 1: address, port, groups, status, and headers as `name=value`."""
     reader.prefix = "zre1"
     address = string(reader, "ipaddress")
     port = number(reader, "mailbox", 2)
@@ -87,18 +88,18 @@ def hello_1(reader: Reader) -> None:
 
 
 def group_only(reader: Reader) -> None:
-    """SHOUT: the group."""
+    """Read SHOUT: the group."""
     string(reader, "group")
 
 
 def group_and_status(reader: Reader) -> None:
-    """JOIN and LEAVE: the group, and the sender's status behind it."""
+    """Read JOIN or LEAVE: the group and the sender's status."""
     string(reader, "group")
     number(reader, "status", 1)
 
 
 def group_and(id_name: str) -> Callable[[Reader], None]:
-    """ELECT and LEADER: the group, and the id of a node."""
+    """Return the reader of ELECT or LEADER: the group and a node id."""
 
     def read(reader: Reader) -> None:
         string(reader, "group")
@@ -108,11 +109,11 @@ def group_and(id_name: str) -> Callable[[Reader], None]:
 
 
 def nothing(reader: Reader) -> None:
-    """Nothing behind the header."""
+    """Read nothing after the header."""
 
 
 class Command(NamedTuple):
-    """`name` and `read` what stands behind the header; `content`: frames follow; `extension`: in no RFC."""
+    """A command. `read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
 
     name: str
     read: Callable[[Reader], None]

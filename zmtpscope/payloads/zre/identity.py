@@ -1,4 +1,4 @@
-"""The identity of a ZRE node, which holds its UUID (zre.md 3)."""
+"""The identity of a ZRE node, which contains its UUID (zre.md 3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ UUID = 16
 
 
 def uuid_of(identity: bytes | None) -> bytes | None:
-    """The UUID that an identity holds: behind `01`, or alone in version 1; None where it holds none."""
+    """Return the UUID in an identity: after `01`, or alone in version 1. None if there is none."""
     if identity is None:
         return None
     if len(identity) == UUID + 1 and identity[0] == 1:

@@ -1,4 +1,4 @@
-"""What ZRE nodes say to each other: one command a message, with content behind WHISPER and SHOUT (zre.md 4)."""
+"""ZRE messages between nodes: one command each, with content after WHISPER and SHOUT (zre.md 4)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from zmtpscope.payloads.zre.identity import UUID, uuid_of
 from zmtpscope.payloads.zre.node_state import NodeState
 
 HEADER, HEADER_1 = 6, 5
-"""Octets of the header of a command, and of one of version 1, which has no version octet."""
+"""Octets of a command header, and in version 1, which has no version octet."""
 
 SHOWN_CONTENT = 80
-"""Characters of content that a summary shows."""
+"""Maximum characters of content in a summary."""
 
 
 class Zre(Payload):
-    """A DEALER that speaks for one node to another (zre.md 3)."""
+    """Dissector of the DEALER messages of one node to another (zre.md 3)."""
 
     name = "zre"
     prefix = "zre"
@@ -30,9 +30,9 @@ class Zre(Payload):
         super().__init__(settings)
         self.node_state = NodeState()
         self.version: int | None = None
-        """That of HELLO, once it was seen."""
+        """Version in HELLO, once seen."""
         self.node: str | None = None
-        """The name of the sender, once it has announced it."""
+        """Name of the sender, once announced."""
         self.identity_told = False
 
     def claim(self, message: Message, about: About) -> Claim:
@@ -73,7 +73,7 @@ class Zre(Payload):
         if version not in (1, *VERSIONS):
             reader.finding("ZRE-02", start + 3, 1)
         if signature != SIGNATURE or version not in (1, *VERSIONS):
-            # nodes ignore it, and count on as if it were not there
+            # nodes ignore it, and continue the sequence as if it were missing
             return f"not ZRE: signature {signature.hex()}, version {version}"
         if command is None:
             reader.finding("ZRE-15", start + 2, 1, detail=f"id {id_}")
@@ -108,7 +108,7 @@ class Zre(Payload):
         return SENTENCES[command.name](self.who(reader), fields) + content
 
     def _content(self, command: Command, message: Message, reader: Reader, start: int) -> str:
-        """The frames behind the command; how they look in a summary."""
+        """Read the frames after the command. Return their part of the summary."""
         frames = message.bodies[1:]
         if not command.content:
             if frames:
@@ -129,14 +129,14 @@ class Zre(Payload):
         return f": {' | '.join(shown[:5])}" if shown else ""
 
     def _judge_identity(self, reader: Reader) -> None:
-        """ZRE-08, once: the identity of the sender is its UUID."""
+        """Report ZRE-08, once, if the sender's identity is not its UUID."""
         identity = reader.about.identity
         if identity is not None and not self.identity_told and uuid_of(identity) is None:
             self.identity_told = True
             reader.finding("ZRE-08", detail=f"{len(identity)} octets {identity[:20].hex()}".rstrip())
 
     def who(self, reader: Reader) -> str:
-        """The sender, as people call it."""
+        """Return the sender's name for summaries."""
         if self.node:
             return f"node {self.node}"
         uuid = uuid_of(reader.about.identity)
@@ -144,15 +144,15 @@ class Zre(Payload):
 
 
 def version_of(octets: bytes, identity: bytes | None) -> int:
-    """1 where a HELLO has the sequence number at once, or the sender has the bare UUID for its identity; else what the
-    version octet says."""
+    """Return 1 if a HELLO has no version octet before its sequence number, or if the sender's identity is the bare
+    UUID; otherwise the version octet."""
     version = octets[3] if len(octets) > 3 else 0
     is_hello_1 = octets[2:5] == b"\x01\x00\x01"
     return 1 if is_hello_1 or (version not in VERSIONS and identity is not None and len(identity) == UUID) else version
 
 
 def short(uuid: str) -> str:
-    """What nodes without a name are called: the first six digits (zre.md 8)."""
+    """Return the name of nodes without one: the first six digits (zre.md 8)."""
     return uuid[:6].upper()
 
 
@@ -179,4 +179,4 @@ SENTENCES: dict[str, Callable[[str, dict[str, Any]], str]] = {
     "LEADER": lambda who, fields: f"{who} says {fields['leader_id'][:6]} leads group {fields['group']}",
     "GOODBYE": lambda who, fields: f"{who} says goodbye",
 }
-"""What a command says, for people."""
+"""The summary of each command."""

@@ -1,4 +1,4 @@
-"""What one node may say next to one peer: first command, sequence numbers, groups and status (zre.md 7)."""
+"""Checks the commands of one node to one peer: first command, sequence numbers, groups and status (zre.md 7)."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ Span = tuple[int, int]
 """Stream offset and number of octets."""
 
 MOST_GROUPS = 4096
-"""Groups of a node that are remembered."""
+"""Maximum number of groups remembered per node."""
 
 WRAPS = ((65535, 0), (65534, 0))
-"""How implementations count on at the end: Zyre, and Pyre (zre.md 7)."""
+"""How implementations wrap sequence numbers: Zyre, and Pyre (zre.md 7)."""
 
 
 class NodeState:
-    """What was said so far on one connection; None is unknown, where the capture does not have it."""
+    """The commands so far on one connection. None: unknown, because the capture lacks them."""
 
     def __init__(self) -> None:
         self.began = False
-        """A command was seen."""
+        """Whether a command was seen."""
         self.sequence: int | None = None
         self.status: int | None = None
         self.groups: set[str] | None = None
 
     def forget(self) -> None:
-        """Messages may be missing: what comes next is not judged by what came before."""
+        """Forget earlier commands after a possible loss, so that the next ones are not compared with them."""
         self.began = True
         self.sequence = self.status = self.groups = None
 
     def judge(self, reader: Reader, name: str, fields: Fields, command: Span, sequence: Span) -> None:
-        """Judge a command that could be read; the spans are those of its id and its sequence number."""
+        """Check a parsed command. The spans are those of its id and its sequence number."""
         if not self.began and name != "HELLO":
             reader.finding("ZRE-03", *command, detail=f"it is {name}")
         self._sequence(reader, name, fields["sequence"], sequence)
