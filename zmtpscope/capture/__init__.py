@@ -1,4 +1,4 @@
-"""Octets from outside become segments: containers, link layers, IP, TCP and UDP headers."""
+"""Read captured octets as segments: containers, link layers, IP, TCP and UDP headers."""
 
 from zmtpscope.capture.captures import Captures, follow_captures, open_captures, reopen_captures
 from zmtpscope.capture.errors import CaptureError, CaptureProblem

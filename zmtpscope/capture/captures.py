@@ -1,4 +1,4 @@
-"""The way in: paths become blocks of segments, in capture order over all files."""
+"""Open captures and read them as blocks of segments, in capture order over all files."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from zmtpscope.capture.segments import ORDINALS, PacketPlaces, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 
 LARGE = 8 << 20
-"""Octets: more than a block has, and than any column over it."""
+"""An allocation larger than a block and any of its columns, in octets."""
 
 
 class Segmenter:
-    """The packets of one run, wherever they come from, become segments; `statistics` counts them."""
+    """Converts the packets of one run into segments; `statistics` counts them."""
 
     def __init__(self, *, put_together: bool = True) -> None:
         self.statistics = CaptureStatistics()
         self._decoder = Decoder(self.statistics, put_together=put_together)
         self._ordinal = 0
         self.fragments_apart: list[Fragment] = []
-        """Which of the packets that were taken last are fragments of IP datagrams, if those are not put together."""
+        """Packets of the last block that are fragments of IP datagrams, if they are not reassembled here."""
 
     def feed(self, packets: PacketBlock) -> SegmentBlock:
-        """The segments and datagrams of the next packets; of packets that are neither only `latest` is left."""
+        """Return the segments and datagrams of a block of packets; other packets only affect `latest`."""
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)
         self.fragments_apart = self._decoder.fragments_apart
-        self._decoder.begin(b"")  # keeps no octets of a block that is over
+        self._decoder.begin(b"")  # release the octets of the finished block
         block.latest = int(packets.times.max())
         block.places = PacketPlaces(packets.references, packets.offsets, packets.stops - packets.starts, packets.starts)
         self._ordinal += ORDINALS * len(block)
@@ -47,18 +47,17 @@ class Segmenter:
         return block
 
     def finish(self) -> None:
-        """No more packets will come."""
+        """End the run, after the last packet."""
         fragments = self._decoder.fragments
         fragments.finish()
         self.statistics.fragments_given_up = fragments.given_up
 
 
 class Captures:
-    """The segments of one or more captures, block by block; to be iterated once.
+    """The segments of one or more captures, block by block. Iterate over it once.
 
-    `files` are the names that packet references index (None: standard input); of files that are followed they come
-    while iterating. `problems` and `statistics` grow then; what could be read in front of a problem has been handed out
-    before.
+    `files` are the names that packet references index (None: standard input); followed files are added while iterating.
+    `problems` and `statistics` also grow then. Packets before a problem are returned before it is added.
     """
 
     def __init__(
@@ -75,11 +74,11 @@ class Captures:
         self._read = read
         self._packet_limit = packet_limit
         self.most_packets = sys.maxsize
-        """Packets of a block at most; may be changed while iterating, by who wants to do something else in between."""
+        """Maximum number of packets of a block. May be changed while iterating, to do other work more often."""
 
     def __iter__(self) -> Iterator[SegmentBlock]:
-        # glibc takes anew from the kernel, with a fault for every page, whatever is larger than the largest piece it
-        # ever gave back (at first 128 KiB). Giving back a large one that was never touched costs nothing.
+        # glibc requests memory from the kernel, with a fault for every page, for anything larger than the largest piece
+        # it ever freed (at first 128 KiB). Freeing a large piece that was never touched costs nothing.
         bytes(LARGE)
         left = self._packet_limit
         for packets in self._read(self._reports):
@@ -98,16 +97,17 @@ class Captures:
 
 
 BLOCK_SIZE = 2 << 20
-"""Octets: half as many cost a tenth more, since each side is fed more often; twice as many gain next to nothing."""
+"""Octets of a block. Half the size costs a tenth more, because each side is fed more often; twice the size gains
+little."""
 FOLLOWED_BLOCK_SIZE = 1 << 19
-"""The same of a capture that grows: a quarter as many records of a block are in memory at a time."""
+"""Octets of a block of a growing capture: only a quarter of the records of a block are in memory at a time."""
 
 
 def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:
-    """Open files, fifos, directories and standard input ("-") for reading, at most `packet_limit` packets in all.
+    """Open files, FIFOs, directories and standard input ("-") for reading at most `packet_limit` packets.
 
-    Octets are read about `block_size` at a time; what comes out does not depend on it. Raises `CaptureError` if one of
-    `paths` is missing, unreadable or no capture.
+    About `block_size` octets are read at a time; the segments do not depend on it. Raises `CaptureError` if one of
+    `paths` is missing, unreadable or not a capture.
     """
     files = find_files(paths)
     read = partial(read_merged, files, block_size)
@@ -115,14 +115,18 @@ def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, bloc
 
 
 def read_packets(paths: Sequence[str], *, block_size: int = BLOCK_SIZE) -> Iterator[PacketBlock]:
-    """The packets of files as they were captured, in the order and with the references of `open_captures`; those behind
-    damage are left out. Raises `CaptureError` as it does."""
+    """Yield the captured packets of files, in the order and with the references of `open_captures`.
+
+    Packets after damage are left out. Raises `CaptureError` like `open_captures`.
+    """
     yield from read_merged(find_files(paths), block_size, FileReports(statistics=[]))
 
 
 def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size: int = BLOCK_SIZE) -> Captures:
-    """Read the packets within `span` of files that were found to be captures before, perhaps by another process. What
-    has become of a file since is one of the problems, and its place in `files` is kept."""
+    """Open files that were captures earlier, perhaps for another process, and read their packets within `span`.
+
+    Files that have become unreadable are reported as problems, and keep their positions in `files`.
+    """
 
     def read(reports: FileReports) -> Iterator[PacketBlock]:
         return read_merged(find_again(paths, span, reports), block_size, reports)
@@ -133,11 +137,11 @@ def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size
 def follow_captures(
     follow: Follow, *, packet_limit: int | None = None, block_size: int = FOLLOWED_BLOCK_SIZE
 ) -> Captures:
-    """Read what another process still writes: the files of `follow`, one after the other, until it says that nothing
-    more will come. Where nothing came for a while, blocks without segments do, so that the time can be looked at.
+    """Read the files of `follow`, one after the other, while another process still writes them.
 
-    What comes out is that of `open_captures` over the same files, when they are complete. Iterating raises
-    `CaptureError` where a file cannot be read or is no capture.
+    When nothing arrived for a while, yields blocks without segments, so that the caller can act on the time. The
+    segments are the same as from `open_captures` over the complete files. Iterating raises `CaptureError` if a file
+    cannot be read or is not a capture.
     """
     names: list[str | None] = []
     return Captures(names, partial(read_followed, follow, names, block_size), packet_limit)

@@ -1,9 +1,8 @@
-"""The clock of a capture: where it was set back, times go on from where they were.
+"""Correct the times of a capture whose clock was set back, so that they continue without a step.
 
-Packets of one interface stand in the order in which they were captured, give or take what several processors do to it.
-A packet that is stamped a second or more before an earlier one was stamped by a clock that had been set back, by hand
-or by NTP. Its time and all behind it are moved on by that step, until the times as they stand have caught up, so that
-no duration across the step is negative.
+Packets of one interface are in capture order, except for small differences between processors. If a packet's time stamp
+is at least a second before an earlier one, the clock was set back, manually or by NTP. That packet and all later ones
+are moved forward by the step until the original times have caught up, so that no duration across the step is negative.
 """
 
 from __future__ import annotations
@@ -19,15 +18,17 @@ from zmtpscope.capture.packets import LATEST
 Times = NDArray[np.int64]
 
 LEAST_STEP = 1_000_000_000
-"""Nanoseconds. Packets of several interfaces or processors are out of order by less."""
+"""Minimum step in nanoseconds. Packets of several interfaces or processors are out of order by less."""
 
 MOST_CLOCKS = 4096
-"""Interfaces whose clocks are remembered."""
+"""Maximum number of interfaces whose clocks are remembered."""
 
 
 class SetBack(NamedTuple):
-    """A clock went back: `packet` of `file`, which counts as taken at `time`, is stamped `ns` before an earlier one. So
-    were `times` packets, this one by most."""
+    """A clock was set back: the time stamp of `packet` in `file`, corrected to `time`, is `ns` before an earlier one.
+
+    `times` is the number of such packets; this one has the largest step.
+    """
 
     ns: int
     time: int
@@ -37,7 +38,7 @@ class SetBack(NamedTuple):
 
 
 def folded(steps: Iterable[SetBack]) -> SetBack | None:
-    """All of them as one; of equal ones the first."""
+    """Combine steps into one with the largest step (the first of equal ones) and the total number."""
     steps = list(steps)
     return max(steps, key=_by)._replace(times=sum(each.times for each in steps)) if steps else None
 
@@ -47,14 +48,16 @@ def _by(step: SetBack) -> int:
 
 
 class Clocks:
-    """Those of the interfaces of one file, or of several files that follow one another."""
+    """The clocks of the interfaces of one file, or of several consecutive files."""
 
     def __init__(self) -> None:
         self._clocks: dict[int, Clock] = {}
 
     def correct(self, times: Times, interfaces: Times | None) -> list[tuple[int, int]]:
-        """Take the steps back out of the times of the next packets, and return where these were: which packets, by how
-        much. None: all packets have one clock."""
+        """Remove steps from the times of the next packets, in place. Return the packet index and size of each step.
+
+        `interfaces` None: all packets have one clock.
+        """
         if interfaces is None or not len(times) or interfaces.min() == interfaces.max():
             number = 0 if interfaces is None or not len(times) else int(interfaces[0])
             return self._clock(number).correct(times)
@@ -78,7 +81,7 @@ class Clock:
     def __init__(self) -> None:
         self._added = 0
         self._latest = 0
-        """The largest time that was given out."""
+        """The largest corrected time so far."""
 
     def correct(self, times: Times) -> list[tuple[int, int]]:
         """See `Clocks`."""
@@ -93,7 +96,7 @@ class Clock:
                 return []
         for place, time in enumerate(times.tolist()):
             if added and time > latest - LEAST_STEP:
-                added = 0  # it was set right again, or as much time has gone by
+                added = 0  # the clock was set right again, or the time has caught up
             if time + added <= latest - LEAST_STEP:
                 steps.append((place, latest - time - added))
                 added = latest - time

@@ -1,4 +1,4 @@
-"""The side path: any one packet, whatever it is wrapped in, becomes a segment, a datagram or a counted reason."""
+"""The slow path: decode one packet with any headers and tunnels to a segment, a datagram or a counted reason."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from zmtpscope.capture.undecodable import Undecodable
 
 TCP, UDP = 6, 17
 IN_IP = {4: IPV4, 41: IPV6, 137: MPLS}
-"""IP protocols that are tunnels without a header of their own."""
+"""IP protocols that are tunnels without their own header."""
 GRE = 47
 ICMP, IGMP, ICMPV6 = 1, 2, 58
 REASONS = {
     (ICMP, 3): {0: NO_HOST, 1: NO_HOST, 3: PROHIBITED, 9: PROHIBITED, 10: PROHIBITED, 13: PROHIBITED},
     (ICMPV6, 1): {0: NO_HOST, 1: PROHIBITED, 3: NO_HOST, 4: PROHIBITED, 5: PROHIBITED, 6: PROHIBITED},
 }
-"""By protocol and type (Destination Unreachable), and code. A port that is unreachable for TCP is rejected by a
-firewall, since a host would send RST."""
+"""Reasons of Destination Unreachable by protocol and type, and code. Port Unreachable for TCP is sent by a firewall: a
+host would send RST."""
 MEMBERSHIP = {(IGMP, type_) for type_ in (b"\x12", b"\x16", b"\x17", b"\x22")}
 MEMBERSHIP |= {(ICMPV6, type_) for type_ in (b"\x83", b"\x84", b"\x8f")}
-"""Protocols and types of messages with which a host joins or leaves multicast groups: reports and leaves of IGMPv1 to
-v3 (RFC 1112, 2236, 3376), and of MLDv1 and v2 (RFC 2710, 3810)."""
+"""Protocols and types of messages by which a host joins or leaves multicast groups: reports and leaves of IGMPv1 to v3
+(RFC 1112, 2236, 3376), and of MLDv1 and v2 (RFC 2710, 3810)."""
 ICMP_HEADER = 8
-"""Octets in front of the packet that an ICMP error quotes."""
+"""Octets of an ICMP error before the quoted packet."""
 FRAGMENT, AUTHENTICATION = 44, 51
 EXTENSIONS = (0, 43, 60, 135, 139, 140)
-"""IPv6 extension headers of the common form (RFC 6564): next header, length in units of 8 octets."""
+"""IPv6 extension headers of the common format (RFC 6564): next header, length in units of 8 octets."""
 PORTS = 4
-"""Octets of both ports, with which a TCP segment and a UDP datagram begin."""
+"""Octets of both ports at the start of a TCP segment and a UDP datagram."""
 SAYING_WINDOW = SYN | RST | ACK
-"""Flags that tell whether a window is in force: where it is, only ACK of them is set."""
+"""A window is valid if only ACK of these flags is set."""
 WINDOW_AT = 14
-"""Where in a TCP header the receive window stands."""
+"""Offset of the receive window in the TCP header."""
 DEEPEST = 16
-"""Headers that may stand inside each other before TCP or UDP; more are a lie or an attack."""
+"""Maximum number of nested headers before TCP or UDP; more are invalid or an attack."""
 
 _ipv4 = Struct(">BxHHHxBxx8s").unpack_from
 _ipv6 = Struct(">BxxxHBx32s").unpack_from
@@ -60,7 +60,7 @@ _udp = Struct(">HHH").unpack_from
 
 
 class Segment(NamedTuple):
-    """A TCP segment: the columns of `SegmentBlock`, and `cut`, its payload octets announced but not captured."""
+    """A TCP segment: the columns of `SegmentBlock`, and `cut`, the payload octets announced but not captured."""
 
     row: int
     key: bytes
@@ -73,9 +73,10 @@ class Segment(NamedTuple):
 
 
 class Fragment(NamedTuple):
-    """A packet that is a fragment, for somebody else to put together: `row` is its place among the packets of its
-    block, `key` the addresses, protocol and identification of the datagram, `begins` its first octets if it has them.
-    It has `size` octets of the datagram from `offset` on.
+    """A fragment of an IP datagram, to be reassembled by the caller.
+
+    `row` is its index among the packets of its block, `key` the addresses, protocol and identification of the datagram,
+    and `begins` the datagram's first octets if the fragment contains them. It contains `size` octets from `offset` on.
     """
 
     row: int
@@ -90,8 +91,8 @@ class Fragment(NamedTuple):
 class Decoder:
     """Decodes packets one at a time; keeps fragments from one block to the next.
 
-    `segments` (which name the packet by the `row` it had) and `datagrams` are those of the block that was begun last.
-    So are `fragments_apart`, if fragments are not to be put together here.
+    `segments` (with the `row` of their packet) and `datagrams` are results of the current block, and so are
+    `fragments_apart` if fragments are not reassembled here.
     """
 
     def __init__(self, statistics: CaptureStatistics, *, put_together: bool = True) -> None:
@@ -101,22 +102,22 @@ class Decoder:
         self.begin(b"")
 
     def begin(self, data: bytes) -> None:
-        """Packets belong to a block of these octets from now on."""
+        """Start a block whose packets are in `data`."""
         self.data = data
         self.segments: list[Segment] = []
         self.datagrams: list[Datagram] = []
         self.fragments_apart: list[Fragment] = []
         self.behind = bytearray()
-        """Datagrams put together from fragments: they will stand behind the block's own octets."""
+        """Datagrams reassembled from fragments, appended to the block's octets at its end."""
 
     def whole_data(self) -> bytes:
-        """The octets that segments and datagrams refer to, once the block is complete."""
+        """Return the octets that segments and datagrams refer to, once the block is complete."""
         return self.data + self.behind if self.behind else self.data
 
     def packet(self, row: int, link: int, start: int, stop: int, missing: int, packet: int, time: int) -> None:
-        """Decode `data[start:stop]`, of which `missing` more octets were on the wire. Never raises."""
+        """Decode the packet `data[start:stop]`, of which `missing` more octets were not captured. Never raises."""
         self.row, self.base, self.missing, self.number, self.time = row, start, missing, packet, time
-        # A copy, so that a header that lies cannot reach into the next packet.
+        # a copy, so that an invalid length cannot reach into the next packet
         octets = self.data[start:stop]
         try:
             protocol, at = open_link(link, octets)
@@ -127,7 +128,7 @@ class Decoder:
             self.statistics.count("headers cut short")
 
     def _network(self, protocol: int, octets: bytes, at: int) -> None:
-        """From an EtherType down to TCP or UDP, through whatever is in between."""
+        """Decode the headers from an EtherType down to TCP or UDP."""
         for _ in range(DEEPEST):
             if protocol in (IPV4, IPV6):
                 read = self._read_ipv4 if protocol == IPV4 else self._read_ipv6
@@ -159,10 +160,13 @@ class Decoder:
         raise Undecodable("headers nested too deep")
 
     def _read_ipv4(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Protocol, addresses, and octets from `at` to the announced end, which may lie behind what was captured."""
+        """Read an IPv4 header. Return protocol, addresses, octets, start of the payload and its announced end.
+
+        The end may be beyond the captured octets.
+        """
         version, total, identification, fragment, protocol, addresses = _ipv4(octets, at)
         header = (version & 0x0F) * 4
-        # Segmentation offload leaves 0 where 16 bits do not hold the length: to the end of the packet.
+        # segmentation offload leaves 0 if the length exceeds 16 bits: the packet extends to its end
         end = at + total if total else len(octets) + self.missing
         at += header
         if version >> 4 != 4 or header < 20 or at > end:
@@ -175,12 +179,12 @@ class Decoder:
         return protocol, addresses, octets, at, end
 
     def _read_ipv6(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """The same for IPv6, behind its extension headers."""
+        """Read an IPv6 header and its extension headers; returns the same as `_read_ipv4`."""
         version, length, following, addresses = _ipv6(octets, at)
         if version >> 4 != 6:
             raise Undecodable("IP header lies")
         at += 40
-        # 0 is a jumbogram (RFC 2675) or segmentation offload.
+        # 0 is a jumbogram (RFC 2675) or segmentation offload
         end = at + length if length else len(octets) + self.missing
         for _ in range(DEEPEST):
             if following in EXTENSIONS:
@@ -202,7 +206,8 @@ class Decoder:
     def _put_together(
         self, key: bytes, offset: int, more: bool, octets: bytes, at: int, end: int
     ) -> tuple[bytes, int, int]:
-        """The whole datagram's payload if this fragment completes it. Raises `Undecodable` if it does not."""
+        """Return the datagram's complete payload, its start and its end. Raises `Undecodable` if fragments are
+        missing."""
         if at >= end or (more and (end - at) % 8):
             raise Undecodable("IP header lies")
         if not self.puts_together:
@@ -231,7 +236,7 @@ class Decoder:
         self.segments.append(Segment(self.row, key, *numbers, self.base + start, self.base + stop, cut))
 
     def _add_unreachable(self, protocol: int, octets: bytes, at: int) -> None:
-        """A row for the TCP segment that an ICMP error quotes, on the way back to its sender."""
+        """Add a row for the TCP segment that an ICMP error quotes, in the direction of the error."""
         reason = REASONS.get((protocol, octets[at]), {}).get(octets[at + 1])
         quoted = at + ICMP_HEADER
         if reason is None or quoted >= len(octets):
@@ -249,7 +254,7 @@ class Decoder:
         self.segments.append(Segment(self.row, key, sequence, reason, UNREACHABLE, end, end, 0))
 
     def _add_membership(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
-        """A datagram without ports."""
+        """Add a datagram without ports."""
         stop = min(end, len(octets))
         place = self.base + at, self.base + stop
         self.datagrams.append(Datagram(addresses + NO_PORTS, *place, self.number, self.time, end - stop, self.row))

@@ -1,4 +1,4 @@
-"""What can be wrong with a capture as a file, said to people: what, where and what to do."""
+"""Errors of capture files, with messages for people: the file, the position, the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ STDIN_NAME = "standard input"
 
 
 class CaptureError(Exception):
-    """Something that cannot be read as a capture at all. `str()` is the one line for people."""
+    """A file that cannot be read as a capture at all. `str()` is one line for people."""
 
     def __init__(self, path: str | None, message: str, *, offset: int | None = None, hint: str | None = None) -> None:
         self.path = path
@@ -24,8 +24,8 @@ class CaptureError(Exception):
 class CaptureProblem(NamedTuple):
     """A container that is damaged or cut short; everything before the damage was read.
 
-    `packet` is the number of the last good packet of `file` (0: none), `offset` the octet of the (decompressed)
-    file at which the damaged record or block begins.
+    `packet` is the number of the last good packet of `file` (0: none), `offset` the octet of the (decompressed) file at
+    which the damaged record or block starts.
     """
 
     file: str | None
@@ -43,7 +43,7 @@ TOO_MANY_RECORDS = "it unpacks to far more records than captured traffic does; t
 
 
 class Damage(Exception):
-    """Raised by container readers where a file cannot be read on; `Captures` turns it into a `CaptureProblem`."""
+    """A container reader cannot read further; `Captures` converts it into a `CaptureProblem`."""
 
     def __init__(self, packet: int, offset: int, text: str) -> None:
         super().__init__(text)

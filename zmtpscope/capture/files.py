@@ -1,4 +1,4 @@
-"""The files of a run: paths become capture files, each known to be one, in the order of their first packets."""
+"""Find the capture files of a run, and read them with corrected times."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ UNPACKING = {
     b"\x04\x22\x4d\x18": ("compressed with lz4", "lz4 -dc"),
     b"PK\x03\x04": ("a zip archive", "unzip -p"),
 }
-"""What holds captures, and the program that gives them."""
+"""Formats that may contain captures, and the program that unpacks them."""
 CONVERT = "Wireshark's editcap turns other capture formats into pcapng"
 PEEK = 1 << 16
 """Octets read at a time to find the time of a file's first packet."""
 
 
 class NotACapture(CaptureError):
-    """A file that can be read and holds something else: wrong where it was named, passed over in a directory."""
+    """A readable file of another format: an error if the user named it, skipped in a directory."""
 
 
 class TimeSpan(NamedTuple):
-    """From one time to before another, nanoseconds since the epoch."""
+    """A range of times in nanoseconds since the epoch; `until` is excluded."""
 
     since: int
     until: int
@@ -53,12 +53,11 @@ ALWAYS = TimeSpan(0, LATEST)
 
 
 class CaptureFile:
-    """One file of a run, known to begin like a capture. `name` is None for standard input.
+    """One file of a run, known to start like a capture. `name` is None for standard input.
 
-    A pipe stays open from the beginning; a regular file is open only while it is read, and of many that are read at
-    the same time few (`open_files`), so that a run may have more files than a process may have open. Packets that were
-    not taken within `span` are passed over: a packet counts as taken at the largest time of its file so far. Raises
-    `CaptureError`.
+    A pipe stays open from the start. A regular file is open only while it is read, and `open_files` limits the number
+    of files read at the same time, so that a run can have more files than a process can open. Packets outside of `span`
+    are skipped, with the largest time of the file so far as the time of a packet. Raises `CaptureError`.
     """
 
     def __init__(self, path: str, open_files: OpenFiles | None = None, span: TimeSpan = ALWAYS) -> None:
@@ -67,11 +66,11 @@ class CaptureFile:
         self._open_files = open_files
         self.name = None if path == "-" else path
         self.index = 0
-        """Its place in `Captures.files`."""
+        """Its index in `Captures.files`."""
         self.packets_before = 0
-        """Packets of other files that are counted as one with this."""
+        """Number of packets of earlier files that are numbered together with this one."""
         self.clocks: Clocks | None = None
-        """Those of the files in front of it that it goes on with, else its own."""
+        """The clocks of the files that this one continues, or None for its own."""
         self._started: Iterator[PacketBlock] | None = None
         self._source: Source | None = self._open()
         self.is_regular = self.name is not None and os.path.isfile(self.name) and not self._source.is_growing
@@ -79,7 +78,7 @@ class CaptureFile:
             self._close()
 
     def first_time(self, block_size: int, reports: FileReports) -> int:
-        """The time of the first packet, -1 where there is none."""
+        """Return the time of the first packet, or -1 without packets."""
         if self.is_regular:
             with closing(self._read(PEEK, FileReports())) as blocks:
                 for block in blocks:
@@ -91,9 +90,9 @@ class CaptureFile:
         return -1 if first is None else int(first.times[0])
 
     def blocks(self, block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-        """All packets, with their references in the run.
+        """Yield all packets, with their references in the run.
 
-        Whatever ends them too early, and what is known of interfaces, is added to `reports`.
+        Errors that end the file early, and statistics of its interfaces, are added to `reports`.
         """
         return self._started or self._read(block_size, reports)
 
@@ -135,7 +134,7 @@ class CaptureFile:
             self._close()
 
     def _correct_times(self, block: PacketBlock, clocks: Clocks, statistics: FileStatistics) -> None:
-        """Let times go on where the clock was set back."""
+        """Correct times after the clock was set back."""
         steps = clocks.correct(block.times, block.interfaces)
         if steps:
             packets = [int(block.references[row]) & PACKET_MASK for row, _ in steps]
@@ -171,7 +170,7 @@ class CaptureFile:
             return NotACapture(self.name, "is empty", hint="a capture has a header even when it has no packets")
         for magic, (what, program) in UNPACKING.items():
             if head.startswith(magic):
-                import shlex  # not loaded for captures
+                import shlex  # not needed for captures
 
                 unpack = program if self.name is None else f"{program} {shlex.quote(self.name)}"
                 return NotACapture(self.name, f"is {what}", hint=f"type: {unpack} | zmtpscope read -")
@@ -182,9 +181,9 @@ class CaptureFile:
 
 
 def find_files(paths: Sequence[str]) -> list[CaptureFile]:
-    """The captures that `paths` name; of a directory those files in it that are captures, by name.
+    """Return the captures that `paths` name; of a directory all captures in it, sorted by name.
 
-    Raises `CaptureError` for a path that is no capture and cannot be read, and for a directory without any.
+    Raises `CaptureError` for a path that is unreadable or not a capture, and for a directory without captures.
     """
     if list(paths).count("-") > 1:
         raise CaptureError(None, "can be read only once")
@@ -199,8 +198,10 @@ def find_files(paths: Sequence[str]) -> list[CaptureFile]:
 
 
 def find_again(paths: Sequence[str], span: TimeSpan, reports: FileReports) -> list[CaptureFile]:
-    """The captures of a list of files that was made before, perhaps by another process. One that has vanished, or is no
-    capture any more, is added to the problems of `reports`; the others keep their places."""
+    """Open the captures of an earlier list of files, perhaps made by another process.
+
+    A file that is missing or no longer a capture is added to the problems of `reports`; the others keep their indexes.
+    """
     files: list[CaptureFile] = []
     open_files = OpenFiles()
     for index, path in enumerate(paths):

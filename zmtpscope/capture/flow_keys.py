@@ -1,4 +1,4 @@
-"""Which segments of a block belong to the same flow."""
+"""Find the segments of a block that belong to the same flow."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 MULTIPLIERS = np.array([pow(0x9E3779B97F4A7C15, power, 1 << 64) for power in range(1, 10)], np.uint64)
-"""For each word of the longest key; odd numbers that are no small multiples of each other."""
+"""Multipliers for the words of the longest key; odd numbers that are not small multiples of each other."""
 
 
 def first_equal(keys: NDArray[np.void]) -> NDArray[np.int64]:
-    """For each of `keys` (of equal length, a multiple of four octets) the index of the first that is equal to it.
+    """Return for each of `keys` (of equal length, a multiple of four octets) the index of the first equal key.
 
-    Keys are told apart by a hash at first and always compared in the end, so the answer is exact. The few whose hash
-    is that of a different key (or the many, if somebody chose them so) are looked up in a dictionary.
+    Keys are hashed and then always compared, so the result is exact. Keys that collide with a different key, by chance
+    or by an attacker's choice, are looked up in a dictionary.
     """
     count = len(keys)
     order = np.arange(count)
@@ -36,7 +36,7 @@ def first_equal(keys: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def distinct(keys: NDArray[np.void]) -> tuple[list[bytes], NDArray[np.int64]]:
-    """The distinct ones of `keys` in order of first appearance, and for each key its index among them."""
+    """Return the distinct keys in order of first appearance, and for each key its index among them."""
     first = first_equal(keys)
     new = first == np.arange(len(keys))
     return keys[new].tolist(), (np.cumsum(new) - 1)[first]

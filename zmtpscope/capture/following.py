@@ -1,10 +1,8 @@
-"""Reading what another process still writes: a file that grows, the files of a capture session one after the other, or
-a pipe.
+"""Read captures that another process still writes: a growing file, the files of a capture session, or a pipe.
 
-The octets go through the same `Source` and container readers as those of a whole file. What differs is that a look may
-bring nothing: then the readers hand on a block without packets, keep an incomplete record, and look again. Looks are
-paced, so that what comes in small pieces is read many packets at a time. Who writes, and how to wait for it, is handed
-in as a `Follow`.
+The octets pass through the same `Source` and container readers as a complete file. But a look may return no octets:
+then the readers yield a block without packets, keep an incomplete record, and look again later. Pauses between looks
+let small pieces accumulate, so that many packets are read at a time. A `Follow` describes the writer and waits for it.
 """
 
 from __future__ import annotations
@@ -27,21 +25,24 @@ from zmtpscope.capture.source import Source, open_descriptor, ready
 from zmtpscope.capture.statistics import FileReports
 
 SHORTEST_PAUSE = 0.02
-"""Seconds from one look to the next, at least, unless more was there than a look takes: a block has a cost of its own,
-a hundred times that of a packet."""
+"""Minimum seconds between looks, unless more was available than one look takes: a block costs a hundred times as much
+as a packet."""
 LONGEST_PAUSE = 0.25
 PAUSE_PER_COST = 2
-"""The time from one look to the next is so many times what working on the last block took, so that the reader leaves
-half of a core to those who talk."""
+"""Ratio of the time between looks to the time spent on the last block, so that the reader leaves half of a core to the
+observed programs."""
 IDLE_PAUSE = 0.25
-"""Seconds until a look where the last one brought nothing, unless the writer says before that there is something."""
+"""Seconds until the next look after one without octets, unless the writer reports news earlier."""
 POLL_INTERVAL = 0.05
-"""Seconds until a look at a file of whose writer nothing is known."""
+"""Seconds between looks at a file whose writer is unknown."""
 
 
 class FollowedFile(NamedTuple):
-    """One file that is followed; "-" is standard input. Records call it `name`; where that is None, they name no file,
-    and packets are counted on through all of them. `is_complete`: nothing more will be written to it."""
+    """One followed file; "-" is standard input.
+
+    Records name it `name`. If that is None they name no file, and packets are numbered through all such files. Nothing
+    is added to a file that `is_complete`.
+    """
 
     path: str
     name: str | None
@@ -49,23 +50,23 @@ class FollowedFile(NamedTuple):
 
 
 class Follow(Protocol):
-    """What the reader has to know of the writer."""
+    """The files of a writer, and a way to wait for it."""
 
     @property
     def files(self) -> Sequence[FollowedFile]:
         """All files so far, in the order in which they are written; only the last may be incomplete."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait until there may be more to read, at most so long. False: nothing more will be written to any file."""
+        """Wait up to `seconds` for more octets. Returns False if no file will grow any more."""
 
     def consumed(self, file: int, octets: int) -> None:
-        """Of the file with this index so many octets have been read, and what came of them was handed on."""
+        """Report that `octets` of the file with this index were read and their packets passed on."""
 
 
 class Polling:
-    """Follows one file, or standard input ("-"), of whose writer nothing is known: until `stop`, it may go on.
+    """Follows one file, or standard input ("-"), with an unknown writer, until `stop`.
 
-    `grace`: so many seconds it may go on behind the stop, since the writer was stopped, too, and has something left.
+    `grace`: seconds to keep reading after the stop, for a writer that was stopped too and still has octets to write.
     """
 
     def __init__(self, path: str, *, grace: float = 0.0) -> None:
@@ -80,7 +81,7 @@ class Polling:
         return self._end is None or time.monotonic() < self._end
 
     def stop(self) -> None:
-        """What was written until now is the end. May be called by a signal handler."""
+        """End after the octets written so far. May be called by a signal handler."""
         self._end = time.monotonic() + self._grace
 
     def consumed(self, file: int, octets: int) -> None:
@@ -88,7 +89,7 @@ class Polling:
 
     @property
     def unread(self) -> int:
-        """Octets of the file that were not consumed yet; of a pipe nobody knows them."""
+        """Octets of the file that were not consumed yet; 0 for a pipe, because the number is unknown."""
         try:
             status = os.stat(self.files[0].path)
         except OSError:
@@ -97,34 +98,34 @@ class Polling:
 
 
 class Pace:
-    """When to look again at what `follow` has written."""
+    """Decides when to look again at the files of `follow`."""
 
     def __init__(self, follow: Follow, clock: Callable[[], float] = time.monotonic) -> None:
         self._follow = follow
         self._clock = clock
         self._looked = clock()
         self.is_alive = True
-        """Whether something may still be written."""
+        """Whether the files may still grow."""
 
     def pause(self) -> float:
-        """Seconds to wait from now on, as long as what the last look brought took to be worked on."""
+        """Return the seconds to wait now, after the octets of the last look were processed."""
         spent = self._clock() - self._looked
         return max(0.0, min(max(SHORTEST_PAUSE, PAUSE_PER_COST * spent), LONGEST_PAUSE) - spent)
 
     def wait(self, seconds: float) -> None:
-        """Wait for the writer, at most so long."""
+        """Wait up to `seconds` for the writer."""
         self.is_alive = self.is_alive and self._follow.wait(seconds)
 
     def looked(self) -> None:
-        """A look is over: what it brought is worked on from now on."""
+        """Record the end of a look: its octets are processed from now on."""
         self._looked = self._clock()
 
 
 class FollowedSource(Source):
-    """A source whose end may be the end for now: `read` gives no octets then, and `is_growing` is true.
+    """A source whose end may be temporary: `read` then returns no octets, and `is_growing` is true.
 
-    `is_named` says whether records name it, `is_complete` whether nothing more will be written to it, `consumed` gets
-    how far it was read.
+    `is_named`: records name the file. `is_complete` returns whether the file is complete. `consumed` is called with the
+    number of octets read.
     """
 
     def __init__(
@@ -144,14 +145,14 @@ class FollowedSource(Source):
         self._is_complete = is_complete
         self._consumed = consumed
         self._taken = 0
-        """Octets as they stand in the file or pipe."""
+        """Octets read from the file or pipe, before decompression."""
         self._last: int | None = None
-        """How many of them the last look brought; None where there may be more."""
+        """Octets of the last look, or None if more may be available."""
         self._end: int | None = None
-        """Where reading ends, once nothing more will be written."""
+        """Where reading ends, once the file is complete."""
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Of a file without a name nothing can be read again: whoever writes it removes it."""
+        """Return the offsets in the file; `NOWHERE` for a file without a name, because its writer removes it."""
         return super().offsets(starts, origin) if self._is_named else np.full(len(starts), NOWHERE)
 
     @property
@@ -159,7 +160,7 @@ class FollowedSource(Source):
         return not self._ended and self.damage is None
 
     def read(self, size: int) -> bytes:
-        """At most `size` octets; none at the end, where `damage` begins, or (`is_growing`) where it ends for now."""
+        """Return at most `size` octets; none at the end, at `damage`, or at a temporary end (`is_growing`)."""
         if self._decompressor is not None:
             return super().read(size)
         octets = self._look(size)
@@ -167,7 +168,7 @@ class FollowedSource(Source):
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """For decompressors, which take the end for now for the end: it waits until something was written."""
+        """Return octets for a decompressor, waiting at a temporary end, which it would take for the end."""
         octets = self._look(size)
         while not octets and self.is_growing:
             octets = self._look(size)
@@ -178,7 +179,7 @@ class FollowedSource(Source):
         self._consumed(self._taken)
 
     def _look(self, size: int) -> bytes:
-        """What is there now, at most `size` octets."""
+        """Return at most `size` octets of those available now."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -204,7 +205,8 @@ class FollowedSource(Source):
         return octets
 
     def _wait(self) -> float:
-        """Wait for the next look; of a pipe, which has little room, say for how long to gather what comes instead."""
+        """Wait for the next look. Returns for how long to gather octets of a pipe instead, because it has little
+        room."""
         if self._last is None:
             self._pace.wait(0)
             return 0
@@ -220,8 +222,8 @@ class FollowedSource(Source):
         return 0
 
     def _pipe_look(self, size: int, seconds: float) -> bytes:
-        """What comes out of the pipe while `seconds` last, once something does."""
-        if self._poll is None:  # a system that cannot say whether something is there
+        """Return the octets of a pipe that arrive within `seconds` of the first."""
+        if self._poll is None:  # this system cannot poll
             return self._read_now(size)
         if not self._poll.poll(0 if self._end is not None else IDLE_PAUSE * 1000):
             return b""
@@ -229,20 +231,20 @@ class FollowedSource(Source):
         return self._gather(octets, size, seconds) if 0 < len(octets) < size else octets
 
     def _what_became_of_it(self) -> str | None:
-        """What keeps a file from being read on: it was removed, replaced or cut."""
+        """Return why a file cannot be read further: it was removed, replaced or truncated."""
         if os.fstat(self._descriptor).st_size < self._taken:
             return "it was cut while it was followed"
         try:
             now = os.stat(self.path)
         except OSError:
             self._pace.wait(0)
-            is_over = self._is_complete() or not self._pace.is_alive  # then whoever wrote it may remove it
+            is_over = self._is_complete() or not self._pace.is_alive  # the writer may remove a complete file
             return None if is_over else "it was removed while it was followed"
         return None if os.path.samestat(now, self._identity) else "another file has taken its place"
 
 
 class FollowedCapture(CaptureFile):
-    """A file of `follow`, known to begin like a capture: waits until it does. Raises `CaptureError`."""
+    """A file of `follow`, known to start like a capture; waits until it does. Raises `CaptureError`."""
 
     def __init__(self, follow: Follow, number: int, pace: Pace, clocks: Clocks) -> None:
         self._follow = follow
@@ -253,7 +255,7 @@ class FollowedCapture(CaptureFile):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing more will be written to it."""
+        """Whether nothing more will be added to it."""
         return self._follow.files[self._number].is_complete
 
     def _open_source(self) -> Source:
@@ -273,8 +275,11 @@ class FollowedCapture(CaptureFile):
 def read_followed(
     follow: Follow, names: list[str | None], block_size: int, reports: FileReports
 ) -> Iterator[PacketBlock]:
-    """The packets of all files of `follow`, in blocks of at most about `block_size` octets; a look that brought nothing
-    is a block without packets. `names` gets what records call the files. Raises `CaptureError`."""
+    """Yield the packets of all files of `follow`, in blocks of at most about `block_size` octets.
+
+    A look without octets yields a block without packets. The names of files in records are appended to `names`. Raises
+    `CaptureError`.
+    """
     pace, clocks = Pace(follow), Clocks()
     packets = 0
     for number in count():
@@ -298,7 +303,7 @@ def read_followed(
 
 
 def _is_there(follow: Follow, number: int) -> bool:
-    """Whether there is a file with this number, and something in it, as far as that can be known without reading."""
+    """Whether the file with this number exists and contains octets, as far as that is known without reading."""
     if number >= len(follow.files):
         return False
     path = follow.files[number].path
@@ -307,5 +312,5 @@ def _is_there(follow: Follow, number: int) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        return True  # opening it says what is wrong
+        return True  # opening it reports the error
     return not is_empty

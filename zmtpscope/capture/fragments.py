@@ -1,20 +1,20 @@
-"""Fragments of IP datagrams, put together again within stated bounds."""
+"""Reassemble fragments of IP datagrams within fixed limits."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
 MOST_OCTETS = 4 << 20
-"""Octets of waiting fragments in all; the oldest datagram gives way."""
+"""Maximum octets of all waiting fragments. When it is exceeded, the oldest datagram is dropped."""
 LONGEST_WAIT = 30_000_000_000
 """Nanoseconds of capture time that a datagram waits for its last fragment."""
 OVERHEAD = 128
-"""Added to each fragment, so that many empty ones cost too."""
+"""Octets added for each fragment, so that many empty ones are also limited."""
 LARGEST_DATAGRAM = 65_535
 
 
 class Waiting:
-    """The fragments of one datagram, by offset: captured octets and the number announced."""
+    """The fragments of one datagram by offset: captured octets and announced number."""
 
     def __init__(self, time: int) -> None:
         self.time = time
@@ -25,7 +25,7 @@ class Waiting:
 
 
 class Fragments:
-    """All datagrams of which some fragments came. `given_up` counts those that were never completed."""
+    """All incomplete datagrams. `given_up` counts datagrams that were dropped."""
 
     def __init__(self) -> None:
         self.waiting: OrderedDict[bytes, Waiting] = OrderedDict()
@@ -36,13 +36,13 @@ class Fragments:
     def add(
         self, key: bytes, offset: int, more: bool, octets: bytes, announced: int, time: int
     ) -> tuple[bytes, int] | None:
-        """Take one fragment; the datagram's payload and how many octets of it were not captured, once it is whole.
+        """Add a fragment. If its datagram is complete, return the payload and the number of octets not captured.
 
-        `key` is the addresses, protocol and identification. A fragment that was captured in part ends what is known
-        of the payload. Fragments that overlap without being repeats void their datagram (RFC 5722, and the same for
-        IPv4: nothing says which of the two the receiver believed).
+        `key` is the addresses, protocol and identification. The payload ends at a fragment that was not completely
+        captured. Fragments that overlap without being repeats drop their datagram (RFC 5722; also for IPv4, because the
+        receiver's choice is unknown).
         """
-        # Capture time may run backwards; the largest counts.
+        # capture time may go backwards; the largest counts
         self.latest = max(self.latest, time)
         self._expire()
         waiting = self.waiting.get(key)
@@ -66,7 +66,7 @@ class Fragments:
         return None
 
     def finish(self) -> None:
-        """No more packets come: whatever waits is given up."""
+        """Drop all incomplete datagrams, after the last packet."""
         for key in list(self.waiting):
             self._give_up(key)
 

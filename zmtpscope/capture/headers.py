@@ -1,9 +1,8 @@
-"""The headers of all packets of a block at once: its octets become columns, and its packets TCP segments and UDP
-datagrams.
+"""Decode the headers of all packets of a block at once into columns of TCP segments and UDP datagrams.
 
-Plain is IPv4 without options or fragment, or IPv6 without extension headers, then TCP, or UDP to no port of a tunnel,
-directly on one of the link layers of `LAYOUTS`, with or without VLAN tags. Plain packets are told apart and read by
-numpy, without a step of ours for each; any other packet costs one call of the decoder.
+Plain packets are IPv4 without options or fragments, or IPv6 without extension headers, then TCP, or UDP to a port of no
+tunnel, directly on one of the link layers of `LAYOUTS`, with or without VLAN tags. numpy selects and decodes plain
+packets without a step per packet; any other packet costs one call of the decoder.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ from zmtpscope.capture.tunnels import ON_UDP
 
 SHORTEST_TCP, UDP_HEADER = 20, 8
 SHORTEST = 20 + UDP_HEADER
-"""Octets of the shortest headers of IPv4 and UDP."""
+"""Octets of the shortest IPv4 and UDP headers."""
 TAG, MOST_TAGS = 4, 2
-"""Octets of a VLAN tag, and how many of them a plain packet has at most."""
+"""Octets of a VLAN tag, and the maximum number of tags of a plain packet."""
 TCP_FIELDS = [("sequence", ">u4"), ("acknowledgment", ">u4"), ("offset", "u1"), ("flags", "u1")]
 TCP_FIELDS += [("window", "u2")]
 UDP_FIELDS = np.dtype([("", "V2"), ("port", ">u2"), ("length", ">u2")])
 TUNNELS = list(ON_UDP)
-"""Ports to which datagrams may hold packets."""
+"""Ports whose datagrams may contain packets."""
 
 
 class Family(NamedTuple):
-    """IPv4 or IPv6, and TCP or UDP directly behind: `fields` from the first octet of the IP header to
-    where the window of TCP stands (in any order of its two octets: only 0 is looked for).
+    """IPv4 or IPv6 followed directly by TCP or UDP.
 
-    `header` is the length of the IP header, of which the field `length` does not count `uncounted` octets. Addresses
-    and ports stand together: they are the key, from octet `key_at` on.
+    `fields` extends from the first octet of the IP header to the TCP window, whose byte order is irrelevant because it
+    is only compared with 0. `header` is the length of the IP header, of which the field `length` does not count
+    `uncounted` octets. Addresses and ports are adjacent: they are the key, from octet `key_at` on.
     """
 
     fields: np.dtype[Any]
@@ -80,7 +79,7 @@ FAMILY6 = Family(np.dtype(_IPV6 + TCP_FIELDS), _plain6, 40, 40, 8, np.dtype("V36
 
 
 class Columns(NamedTuple):
-    """Some segments: those of the packets `rows`. All but `keys` have an entry for each, as in `SegmentBlock`."""
+    """Segments of the packets `rows`. All but `keys` have an entry for each, as in `SegmentBlock`."""
 
     rows: Column
     keys: list[bytes]
@@ -95,7 +94,7 @@ class Columns(NamedTuple):
 
 
 class UdpColumns(NamedTuple):
-    """Some datagrams, likewise, as in `DatagramColumns`."""
+    """Datagrams of the packets `rows`, as in `DatagramColumns`."""
 
     rows: Column
     keys: list[bytes]
@@ -109,7 +108,7 @@ Part = TypeVar("Part", Columns, UdpColumns)
 
 
 def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> SegmentBlock:
-    """The segments and datagrams of `packets`, in their order; `ordinal` is that of the first segment."""
+    """Return the segments and datagrams of `packets` in order; `ordinal` is the ordinal of the first segment."""
     decoder.begin(packets.data)
     segments: list[Columns] = []
     datagrams: list[UdpColumns] = []
@@ -144,7 +143,7 @@ def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Segmen
 
 
 def by_layout(links: Column) -> Iterator[tuple[Layout, Column]]:
-    """The packets of each link layer that plain ones may stand on. Usually all are on the same."""
+    """Yield each link layer of `LAYOUTS` with the indexes of its packets. Usually all packets share one."""
     if len(links) and (links == links[0]).all():
         layout = LAYOUTS.get(int(links[0]))
         if layout is not None:
@@ -157,9 +156,9 @@ def by_layout(links: Column) -> Iterator[tuple[Layout, Column]]:
 
 
 def ip_headers(packets: PacketBlock, layout: Layout, rows: Column) -> Iterator[tuple[Family, Column, Column]]:
-    """Of the packets `rows`, which are on one link layer, those with IPv4 or IPv6, and where its header begins.
+    """Yield the packets of `rows`, all on one link layer, with an IPv4 or IPv6 header, and the start of that header.
 
-    What is yielded has room for the headers of IP and UDP, and for the fields of the family within the block.
+    Yielded packets have room for IP and UDP headers, and for the family's fields within the block.
     """
     at = packets.starts[rows] + layout.header
     for _ in range(1 + MOST_TAGS):
@@ -184,7 +183,7 @@ def ip_headers(packets: PacketBlock, layout: Layout, rows: Column) -> Iterator[t
 def plain_packets(
     packets: PacketBlock, family: Family, rows: Column, at: Column
 ) -> tuple[list[Columns], list[UdpColumns]]:
-    """The segments and the datagrams of those packets `rows`, with IP headers from `at` on, that are plain."""
+    """Return the segments and datagrams of the plain packets of `rows`, with IP headers at `at`."""
     fields = gather(packets.data, at, family.fields)
     plain = family.plain(fields)
     tcp, udp = plain & (fields["protocol"] == TCP), plain & (fields["protocol"] == UDP)
@@ -196,7 +195,7 @@ def plain_packets(
 
 
 def plain_datagrams(packets: PacketBlock, family: Family, rows: Column, at: Column, fields: NDArray[Any]) -> UdpColumns:
-    """The datagrams of those packets `rows` whose UDP header is valid, and that are not of a tunnel."""
+    """Return the datagrams of packets with a valid UDP header and no tunnel port."""
     header = gather(packets.data, at + family.header, UDP_FIELDS)
     starts = at + family.header + UDP_HEADER
     ends = at + family.uncounted + fields["length"]
@@ -211,7 +210,7 @@ def plain_datagrams(packets: PacketBlock, family: Family, rows: Column, at: Colu
 
 
 def plain_segments(packets: PacketBlock, family: Family, rows: Column, at: Column, fields: NDArray[Any]) -> Columns:
-    """The segments of those packets `rows` whose TCP header does not lie."""
+    """Return the segments of packets with a valid TCP header."""
     starts = at + family.header + (fields["offset"] >> 4 << 2)
     ends = at + family.uncounted + fields["length"]
     captured = packets.stops[rows]
@@ -236,7 +235,7 @@ def plain_segments(packets: PacketBlock, family: Family, rows: Column, at: Colum
 
 
 def _marked(flags: NDArray[Any], cut: Column, windows: NDArray[Any]) -> Column:
-    """Flags of segments, with what `SegmentBlock.flags` has beside them."""
+    """Add the marks of `SegmentBlock.flags` to TCP flags."""
     marked = np.where(cut, flags | np.int64(CUT), flags)
     closed = windows == 0
     if closed.any():
@@ -246,7 +245,7 @@ def _marked(flags: NDArray[Any], cut: Column, windows: NDArray[Any]) -> Column:
 
 
 def columns_of(segments: list[Segment]) -> Columns:
-    """Segments that were read one by one."""
+    """Convert segments of the decoder into columns."""
     numbers: dict[bytes, int] = {}
     flows = [numbers.setdefault(segment.key, len(numbers)) for segment in segments]
     rows, _, sequences, acknowledgments, flags, starts, stops, cut = zip(*segments, strict=True)
@@ -257,7 +256,7 @@ def columns_of(segments: list[Segment]) -> Columns:
 
 
 def udp_columns_of(datagrams: list[Datagram]) -> UdpColumns:
-    """Datagrams that were read one by one."""
+    """Convert datagrams of the decoder into columns."""
     numbers: dict[bytes, int] = {}
     flows = [numbers.setdefault(datagram.key, len(numbers)) for datagram in datagrams]
     columns = [(datagram.row, datagram.start, datagram.stop, datagram.cut) for datagram in datagrams]
@@ -266,8 +265,7 @@ def udp_columns_of(datagrams: list[Datagram]) -> UdpColumns:
 
 
 def in_order(parts: list[Part]) -> Part:
-    """All segments, or all datagrams, of `parts` in the order of their packets, and their keys in the order of
-    these."""
+    """Join segments, or datagrams, of `parts` in packet order, with keys in order of first appearance."""
     if len(parts) == 1:
         return parts[0]
     kind = type(parts[0])
@@ -286,7 +284,10 @@ def in_order(parts: list[Part]) -> Part:
 
 
 def datagram_columns(found: UdpColumns, packets: PacketBlock, segments: Column, ordinal: int) -> DatagramColumns:
-    """Datagrams as a block has them, whose segments are those of the packets `segments`, the first one `ordinal`."""
+    """Return the datagrams of a block, with the ordinals of the segments before them.
+
+    `segments` are the packets of the block's segments, the first of which has `ordinal`.
+    """
     return DatagramColumns(
         found.keys,
         found.flows,
@@ -301,7 +302,7 @@ def datagram_columns(found: UdpColumns, packets: PacketBlock, segments: Column, 
 
 
 def fill(block: SegmentBlock, columns: Columns, packets: PacketBlock) -> None:
-    """Put segments into a block; times and references are those of their packets."""
+    """Set the segments of a block, with the times and references of their packets."""
     block.keys, block.flows = columns.keys, columns.flows
     block.sequences, block.acknowledgments, block.flags = columns.sequences, columns.acknowledgments, columns.flags
     block.starts, block.stops = columns.starts, columns.stops

@@ -1,6 +1,6 @@
-"""Link layers: where the protocol field and the IP header stand, for the columns and for the decoder.
+"""Link layers: offsets of the protocol field and the IP header, for the columns and for the decoder.
 
-Numbers are LINKTYPE values (https://www.tcpdump.org/linktypes.html) with the DLT values that some systems write.
+Numbers are LINKTYPE values (https://www.tcpdump.org/linktypes.html), and DLT values that some systems write.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 from zmtpscope.capture.undecodable import Undecodable
 
 IPV4, IPV6 = 0x0800, 0x86DD
-"""Protocols are named by their EtherType, whatever the link layer writes."""
+"""EtherTypes, which name protocols for all link layers."""
 
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
-"""802.1Q, 802.1ad, and what stood for the outer tag before it."""
+"""802.1Q, 802.1ad, and earlier types of the outer tag."""
 
 
 class Layout(NamedTuple):
-    """How many packets are read at once on a link layer whose header is `header` octets long.
+    """How to decode many packets at once on a link layer with a header of `header` octets.
 
-    The protocol field stands `back` octets in front of the IP header and is `ipv4` or `ipv6`, once its lowest `shift`
-    bits are dropped, or one of `tags`: behind these a VLAN tag of four octets moves everything on.
+    The protocol field is `back` octets before the IP header. After dropping its lowest `shift` bits it is `ipv4`,
+    `ipv6`, or one of `tags`. After a tag, a VLAN tag of four octets shifts all fields.
     """
 
     header: int
@@ -43,11 +43,11 @@ SHORT, LONG = np.dtype(">u2"), np.dtype(">u4")
 
 LAYOUTS: dict[int, Layout] = {
     ETHERNET: Layout(14, 2, SHORT, IPV4, IPV6, VLAN_TAGS),
-    NULL: Layout(4, 4, LONG, 0x02000000, 0x1E000000),  # as little-endian systems and Darwin write it
+    NULL: Layout(4, 4, LONG, 0x02000000, 0x1E000000),  # as written by little-endian systems and Darwin
     LOOP: Layout(4, 4, LONG, 2, 24),
     SLL: Layout(16, 2, SHORT, IPV4, IPV6, VLAN_TAGS),
     SLL2: Layout(20, 20, SHORT, IPV4, IPV6),
-    # No protocol field: what stands there is the IP version.
+    # no protocol field: the IP version is used instead
     **dict.fromkeys(RAW_TYPES, Layout(0, 0, np.dtype("u1"), 4, 6, shift=4)),
 }
 
@@ -57,10 +57,10 @@ FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
 PPP_TYPES = (9, 50)
 PPPOE, CISCO_HDLC, PKTAP, NFLOG = 51, 104, 258, 239
 FIXED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20), CISCO_HDLC: (2, 4)}
-"""Where the EtherType stands, and the length of the header."""
+"""Offset of the EtherType, and length of the header."""
 
 PPP_PROTOCOL, PPPOE_PROTOCOL = 0x880B, 0x8864
-"""EtherTypes of PPP and of PPPoE sessions, which the tunnel table reads on."""
+"""EtherTypes of PPP and PPPoE sessions, which the table of tunnels continues."""
 
 _short = Struct(">H").unpack_from
 _long = Struct(">I").unpack_from
@@ -69,9 +69,9 @@ _attribute = Struct("<HH").unpack_from
 
 
 def open_link(link: int, octets: bytes) -> tuple[int, int]:
-    """The EtherType of a packet's payload and where it begins.
+    """Return the EtherType of a packet's payload and its start.
 
-    Raises `Undecodable`, or `IndexError` or `struct.error` where the packet is too short.
+    Raises `Undecodable`, or `IndexError` or `struct.error` if the packet is too short.
     """
     if link in FIXED:
         field, header = FIXED[link]
@@ -79,7 +79,7 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
     if link in RAW_TYPES:
         return (IPV6 if octets[0] >> 4 == 6 else IPV4), 0
     if link in (NULL, LOOP):
-        # DLT_NULL is in the byte order of the machine that captured, which need not be that of the file.
+        # DLT_NULL uses the byte order of the capturing machine, which may differ from the file's
         family = _little_long(octets, 0)[0]
         return FAMILIES.get(family) or FAMILIES.get(_long(octets, 0)[0], 0), 4
     if link in PPP_TYPES:
@@ -98,7 +98,7 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
 
 
 def _open_nflog(octets: bytes) -> tuple[int, int]:
-    """Linux netfilter log: an address family, then attributes in host byte order; attribute 9 is the packet."""
+    """Read a Linux netfilter log: an address family, then attributes in host byte order; attribute 9 is the packet."""
     at = 4
     while True:
         length, kind = _attribute(octets, at)

@@ -1,14 +1,14 @@
-"""Several files as one capture, packet by packet in time order.
+"""Merge several files into one capture, packet by packet in time order.
 
-A file is opened when the time of its first packet is reached, so files that do not overlap are read one after the
-other and their blocks are handed on untouched; only where files overlap are packets copied together.
+A file is opened when the time of its first packet is reached. Files that do not overlap are therefore read one after
+the other, and their blocks are yielded unchanged; packets are copied only where files overlap.
 
-Of files that overlap, the one whose packets at hand end first is read on until enough is at hand that most of it can be
-handed on: what is left then is at most a block of each file. So each merge looks at every file once and hands on at
-least a third of what it had, and n files of one size cost n log n (the sorting), not n for every block of every file.
+Of overlapping files, the file whose loaded packets end first is read, until most of the loaded packets can be yielded.
+At most a block of each file is left then. So each merge visits every file once and yields at least a third of its
+packets, and n files of one size cost n log n (sorting), not n for every block of every file.
 
-Each file's own order is kept also where its time runs backwards: a packet counts as taken at the largest time of its
-file so far. Of equal times, the file that was named first comes first.
+Each file keeps its own order, even if its time goes backwards: the time of a packet is then the largest time of its
+file so far. For equal times, the file named first is first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.statistics import FileReports
 
 SMALLEST_BLOCK = 1 << 15
-"""Octets read at a time of each of very many files that overlap."""
+"""Minimum octets to read at a time from each of very many overlapping files."""
 
 Part = tuple[PacketBlock, NDArray[np.int64]]
-"""Packets of one file, and the times they count as taken at."""
+"""Packets of one file, and the times to sort them by."""
 
 
 def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-    """The packets of all files in order, in blocks of about `block_size` octets."""
+    """Yield the packets of all files in order, in blocks of about `block_size` octets."""
     if len(files) == 1:
         yield from files[0].blocks(block_size, reports)
         return
@@ -58,27 +58,27 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
 
 
 class AtHand:
-    """The files that are open, or have packets at hand."""
+    """The files that are open, or have loaded packets."""
 
     def __init__(self) -> None:
         self.cursors: list[Cursor] = []
-        """In the order of the files."""
+        """Cursors in the order of the files."""
         self.unfinished: list[tuple[tuple[int, int], Cursor]] = []
-        """Those that may have more, a heap by the last packet at hand."""
+        """Cursors that may have more packets, as a heap by their last loaded packet."""
         self.octets = 0
-        """Captured octets of all packets at hand, ..."""
+        """Captured octets of all loaded packets."""
         self.sizes = 0
-        """... and those of one block of each file."""
+        """Octets of one block of each file."""
         self.pipes = 0
 
     def limit(self) -> tuple[int, int] | None:
-        """Up to where all packets are at hand: no open file goes on in front of it. None where no file is open."""
+        """Return up to where all packets are loaded: no open file has an earlier one. None if no file is open."""
         if self.unfinished:
             return self.unfinished[0][0]
         return max((cursor.last for cursor in self.cursors), default=None)
 
     def lacks_packets(self) -> bool:
-        """Whether to read on before the next merge; packets out of a pipe wait for no others."""
+        """Whether to read more before the next merge. Packets of a pipe do not wait for others."""
         if not self.unfinished:
             return False
         if not self.unfinished[0][1].parts:
@@ -86,18 +86,18 @@ class AtHand:
         return len(self.cursors) > 1 and not self.pipes and 2 * self.octets < 3 * self.sizes
 
     def may_be_merged(self, octets: int) -> bool:
-        """Whether all files that are open have been read to their end, and `octets` are at hand."""
+        """Whether all open files have been read to their end, and at least `octets` are loaded."""
         return not self.unfinished and self.octets >= octets
 
     def open(self, cursor: Cursor) -> None:
-        """Begin to read a file."""
+        """Start to read a file."""
         insort(self.cursors, cursor, key=_file_of)
         self.sizes += cursor.size
         self.pipes += cursor.is_pipe
         self._read(cursor)
 
     def read_on(self) -> None:
-        """Read a block of the file whose packets at hand end first."""
+        """Read a block of the file whose loaded packets end first."""
         self._read(heappop(self.unfinished)[1])
 
     def _read(self, cursor: Cursor) -> None:
@@ -109,7 +109,7 @@ class AtHand:
             self._leave(cursor)
 
     def drain(self, limit: tuple[int, int]) -> list[Part]:
-        """All packets up to `limit`, in parts by file."""
+        """Remove and return all packets up to `limit`, in parts by file."""
         parts = [part for cursor in self.cursors for part in cursor.up_to(limit)]
         self.octets -= sum(_octets(packets) for packets, _ in parts)
         for cursor in [cursor for cursor in self.cursors if cursor.ended and not cursor.parts]:
@@ -123,7 +123,7 @@ class AtHand:
 
 
 class Cursor:
-    """Where the reading of one file stands: the packets at hand and the times they count as taken at."""
+    """The reading position of one file: loaded packets and the times to sort them by."""
 
     def __init__(self, file: CaptureFile, size: int, reports: FileReports) -> None:
         self.file = file.index
@@ -132,12 +132,12 @@ class Cursor:
         """Octets of a block."""
         self.parts: list[Part] = []
         self.last = (0, file.index)
-        """The time of the last packet that was read, and what decides between equal times."""
+        """The time of the last packet read, and the file, which decides between equal times."""
         self.ended = False
         self._blocks = file.blocks(size, reports)
 
     def read(self) -> int | None:
-        """Read one more block: the captured octets of its packets, None at the end of the file."""
+        """Read one more block. Return the captured octets of its packets, or None at the end of the file."""
         packets = next(self._blocks, None)
         if packets is None:
             self.ended = True
@@ -148,7 +148,7 @@ class Cursor:
         return _octets(packets)
 
     def up_to(self, limit: tuple[int, int]) -> list[Part]:
-        """Take all packets at hand that do not come behind `limit`."""
+        """Remove and return all loaded packets up to `limit`."""
         taken: list[Part] = []
         while self.parts:
             packets, times = self.parts[0]
@@ -173,8 +173,8 @@ def _octets(packets: PacketBlock) -> int:
 
 
 def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
-    """The packets of all parts in order. Much is handed on in blocks with octets of their own, one packet after the
-    other; else the octets of each part stay together."""
+    """Yield the packets of all parts in order. Small parts stay one block over joined octets; large parts are split
+    into blocks with compacted octets."""
     if len(parts) == 1:
         yield parts[0][0]
         return
@@ -192,7 +192,7 @@ def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
 
 
 def _compact(packets: PacketBlock) -> PacketBlock:
-    """The same packets over no octets but theirs."""
+    """Return the same packets over only their own octets."""
     data = packets.data
     pieces = [data[start:stop] for start, stop in zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)]
     stops = (packets.stops - packets.starts).cumsum()
@@ -201,7 +201,7 @@ def _compact(packets: PacketBlock) -> PacketBlock:
 
 
 def join(parts: list[Part]) -> PacketBlock:
-    """One block of packets of several files and the times they count as taken at."""
+    """Join packets of several files into one block, sorted by time."""
     order = np.argsort(np.concatenate([times for _, times in parts]), kind="stable")
     octets: list[bytes] = []
     columns = []

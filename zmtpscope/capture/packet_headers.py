@@ -1,4 +1,4 @@
-"""The headers in front of a TCP payload, field by field, of one packet that somebody looks at."""
+"""Decode the headers of one packet field by field, for display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", PSH: "PSH", ACK: "ACK"}
 
 
 class HeaderField(NamedTuple):
-    """A field by Wireshark's name, and its octets `start..stop` (stop excluded). Deeper ones are in it."""
+    """A field with Wireshark's name, and its octets `start..stop` (stop excluded). Deeper fields are inside it."""
 
     depth: int
     name: str
@@ -24,15 +24,17 @@ class HeaderField(NamedTuple):
 
 
 class _Headers(NamedTuple):
-    """Where the headers of a packet begin."""
+    """Offsets of the headers of a packet."""
 
     ip: int
     tcp: int
 
 
 def header_fields(octets: bytes, payload: int) -> Iterator[HeaderField]:
-    """What stands in front of the TCP payload that begins at `payload`, from the link layer on (RFC 791, 8200, 9293).
-    Where none of it is understood, as with extension headers, it is one field."""
+    """Yield the headers before the TCP payload at `payload`, from the link layer on (RFC 791, 8200, 9293).
+
+    Headers that are not understood, such as extension headers, are one field.
+    """
     headers = _headers_of(octets, payload)
     if headers is None:
         if payload:
@@ -45,7 +47,7 @@ def header_fields(octets: bytes, payload: int) -> Iterator[HeaderField]:
 
 
 def _headers_of(octets: bytes, payload: int) -> _Headers | None:
-    """The headers that lead to a payload, whatever the link layer; None where none do."""
+    """Find the headers that end at a payload, on any link layer. Returns None if there are none."""
     for ip in range(payload - IPV4_HEADER - TCP_HEADER + 1):
         version, words = octets[ip] >> 4, octets[ip] & 0x0F
         if version == 4 and words >= 5 and octets[ip + 9] == TCP:

@@ -1,4 +1,4 @@
-"""What container readers hand on: the packets of one block of octets as columns."""
+"""The packets of one block of octets as columns, as container readers return them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_PACKET = 1 << 20
-"""Captured octets of one packet beyond which its length is taken for a lie (the largest real ones have 512 KiB)."""
+"""Maximum captured octets of one packet; larger lengths are invalid (the largest real packets have 512 KiB)."""
 
 LATEST = (1 << 63) - 1
-"""Times are kept within int64 nanoseconds: a time stamp beyond the year 2262 is a lie anyway."""
+"""Maximum time: int64 nanoseconds. A time stamp after the year 2262 is invalid anyway."""
 
 
 NOWHERE = -1
-"""The offset of a packet that cannot be read again where it stood."""
+"""The offset of a packet that cannot be read again from its file."""
 
 
 @dataclass(slots=True, eq=False)
 class PacketBlock:
     """Consecutive packets over one block of octets: `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
 
-    `links` are link types (`link.py`), `missing` says how many octets of a packet were on the wire but not captured,
-    `references` are packet references (`segments.FILE_SHIFT`); container readers give the number within the file,
-    counted from 1. `offsets` say where in the file the first octet of each packet stands, so that somebody may read it
-    there again, and are `NOWHERE` for what was compressed or came through a pipe.
+    `links` are link types (`link.py`), `missing` the octets of each packet that were not captured. `references` are
+    packet references (`segments.FILE_SHIFT`); container readers set the number within the file, counted from 1.
+    `offsets` are the offsets of the packets in the file, for reading them again, or `NOWHERE` if the file was
+    compressed or a pipe.
     """
 
     data: bytes
@@ -38,29 +38,29 @@ class PacketBlock:
     references: NDArray[np.int64]
     offsets: NDArray[np.int64]
     interfaces: NDArray[np.int64] | None = None
-    """Which interface took each packet, where the file says so; only of a block as it was read."""
+    """The interface of each packet, if the file contains it; only in a block as it was read."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def columns(self) -> tuple[NDArray[np.int64], ...]:
-        """All but the octets."""
+        """Return all columns but the octets."""
         return self.links, self.starts, self.stops, self.missing, self.times, self.references, self.offsets
 
     def __getitem__(self, rows: slice) -> PacketBlock:
-        """Some of the packets, over the same octets."""
+        """Return some of the packets, over the same octets."""
         return PacketBlock(self.data, *(column[rows] for column in self.columns()))
 
 
 def no_packets() -> PacketBlock:
-    """A block for whoever waits for more octets: nothing has come."""
+    """Return an empty block, for callers that wait for more octets."""
     return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(7)))
 
 
 def gather(data: bytes, at: NDArray[np.int64], form: np.dtype[Any]) -> NDArray[Any]:
-    """The fields of `form` as they stand at each of the offsets `at`, all of which lie within `data`.
+    """Return the fields of `form` at each of the offsets `at`, all of which are within `data`.
 
-    One copy of a few octets for each offset, whatever the alignment: numpy sees the octets as windows that overlap.
+    Copies a few octets for each offset, with any alignment: numpy treats the octets as overlapping windows.
     """
     size = form.itemsize
     windows = np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))

@@ -1,4 +1,4 @@
-"""The pcap container (draft-ietf-opsawg-pcap): both byte orders, micro- and nanoseconds, and the "modified" format."""
+"""Read pcap files (draft-ietf-opsawg-pcap): both byte orders, micro- and nanoseconds, and the "modified" format."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ protocol, packet type, padding) in every record header.
 
 FILE_HEADER = 24
 CAPTURED = 8
-"""Where the captured length stands in a record header, behind seconds and fraction; the original length follows."""
+"""Offset of the captured length in a record header, after seconds and fraction; the original length follows."""
 
 
 class Header(NamedTuple):
-    """What a file says of all its records: byte order, nanoseconds of a fraction unit, octets of a record header, link
-    type."""
+    """The file header: byte order, nanoseconds of a fraction unit, octets of a record header, link type."""
 
     order: str
     unit: int
@@ -44,18 +43,18 @@ class Header(NamedTuple):
 
     @classmethod
     def read(cls, octets: bytes) -> Self:
-        """That of a file which begins with one of `MAGICS`."""
+        """Parse the header of a file that starts with one of `MAGICS`."""
         order, unit, record = MAGICS[octets[:4]]
-        # Its upper half says how long frame check sequences are (draft, section 4), which IP's length cuts off.
+        # the upper half is the length of frame check sequences (draft, section 4), which IP's length removes
         link: int = Struct(order + "I").unpack_from(octets, 20)[0] & 0xFFFF
         return cls(order, unit, record, link)
 
 
 def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
-    """The packets of `source` (at its first octet), in blocks of about `block_size` octets. None of them is empty, but
-    where the source is growing and nothing has come.
+    """Yield the packets of `source` (at its first octet), in blocks of about `block_size` octets.
 
-    Raises `Damage` behind the last packet that can be read.
+    Blocks are empty only if the source is growing and has no new octets. Raises `Damage` after the last readable
+    packet.
     """
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
@@ -109,10 +108,10 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
 
 @compiled.where_possible
 def walk(data: bytes, position: int, order: str, header: int) -> tuple[NDArray[np.int64], int]:
-    """Where records begin, from `position` on, and where the next one would.
+    """Return the offsets of the records from `position` on, and the offset of the next one.
 
-    The loop that every packet costs, so it follows the lengths and nothing else: the last record may reach beyond
-    `data`, any of them may claim a length that no packet has.
+    This loop runs for every packet, so it only follows the lengths: the last record may extend beyond `data`, and
+    lengths may be invalid.
     """
     last = len(data) - header
     if position > last:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`pcap.py`, compiled: from one record to the next."""
+"""Compiled version of `pcap.py`: find the records."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -10,11 +10,11 @@ from zmtpscope.capture import pcap as twin
 cdef int CAPTURED = twin.CAPTURED
 
 cdef enum:
-    ROOM = 4096  # records for which there is room at first
+    ROOM = 4096  # initial number of records
 
 
 cdef inline int64_t length_at(const uint8_t *octets, int lowest, int step) noexcept nogil:
-    """A number of four octets, of which the lowest stands at `lowest` and the others `step` apart."""
+    """Read a number of four octets, the lowest at `lowest` and the others `step` apart."""
     return (
         <int64_t>octets[lowest]
         | <int64_t>octets[lowest + step] << 8

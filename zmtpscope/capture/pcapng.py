@@ -1,4 +1,4 @@
-"""The pcapng container (draft-ietf-opsawg-pcapng): sections, interfaces, and the three kinds of packet block."""
+"""Read pcapng files (draft-ietf-opsawg-pcapng): sections, interfaces, and the three kinds of packet block."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from zmtpscope.capture.statistics import FileStatistics, InterfaceStatistics
 MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
-"""Octets of the blocks that have to be right when they are empty of options and packet data. Statistics are read where
-they can be; all other blocks are skipped."""
+"""Minimum octets of the blocks that must be valid, without options and packet data. Statistics are read if they are
+valid; all other blocks are skipped."""
 LARGEST_STATISTICS = 1 << 16
-"""Octets of a block of statistics that is read; a larger one, which no tool writes, is skipped."""
+"""Maximum octets of a block of statistics. Larger ones, which no tool writes, are skipped."""
 
 PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "original")
-"""An Enhanced Packet Block in front of its packet (section 4.3)."""
+"""Fields of an Enhanced Packet Block before its packet (section 4.3)."""
 
 LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
-"""A block that is read and claims to be longer is taken for a lie; a skipped block may have any length."""
+"""Maximum octets of a block that is read; larger lengths are invalid. A skipped block may have any length."""
 
 MOST_INTERFACES = 65_536
 LONGEST_NAME = 64
-"""Octets of the name of an interface that are kept."""
+"""Maximum octets of an interface name to keep."""
 FEW = 16
-"""Fewer packet blocks in a row are not worth columns."""
+"""Minimum number of consecutive packet blocks to decode as columns."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 LENGTHS_DIFFER = "the two lengths of a block of type {} differ"
 END_OF_OPTIONS, NAME, TIME_RESOLUTION, TIME_OFFSET = 0, 2, 9, 14
 DROP_COUNT = 4
-"""An option of a packet: how many were lost between the one before of its interface and it."""
+"""Packet option: the number of packets lost between the interface's previous packet and this one."""
 DROP_COUNT_SIZE, OPTION = 8, 4
-"""Octets of its value, and of what stands in front of any."""
+"""Octets of its value, and of the header of any option."""
 MOST_OPTIONS = 8
-"""So many options of a packet are looked at; tools write one or two."""
+"""Maximum number of options to read of a packet; tools write one or two."""
 STATISTICS_HEADER = 12
 START_TIME, END_TIME = 2, 3
 MICROSECOND = 1000
 COUNTS = {4: "received", 5: "dropped_by_interface", 7: "dropped_by_system", 8: "delivered"}
-"""Options of statistics, by the counts of `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop, isb_usrdeliv."""
+"""Options of statistics by the counts of `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop, isb_usrdeliv."""
 
 
 class Interface(NamedTuple):
@@ -60,18 +60,20 @@ class Interface(NamedTuple):
     name: str = ""
 
     def time(self, ticks: int) -> int:
-        """Nanoseconds since the epoch."""
+        """Return the time of `ticks`, in nanoseconds since the epoch."""
         return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
 
     def end_time(self, ticks: int, last: int) -> int | None:
-        """The time of an isb_endtime behind a packet of the time `last`; None where it is none. dumpcap counts
-        microseconds there, whatever the clock of the interface counts."""
+        """Return the time of an isb_endtime after a packet of the time `last`, or None if it is invalid.
+
+        dumpcap writes microseconds there, regardless of the interface's clock.
+        """
         times = self.time(ticks), ticks * MICROSECOND + self.offset
         return next((time for time in times if last <= time < LATEST), None)
 
 
 def times_of(interfaces: list[Interface], which: NDArray[np.intp], ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The times of packets: of each the interface and what its clock said."""
+    """Return the times of packets, from the interface and clock value of each."""
     units = np.array([interface.unit for interface in interfaces])
     plain = all(interface.divisor == 1 and interface.offset == 0 for interface in interfaces)
     if plain and int(ticks.max()) <= LATEST // int(units.max()):
@@ -82,13 +84,13 @@ def times_of(interfaces: list[Interface], which: NDArray[np.intp], ticks: NDArra
 
 
 class Section:
-    """The byte order and the interfaces of one section, behind `number` others of its file."""
+    """The byte order and the interfaces of one section, after `number` others of its file."""
 
     def __init__(self, order: str, number: int = 0) -> None:
         self.order = order
         self.number = number
         self.first_interface = number * MOST_INTERFACES
-        """What its interfaces are counted from, so that no two of a file have the same number."""
+        """The first interface number, so that all interfaces of a file have different numbers."""
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
         self.columns = np.dtype([(name, order + "u4") for name in PACKET_FIELDS])
@@ -99,7 +101,7 @@ class Section:
         self.interfaces: list[Interface] = []
 
     def interface(self, body: bytes) -> Interface:
-        """Read the body of an Interface Description Block (section 4.2)."""
+        """Parse the body of an Interface Description Block (section 4.2)."""
         link, snap_length = Struct(self.order + "HxxI").unpack_from(body)
         unit, divisor, offset, name = 1000, 1, 0, ""
         for code, value in self.options(body, 8):
@@ -116,7 +118,7 @@ class Section:
         return Interface(link, unit, divisor, offset, snap_length, name)
 
     def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
-        """Code and value of the options from `position` on, as far as they can be read (section 3.5)."""
+        """Yield code and value of the valid options from `position` on (section 3.5)."""
         option = Struct(self.order + "HH").unpack_from
         while position + 4 <= len(body):
             code, length = option(body, position)
@@ -127,8 +129,10 @@ class Section:
             position += length + (-length & 3)
 
     def statistics(self, body: bytes, file: FileStatistics, last: int) -> None:
-        """Read the body of an Interface Statistics Block (section 4.6), which begins with the number of the interface
-        and a time. One about an interface that is not described says nothing. `last`: the time of the packet before."""
+        """Parse the body of an Interface Statistics Block (section 4.6) and add it to `file`.
+
+        Statistics of an interface without a description are ignored. `last` is the time of the previous packet.
+        """
         if len(body) < STATISTICS_HEADER:
             return
         number = Struct(self.order + "I").unpack_from(body)[0]
@@ -149,10 +153,10 @@ class Section:
 
 
 def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> Iterator[PacketBlock]:
-    """The packets of `source` (at its first octet), in blocks of about `block_size` octets. None of them is empty, but
-    where the source is growing and nothing has come. `statistics` gets what the file says of its interfaces.
+    """Yield the packets of `source` (at its first octet), in blocks of about `block_size` octets.
 
-    Raises `Damage` behind the last packet that can be read.
+    Blocks are empty only if the source is growing and has no new octets. Interfaces are added to `statistics`. Raises
+    `Damage` after the last readable packet.
     """
     reader = Reader(source, statistics)
     while reader.fill(block_size):
@@ -172,7 +176,7 @@ Columns = tuple[NDArray[np.int64], ...]
 
 
 class Reader:
-    """Reads whole blocks out of pieces of the file. `origin + position` is the octet of the file that is read next."""
+    """Reads whole blocks from pieces of the file. The next octet of the file to read is `origin + position`."""
 
     def __init__(self, source: Source, statistics: FileStatistics) -> None:
         self.source = source
@@ -181,25 +185,25 @@ class Reader:
         self.position = 0
         self.origin = 0
         self.count = 0
-        """Packets read so far."""
+        """Number of packets so far."""
         self.blocks = 0
-        """Blocks of any kind."""
+        """Number of blocks of any type so far."""
         self.sections = 0
-        """Section headers that were read."""
+        """Number of section headers so far."""
         self.time = 0
-        """The time of the packet before, for packets that have none."""
+        """The time of the previous packet, used for packets without a time."""
         self.section = Section("<")
         self.parts: list[Columns] = []
         self.lone: list[tuple[int, ...]] = []
-        """Packets of `data` in order: those in `parts`, then those that were read one by one since the last of them."""
+        """Packets of `data` in order: first `parts`, then the packets decoded one by one after the last part."""
         self.broken: Damage | None = None
         self.skip = 0
         self.trailer = b""
-        """While a long block is skipped: octets to pass, then the length that must stand behind them."""
+        """While a long block is skipped: octets to skip, then the length that must follow them."""
         self.skipped_from = self.skipped_type = 0
 
     def fill(self, block_size: int) -> bool:
-        """Keep what has not been read and add the next octets of the source; False at its end."""
+        """Keep unread octets and add the next octets of the source. Returns False at its end."""
         more = self.source.read(block_size)
         if not more:
             return self.source.is_growing
@@ -209,7 +213,7 @@ class Reader:
         return True
 
     def finish(self) -> None:
-        """Raises `Damage` if the source ended inside a block."""
+        """Raise `Damage` if the source ended inside a block."""
         rest = len(self.data) - self.position
         if self.trailer:
             raise CutShort(self.count, self.skipped_from, "the file ends inside a block")
@@ -221,7 +225,7 @@ class Reader:
         return Damage(self.count, self.origin + self.position, text)
 
     def packets(self) -> PacketBlock | None:
-        """The packets of all whole blocks in `data`; `broken` says if the file cannot be read on behind them."""
+        """Return the packets of all whole blocks in `data`. `broken` is set if the file cannot be read further."""
         first = self.count + 1
         self.parts = []
         try:
@@ -240,15 +244,15 @@ class Reader:
         return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets, interfaces)
 
     def end_lone(self) -> None:
-        """Make columns of the packets that were read one by one."""
+        """Convert the packets decoded one by one into columns."""
         if self.lone:
             self.parts.append(tuple(np.array(self.lone, np.int64).T))
             self.lone = []
 
     def plain_packets(self) -> int:
-        """Pass over Enhanced Packet Blocks whose lengths agree, up to any other block.
+        """Decode Enhanced Packet Blocks with consistent lengths at once, up to any other block.
 
-        Gives how many packet blocks stand next that are too few for that.
+        Returns the number of packet blocks that follow but are too few for columns.
         """
         data, section = self.data, self.section
         head, last = section.head, len(data) - SMALLEST[PACKET]
@@ -290,7 +294,7 @@ class Reader:
         return 0
 
     def add_drop_counts(self, numbers: Column, at: Column, ends: Column) -> None:
-        """Count what packets of the interfaces `numbers` say was lost in front of them, in their options `at..ends`."""
+        """Add the lost packets reported in the options `at..ends` of packets of the interfaces `numbers`."""
         section = self.section
         for _ in range(MOST_OPTIONS):
             options = gather(self.data, at, section.option)
@@ -308,7 +312,7 @@ class Reader:
             numbers, at, ends = numbers[more], behind[more], ends[more]
 
     def add(self, starts: NDArray[np.int64], captured: NDArray[np.int64], fields: NDArray[np.void]) -> None:
-        """Add packets with these fields of their blocks."""
+        """Add packets from the fields of their blocks."""
         numbers, which, counts = np.unique(fields["interface"], return_inverse=True, return_counts=True)
         interfaces = [self.section.interfaces[number] for number in numbers.tolist()]
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
@@ -324,12 +328,12 @@ class Reader:
         self.time = int(times[-1])
 
     def count_packets(self, number: int, count: int) -> None:
-        """So many packets more of an interface were read."""
+        """Add to the packets read of an interface."""
         section = self.section
         self.statistics.interface(section.number, number, section.interfaces[number].name).packets += count
 
     def other_block(self) -> bool:
-        """Any one block at `position`; False where its end must be waited for. Raises `Damage` where lengths lie."""
+        """Read one block of any type. Returns False if it is incomplete. Raises `Damage` if its length is invalid."""
         data, position = self.data, self.position
         available = len(data) - position
         if available < 12:
@@ -375,7 +379,7 @@ class Reader:
         return True
 
     def packet(self, kind: int, length: int) -> None:
-        """A packet block that `plain_packets` did not take: sections 4.3 (odd lengths), 4.4 and appendix A."""
+        """Read a packet block that `plain_packets` did not decode: sections 4.3 (odd lengths), 4.4 and appendix A."""
         data, position, section = self.data, self.position, self.section
         time: int | None = None
         start = position + 28
@@ -407,7 +411,7 @@ class Reader:
             self.add_drop_counts(np.array([number]), np.array([behind]), np.array([end]))
 
     def pass_over(self) -> bool:
-        """Go on skipping a block that is longer than what was there; False while its end has not come."""
+        """Continue to skip a long block. Returns False if its end is not loaded yet."""
         if not self.trailer:
             return True
         available = len(self.data) - self.position

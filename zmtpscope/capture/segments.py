@@ -1,4 +1,4 @@
-"""What the capture layer hands up: the TCP segments and UDP datagrams of one block, as columns."""
+"""The TCP segments and UDP datagrams of one block as columns: the output of the capture layer."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from zmtpscope.capture.packets import NOWHERE
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 CUT = 0x100
-"""Set in `SegmentBlock.flags` beside the TCP flags where fewer payload octets were captured than IP announces."""
+"""Set in `SegmentBlock.flags` besides the TCP flags if fewer payload octets were captured than IP announces."""
 
 CLOSED_WINDOW = 0x400
-"""Likewise, where a segment says that its sender takes no more octets now: a receive window of 0, beside an
-acknowledgment. SYN and RST say nothing of windows that are in force."""
+"""Set in `SegmentBlock.flags` if the sender accepts no more octets now: a receive window of 0 with an acknowledgment.
+SYN and RST contain no valid windows."""
 
 UNREACHABLE = 0x800
-"""All flags of a row that is no segment: an ICMP message says that a segment of the other direction did not get there
-(RFC 792, RFC 4443). `sequences` has the number of that segment, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
+"""The only flag of a row for an ICMP message: a segment of the other direction was not delivered (RFC 792, RFC 4443).
+`sequences` is the number of that segment, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
 
 PROHIBITED, NO_HOST = 1, 2
-"""What such a message says: a firewall rejects, or there is no way to the host, or no such host."""
+"""Reasons of the message: a firewall rejects the segment, or there is no such host or no route to it."""
 
 NO_PORTS = bytes(4)
-"""The ports of a datagram that is not UDP: a host joins or leaves multicast groups with it (IGMP, MLD). No datagram of
-UDP has the destination port 0 (RFC 768)."""
+"""The ports of a datagram that is not UDP: a host joins or leaves multicast groups with it (IGMP, MLD). UDP datagrams
+never have destination port 0 (RFC 768)."""
 
 DATAGRAM = 0x200
-"""Stands in `SegmentRows.flags` where the row is a UDP datagram."""
+"""Set in `SegmentRows.flags` if the row is a UDP datagram."""
 
 FILE_SHIFT = 40
 """A packet reference is `file index << FILE_SHIFT | packet number`; packet numbers count from 1 within their file."""
 
 ORDINALS = 2
-"""How far the ordinals of segments are apart: the odd one in front of each is that of what time alone has decided
-before the segment came."""
+"""Distance of the ordinals of segments. The odd ordinal before each segment is for events that time alone has decided
+before it arrived."""
 
 PACKET_MASK = (1 << FILE_SHIFT) - 1
 
@@ -50,10 +50,10 @@ EMPTY: Column = np.empty(0, np.int64)
 
 
 class Datagram(NamedTuple):
-    """One UDP datagram; the payload is `data[start:stop]` of its block, `cut` more octets of it were not captured.
+    """One UDP datagram. Its payload is `data[start:stop]` of its block, with `cut` more octets not captured.
 
-    `key`, `packet` and `time` are as in `SegmentBlock`; `ordinal` is that of the last TCP segment in front of it (where
-    there is none, as if there were one), `row` its place among the packets of the block.
+    `key`, `packet` and `time` are as in `SegmentBlock`. `ordinal` is the ordinal of the last TCP segment before it (as
+    if there were one, if there is none), and `row` the index of its packet in the block.
     """
 
     key: bytes
@@ -68,9 +68,11 @@ class Datagram(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class DatagramColumns:
-    """The UDP datagrams of one block, an entry for each in every column but `keys`, in capture order. Columns are those
-    of `Datagram`; `keys` are the distinct flows in order of first appearance, `flows` indexes into them. Messages of
-    IGMP and MLD are among them."""
+    """The UDP datagrams of one block in capture order, including IGMP and MLD messages.
+
+    Each column except `keys` has an entry per datagram, as in `Datagram`. `keys` are the distinct flows in order of
+    first appearance, and `flows` indexes into them.
+    """
 
     keys: list[bytes]
     flows: Column
@@ -86,12 +88,12 @@ class DatagramColumns:
         return len(self.flows)
 
     def memberships(self) -> Column:
-        """The indexes of those that are messages of IGMP or MLD."""
+        """Return the indexes of IGMP and MLD messages."""
         flows = [number for number, key in enumerate(self.keys) if key.endswith(NO_PORTS)]
         return np.flatnonzero(np.isin(self.flows, flows)) if flows else EMPTY
 
     def select(self, flows: Mask) -> DatagramColumns:
-        """Those of which of `keys` `flows` says so."""
+        """Return the datagrams of the flows selected by the mask over `keys`."""
         chosen = flows[self.flows]
         columns = self.starts, self.stops, self.cut, self.packets, self.times, self.rows, self.ordinals
         keys = [self.keys[index] for index in flows.nonzero()[0].tolist()]
@@ -109,11 +111,11 @@ NO_DATAGRAMS = DatagramColumns([], *[EMPTY] * 8)
 
 
 class PacketPlaces(NamedTuple):
-    """Where the packets of a block stand in their files, an entry for each, whatever became of it: packet references,
-    offsets of the first octets (`packets.NOWHERE` where they cannot be read again), how many octets there are, and
-    where in the octets of the block they begin.
+    """Where the packets of a block are in their files, with an entry for each packet, decoded or not.
 
-    Records name packets by reference. Who wants to show the octets later keeps these places, 24 octets a packet.
+    Columns: packet references, offsets of the first octets (`packets.NOWHERE` if they cannot be read again), lengths,
+    and starts in the octets of the block. Records name packets by reference. To display their octets later, keep these
+    columns, 24 octets per packet.
     """
 
     references: Column
@@ -126,9 +128,11 @@ NO_PLACES = PacketPlaces(EMPTY, EMPTY, EMPTY, EMPTY)
 
 
 class SegmentRows(NamedTuple):
-    """Segments and datagrams as one table, in capture order: what of a block can be sent to another process. All but
-    `keys` have an entry for each row, as in `SegmentBlock`; flows of TCP and of UDP are numbered together, and a
-    datagram has `DATAGRAM` for its flags and no numbers."""
+    """Segments and datagrams as one table in capture order: the part of a block that can be sent to another process.
+
+    All columns but `keys` have an entry for each row, as in `SegmentBlock`. TCP and UDP flows are numbered together,
+    and a datagram has the flags `DATAGRAM` and no sequence numbers.
+    """
 
     keys: list[bytes]
     flows: Column
@@ -143,19 +147,19 @@ class SegmentRows(NamedTuple):
     times: Column
 
     def some(self, rows: Column | slice) -> SegmentRows:
-        """Only these rows; `keys` stay."""
+        """Return only these rows, with all `keys`."""
         return SegmentRows(self.keys, *(column[rows] for column in self[1:]))
 
 
 class SegmentBlock:
-    """The TCP segments of one block of captured octets, one entry per segment in every column, in capture order.
+    """The TCP segments of one block of captured octets in capture order, with one entry per segment in every column.
 
-    `keys` are the distinct flows of the block in order of first appearance: source address, destination address,
-    source port and destination port as they stand on the wire (12 octets for IPv4, 36 for IPv6), so that the reverse
-    direction is a matter of slicing. `flows` are indexes into them. Payloads are `data[start:stop]`. `packets` are
-    packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch. `ordinal` is that of the block's first
-    segment: `ordinal + ORDINALS * index` orders segments over all files. `places` say where packets stand in files; a
-    block of rows that were sent to another process has none.
+    `keys` are the distinct flows of the block in order of first appearance: source address, destination address, source
+    port and destination port in wire format (12 octets for IPv4, 36 for IPv6), so that slicing yields the reverse
+    direction. `flows` are indexes into them. Payloads are `data[start:stop]`. `packets` are packet references (see
+    `FILE_SHIFT`), `times` nanoseconds since the epoch. `ordinal` is the ordinal of the block's first segment: `ordinal
+    + ORDINALS * index` orders segments over all files. `places` locates packets in files; it is empty in a block
+    received from another process.
     """
 
     __slots__ = (
@@ -192,20 +196,22 @@ class SegmentBlock:
         self.cut: dict[int, int] = {}
         """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
         self.hops: dict[int, int] = {}
-        """For entries with SYN or RST: how far the packet might still have gone (TTL, or hop limit), where that was
-        read."""
+        """For entries with SYN or RST: index to the remaining hops (TTL or hop limit), if read."""
         self.datagrams = NO_DATAGRAMS
         self.places = NO_PLACES
         self.latest = 0
-        """The largest time of the packets of the block, those that are neither TCP nor UDP included."""
+        """The largest time of the block's packets, including packets that are neither TCP nor UDP."""
 
     def __len__(self) -> int:
         return len(self.flows)
 
     @classmethod
     def from_columns(cls, data: bytes, rows: SegmentRows, ordinal: int, latest: int) -> Self:
-        """The block of these rows, whose payloads stand in `data`; `ordinal` is that of its first segment, `latest` the
-        largest time of all packets that they were made of."""
+        """Return the block of these rows, whose payloads are in `data`.
+
+        `ordinal` is the ordinal of its first segment, `latest` the largest time of all packets that the rows were made
+        from.
+        """
         block = cls(data, ordinal)
         block.latest = latest
         chosen = (rows.flags & DATAGRAM) == 0
@@ -219,12 +225,14 @@ class SegmentBlock:
         return block
 
     def payload_offsets(self) -> Column:
-        """Where in its file the payload of each segment begins; `NOWHERE` where it cannot be read there again, as of
-        what was put together of IP fragments."""
+        """Return the offset in its file of each segment's payload, or `NOWHERE` if it cannot be read again.
+
+        Reassembled IP fragments cannot be read again.
+        """
         return self.payload_places()[0]
 
     def payload_places(self) -> tuple[Column, Column, Column]:
-        """The same, and how many octets of its packet stand in front of it and behind it (0 of what stands nowhere)."""
+        """Return `payload_offsets`, and the octets of each packet before and after its payload (0 for `NOWHERE`)."""
         places = self.places
         if not len(places.starts) or not len(self):
             return np.full(len(self), NOWHERE), np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
@@ -238,7 +246,7 @@ class SegmentBlock:
         return np.where(stands_there, offsets + heads, NOWHERE), heads, tails
 
     def rows(self) -> SegmentRows:
-        """Its segments and datagrams as one table, which `from_columns` makes the same block of again."""
+        """Return segments and datagrams as one table, from which `from_columns` restores the block."""
         datagrams = self.datagrams
         ordinals = self.ordinal + ORDINALS * np.arange(len(self))
         order = np.concatenate((ordinals, datagrams.ordinals)).argsort(kind="stable")
@@ -261,11 +269,10 @@ class SegmentBlock:
         return SegmentRows(self.keys + datagrams.keys, *(np.concatenate(column)[order] for column in columns))
 
     def select(self, flows: Mask, *, datagrams: bool | Mask) -> SegmentBlock:
-        """The segments of those of `keys` for which `flows` says so, and all datagrams, none, or those of which of
-        `datagrams.keys`, over the same octets.
+        """Return a block with the segments of the flows selected by the mask over `keys`, over the same octets.
 
-        `latest` and `places` stay. Ordinals are counted anew from that of this block on, so they are never behind those
-        of the next block.
+        `datagrams` selects all or no datagrams, or by a mask over `datagrams.keys`. `latest` and `places` stay the
+        same. Ordinals are renumbered from this block's ordinal on, so they never exceed the next block's.
         """
         block = SegmentBlock(self.data, self.ordinal)
         block.latest, block.places = self.latest, self.places
@@ -289,20 +296,20 @@ class SegmentBlock:
 
 
 def by_entry(column: Column) -> dict[int, int]:
-    """What is not 0 in a column, by entry, as in `SegmentBlock.cut` and `hops`."""
+    """Return the non-zero values of a column by index, as in `SegmentBlock.cut` and `hops`."""
     indexes = np.flatnonzero(column)
     return dict(zip(indexes.tolist(), column[indexes].tolist(), strict=True))
 
 
 def _keys_of(keys: list[bytes], flows: Column) -> tuple[list[bytes], Column]:
-    """Those of `keys` that `flows` index into, in order of first appearance, and the indexes into them."""
+    """Return the keys that `flows` index in order of first appearance, and the indexes into them."""
     found, first, inverse = np.unique(flows, return_index=True, return_inverse=True)
     order = first.argsort()
     return [keys[index] for index in found[order].tolist()], order.argsort()[inverse]
 
 
 def _datagrams_of(rows: SegmentRows, chosen: Mask, ordinal: int) -> DatagramColumns:
-    """The datagrams among the rows of a block whose first segment is `ordinal`."""
+    """Return the datagrams among the rows of a block whose first segment is `ordinal`."""
     keys, flows = _keys_of(rows.keys, rows.flows[chosen])
     return DatagramColumns(
         keys,

@@ -1,4 +1,4 @@
-"""Where captured octets come from: files, pipes and compressed streams, read in blocks and never sought in."""
+"""Read octets of files, pipes and compressed streams in blocks, without seeking."""
 
 from __future__ import annotations
 
@@ -23,66 +23,68 @@ GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 RAW_READ = 1 << 20
-"""Octets asked for at a time where they are decompressed afterwards."""
+"""Octets to read at a time before decompression."""
 RECORDS = 1 << 20
 RECORDS_PER_OCTET = 2
-"""A compressed file may hold so many records, and so many more for each of its octets. Packets differ at least in their
-times and numbers, so of captured traffic it never has one; records without octets pack to a sixtieth of an octet."""
+"""Maximum number of records of a compressed file: `RECORDS`, plus this number for each of its octets.
+
+Packets differ at least in their times and numbers, so captured traffic never has one record per octet. Empty records
+compress to a sixtieth of an octet.
+"""
 MOST_OPEN_FILES = 64
-"""Regular files that a run has open at a time, however many it merges: a process may often have 1,024."""
+"""Maximum number of regular files that a run has open at a time; processes are often limited to 1,024."""
 GATHER_SECONDS = 0.02
-"""Seconds that octets out of a pipe wait for more: it hands on 64 KiB at a time, and small blocks cost more."""
+"""Seconds to gather more octets from a pipe, which returns at most 64 KiB at a time; small blocks cost more."""
 
 
 class Octets(Protocol):
-    """Anything with a `read` that gives at most `size` octets, at least one, and none at the end."""
+    """A stream whose `read` returns 1 to `size` octets, or none at the end."""
 
     def read(self, size: int) -> bytes: ...
 
 
 class OpenFiles:
-    """The regular files of a run that are open. One more than `MOST_OPEN_FILES`, and the one that was read longest ago
-    is closed until its octets are wanted again."""
+    """The open regular files of a run. Above `MOST_OPEN_FILES`, the least recently read file is closed until its next
+    read."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[Source, None] = OrderedDict()
 
     def use(self, source: Source) -> None:
-        """This one is read now."""
+        """Mark a source as read now."""
         self._sources[source] = None
         self._sources.move_to_end(source)
         if len(self._sources) > MOST_OPEN_FILES:
             self._sources.popitem(last=False)[0].rest()
 
     def forget(self, source: Source) -> None:
-        """It is closed."""
+        """Remove a closed source."""
         self._sources.pop(source, None)
 
 
 class Source:
-    """A stream of octets that is read once, from the front, already decompressed.
+    """A stream of octets that is read once from the start, decompressed.
 
-    Container readers keep an incomplete record until the next read brings the rest.
-
-    Nothing raises while reading: an input error or a broken compressed stream ends the octets and is named in `damage`.
+    Container readers keep an incomplete record until the next read completes it. Reading never raises: an input error
+    or a broken compressed stream ends the octets and sets `damage`.
     """
 
     was_left = False
-    """Whether it was read no further although more may be written: an incomplete record is no damage then."""
+    """Whether reading stopped although more may be written: an incomplete record is no damage then."""
 
     def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
-        """None for a descriptor: `_read_now` is somebody else's."""
+        """Open a source. With descriptor None a subclass implements `_read_now`."""
         self.path = path
         self._open_files = None if pipe else open_files
         self._identity = os.stat(os.devnull) if descriptor is None else os.fstat(descriptor)
         self._position: int | None = None
-        """Where the file is read on, while it is closed."""
+        """The reading position of a file that is temporarily closed."""
         self.damage: str | None = None
         self.octets = 0
         """Octets read so far, decompressed."""
         self._descriptor = -1 if descriptor is None else descriptor
         self._packed = 0 if pipe else self._identity.st_size
-        """Octets as they stand in the file; of a pipe those that came so far."""
+        """Octets of the file before decompression; for a pipe, octets read so far."""
         self._is_pipe = pipe
         self._ended = False
         self._poll: select.poll | None = None
@@ -93,7 +95,7 @@ class Source:
         self._decompressor: Octets | None = None
 
     def decompress(self) -> None:
-        """Look at the first octets and put a decompressor in front where they ask for one. Raises `CaptureError`."""
+        """Detect compression from the first octets and add a decompressor. Raises `CaptureError`."""
         head = self.peek(len(ZSTD_MAGIC))
         if head.startswith(GZIP_MAGIC):
             self._decompressor = Gzip(Raw(self))
@@ -102,22 +104,24 @@ class Source:
 
     @property
     def is_growing(self) -> bool:
-        """Whether no octets are no end: more may be written (`following.py`)."""
+        """Whether the end may be temporary, because more may be written (`following.py`)."""
         return False
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Where in the file octets stand that are `starts` behind the octet `origin` of this stream; `NOWHERE` if they
-        were compressed, or came through a pipe or standard input, and cannot be read there again."""
+        """Return the file offsets of octets that are `starts` after the octet `origin` of this stream.
+
+        `NOWHERE` if they cannot be read again: compressed, from a pipe or from standard input.
+        """
         is_file = self._decompressor is None and not self._is_pipe and self.path != "-"
         return starts + origin if is_file else np.full(len(starts), NOWHERE)
 
     @property
     def most_records(self) -> int:
-        """How many records are read at most: what unpacks to more of them was made to cost time."""
+        """Maximum number of records to read: a file that decompresses to more was made to cost time."""
         return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
 
     def read(self, size: int) -> bytes:
-        """At most `size` octets and at least one; none at the end or where `damage` begins."""
+        """Return 1 to `size` octets; none at the end or at `damage`."""
         if self._decompressor is None:
             octets = self.read_raw(size)
         elif self.damage is not None:
@@ -125,14 +129,14 @@ class Source:
         else:
             try:
                 octets = self._decompressor.read(size)
-            except Exception as error:  # each decompressor has exception classes of its own
+            except Exception as error:  # each decompressor has its own exception classes
                 self.damage = self.damage or f"the compressed stream is damaged: {error}"
                 return b""
         self.octets += len(octets)
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """The same, as the octets stand in the file or pipe."""
+        """Return 1 to `size` octets before decompression; none at the end or at `damage`."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -140,7 +144,7 @@ class Source:
         return self._gather(octets, size, GATHER_SECONDS) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
-        """What one call of the system gives; none at the end and ever after."""
+        """Return the octets of one system call; none at the end and ever after."""
         while self.damage is None and not self._ended:
             try:
                 if self._open_files is not None:
@@ -156,12 +160,12 @@ class Source:
         return b""
 
     def rest(self) -> None:
-        """Close a regular file until it is read on."""
+        """Close a regular file until the next read."""
         self._position = os.lseek(self._descriptor, 0, os.SEEK_CUR)
         os.close(self._descriptor)
 
     def _wake(self) -> None:
-        """Open the file where it stood, if it was closed. Raises `OSError`."""
+        """Reopen the file at its position if it was closed. Raises `OSError`."""
         assert self._open_files is not None
         if self._position is not None:
             descriptor = os.open(self.path, READ_ONLY)
@@ -173,7 +177,7 @@ class Source:
         self._open_files.use(self)
 
     def _gather(self, octets: bytes, size: int, seconds: float) -> bytes:
-        """`octets` and what follows them out of a pipe, up to `size` in all, as long as `seconds` last."""
+        """Return `octets` and the octets that follow in a pipe within `seconds`, up to `size` in all."""
         assert self._poll is not None
         parts, missing = [octets], size - len(octets)
         until = time.monotonic() + seconds
@@ -184,7 +188,7 @@ class Source:
         return b"".join(parts)
 
     def read_at_least(self, least: int, size: int) -> bytes:
-        """Reads of `size` octets until `least` octets are there or the source ends."""
+        """Read `size` octets at a time until there are `least` octets or the source ends."""
         octets = self.read(size)
         while len(octets) < least:
             more = self.read(size)
@@ -194,7 +198,7 @@ class Source:
         return octets
 
     def peek(self, count: int) -> bytes:
-        """The next `count` octets, or what there is of them, without taking them."""
+        """Return up to `count` next octets without consuming them."""
         octets = b""
         while len(octets) < count:
             more = self.read(count - len(octets))
@@ -220,7 +224,7 @@ AnySource = TypeVar("AnySource", bound=Source)
 
 
 class StreamSource(Source):
-    """The octets of a stream that is `size` octets long, as of an object in a store. Reading may raise `OSError`."""
+    """The octets of a stream of `size` octets, such as an object in a store. Reading the stream may raise `OSError`."""
 
     def __init__(self, path: str, stream: BinaryIO, size: int) -> None:
         super().__init__(path, None, pipe=False)
@@ -240,7 +244,7 @@ class StreamSource(Source):
 
 
 class Raw:
-    """The octets of a source before decompression, for a decompressor to read."""
+    """The octets of a source before decompression, as input of a decompressor."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -250,7 +254,7 @@ class Raw:
 
 
 class Front:
-    """Octets that were put back in front of a stream."""
+    """A stream with some octets put back before it."""
 
     def __init__(self, octets: bytes, rest: Octets) -> None:
         self._octets = octets
@@ -264,7 +268,7 @@ class Front:
 
 
 class Gzip:
-    """gzip members one after the other (RFC 1952). Unlike `gzip.GzipFile` it gives what stands before a cut."""
+    """Decompresses gzip members (RFC 1952). Unlike `gzip.GzipFile` it returns the octets before a cut."""
 
     def __init__(self, raw: Raw) -> None:
         self._raw = raw
@@ -272,10 +276,10 @@ class Gzip:
         self._input = b""
 
     def read(self, size: int) -> bytes:
-        """Never more than `size` octets, however well they were compressed."""
+        """Return at most `size` octets, at any compression ratio."""
         while True:
             if self._member.eof:
-                # Zeros or garbage behind the last member is padding, as for gzip itself.
+                # zeros or garbage after the last member is padding, as for gzip itself
                 self._input = self._member.unused_data or self._raw.read(RAW_READ)
                 while self._input and len(self._input) < len(GZIP_MAGIC):
                     more = self._raw.read(RAW_READ)
@@ -288,7 +292,7 @@ class Gzip:
             if not self._input:
                 self._input = self._raw.read(RAW_READ)
                 if not self._input:
-                    octets = self._member.decompress(b"", size)  # what it unpacked and had no room for
+                    octets = self._member.decompress(b"", size)  # octets unpacked earlier that exceeded `size`
                     if octets:
                         return octets
                     raise EOFError("it ends too early")
@@ -302,7 +306,7 @@ class Gzip:
                 return octets
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
-        """What an input that is damaged somewhere gives in front of the damage; raises where that is nothing."""
+        """Return the octets before the damage in the input. Raises if there are none."""
         octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
             before = member.copy()
@@ -316,13 +320,13 @@ class Gzip:
                     raise
             else:
                 self._input = member.unconsumed_tail + self._input[step:]
-        # What follows is the damage itself: the next read meets it at once.
+        # the next read starts at the damage
         self._member = member
         return octets
 
 
 def zstd(path: str, raw: Raw) -> Octets:
-    """A zstd reader of whichever module is installed: Python's own (3.14) or `zstandard`. Raises `CaptureError`."""
+    """Return a zstd reader of Python's own module (3.14) or of `zstandard`. Raises `CaptureError`."""
     module: Any
     try:
         module = importlib.import_module("compression.zstd")
@@ -340,12 +344,14 @@ def zstd(path: str, raw: Raw) -> Octets:
 
 
 STEP = 16 << 10
-"""Octets."""
+"""Octets of a read from a decompressor."""
 
 
 class Steps:
-    """Reads a decompressor in steps of one size, whatever is asked for: one that meets damage keeps for itself what the
-    read would have given, so that this must not depend on how much is read at a time."""
+    """Reads a decompressor in steps of constant size.
+
+    A read that finds damage discards the octets before it, so the result must not depend on the caller's `size`.
+    """
 
     def __init__(self, octets: Octets) -> None:
         self._octets = octets
@@ -353,7 +359,7 @@ class Steps:
         self._damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """At most `size` octets; raises what the decompressor does, once all in front of it was given."""
+        """Return at most `size` octets; raises the decompressor's error after all octets before it were returned."""
         parts, missing = [], size
         while missing and (step := self._rest or self._step()):
             parts.append(step[:missing])
@@ -367,22 +373,23 @@ class Steps:
         if self._damage is None:
             try:
                 return self._octets.read(STEP)
-            except Exception as error:  # each decompressor has exception classes of its own
+            except Exception as error:  # each decompressor has its own exception classes
                 self._damage = error
         return b""
 
 
 def open_source(path: str, open_files: OpenFiles | None = None) -> Source:
-    """Open a file, a fifo, or standard input ("-"). Raises `CaptureError` where that cannot be done.
+    """Open a file, a FIFO, or standard input ("-"). Raises `CaptureError`.
 
-    A regular file with `open_files` may be closed for a while, so that few are open at a time.
+    With `open_files` a regular file may be closed temporarily, to limit the number of open files.
     """
     descriptor, pipe = open_descriptor(path)
     return ready(Source(path, descriptor, pipe=pipe, open_files=None if path == "-" else open_files))
 
 
 def open_descriptor(path: str) -> tuple[int, bool]:
-    """The descriptor of a file, a fifo, or standard input ("-"), and whether it is a pipe. Raises `CaptureError`."""
+    """Return the descriptor of a file, a FIFO, or standard input ("-"), and whether it is a pipe. Raises
+    `CaptureError`."""
     name = None if path == "-" else path
     try:
         descriptor = 0 if name is None else os.open(path, READ_ONLY)
@@ -396,7 +403,7 @@ def open_descriptor(path: str) -> tuple[int, bool]:
 
 
 def ready(source: AnySource) -> AnySource:
-    """`source`, which decompresses where its first octets ask for it. Raises `CaptureError`, and it is closed then."""
+    """Return `source` with a decompressor if it is compressed. Raises `CaptureError` after closing it."""
     try:
         source.decompress()
     except CaptureError:

@@ -1,4 +1,4 @@
-"""The counters of one run over captures: what the packets were, why some were not TCP or UDP, how many were lost."""
+"""Count the packets of a run, the reasons why some are not TCP or UDP, and lost packets."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.packets import PacketBlock
 
 MOST_INTERFACES = 4096
-"""Of more interfaces than that of one file no counts are remembered."""
+"""Maximum number of interfaces of one file to count."""
 
 
 @dataclass
 class InterfaceStatistics:
-    """What a capturing tool says of one interface, in packets since its capture began at `start` (nanoseconds, or
-    whatever the clock of the interface counts; None: not known)."""
+    """Counts of one interface from the capturing tool, in packets since its capture started at `start`.
+
+    `start` is in nanoseconds, or in another unit of the interface's clock; None is unknown.
+    """
 
     name: str
     file: str | None
     start: int | None = None
     received: int | None = None
-    """By the interface, as far as a filter let them through or not: tools differ."""
+    """Packets received by the interface, before or after a filter, depending on the tool."""
     delivered: int | None = None
-    """To the tool."""
+    """Packets delivered to the tool."""
     dropped_by_interface: int | None = None
     dropped_by_system: int | None = None
     dropped_between: int = 0
-    """The sum of what its packets say was lost in front of them."""
+    """The sum of losses reported in its packets."""
     packets: int = 0
     """Packets of it that were read."""
     end: int | None = None
-    """When its capture ended, in nanoseconds since the epoch, as far as its last statistics say."""
+    """The end of its capture in its last statistics, in nanoseconds since the epoch."""
 
     @property
     def known_until(self) -> int | None:
-        """The time up to which all its packets were read. None where the tool wrote no end, or counts more packets than
-        were read: then the file was cut or filtered, and the end is that of the whole."""
+        """The time up to which all its packets were read, or None if unknown.
+
+        None if the tool wrote no end, or counted more packets than were read: then the file was cut or filtered, and
+        the end belongs to the complete capture.
+        """
         counted = self.delivered
         if counted is None and self.received is not None:
             counted = self.received - (self.dropped_by_interface or 0) - (self.dropped_by_system or 0)
@@ -45,11 +50,11 @@ class InterfaceStatistics:
 
     @property
     def dropped(self) -> int:
-        """How many packets were lost: what packets say is part of the totals, where there are any."""
+        """Number of lost packets. The totals, if there are any, include losses reported in packets."""
         return max((self.dropped_by_interface or 0) + (self.dropped_by_system or 0), self.dropped_between)
 
     def update(self, other: InterfaceStatistics) -> None:
-        """Take over other counts of the same interface: counts since one start only grow."""
+        """Merge other counts of the same interface: counts since one start only increase."""
         self.start = other.start if self.start is None else self.start
         for name in ("received", "delivered", "dropped_by_interface", "dropped_by_system", "end"):
             one, two = getattr(self, name), getattr(other, name)
@@ -60,15 +65,14 @@ class InterfaceStatistics:
 
 @dataclass
 class FileStatistics:
-    """What one file says of its interfaces, each of which is known by its section and its number there; and whether
-    its clock was set back."""
+    """Statistics of one file: interfaces by section and number, and whether its clock was set back."""
 
     file: str | None
     interfaces: dict[tuple[int, int], InterfaceStatistics] = field(default_factory=dict)
     set_back: SetBack | None = None
 
     def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
-        """The counts of an interface; those of one too many are forgotten."""
+        """Return the counts of an interface; counts above the maximum number of interfaces are discarded."""
         key = section, number
         if key in self.interfaces:
             return self.interfaces[key]
@@ -80,27 +84,28 @@ class FileStatistics:
 
 @dataclass
 class CaptureStatistics:
-    """Every packet is counted once: `packets == tcp_segments + udp_datagrams + sum(other.values())`."""
+    """Counts of a run. Every packet is counted once: `packets == tcp_segments + udp_datagrams +
+    sum(other.values())`."""
 
     packets: int = 0
     octets: int = 0
-    """Captured octets of all packets, link layer headers included."""
+    """Captured octets of all packets, including link layer headers."""
     tcp_segments: int = 0
     udp_datagrams: int = 0
     other: dict[str, int] = field(default_factory=dict)
-    """Packets that gave no segment and no datagram, by reason."""
+    """Packets without a segment or datagram, by reason."""
     fragments_given_up: int = 0
-    """Datagrams of which some fragments came but never all, or too late, or too many at a time."""
+    """Datagrams with fragments that never became complete, in time and within the limits."""
     first_time: int | None = None
     last_time: int | None = None
-    """The time of the first packet in capture order, and the largest time, nanoseconds since the epoch."""
+    """The time of the first packet in capture order, and the largest time, in nanoseconds since the epoch."""
     is_cut: bool = False
-    """Only the first packets were wanted."""
+    """Whether only the first packets were requested."""
     files: list[FileStatistics] = field(default_factory=list)
-    """What files say of their interfaces, as far as they have been read."""
+    """Statistics of the files read so far."""
 
     def add(self, packets: PacketBlock) -> None:
-        """Count packets, whatever becomes of them."""
+        """Count packets of any kind."""
         if not len(packets):
             return
         self.packets += len(packets)
@@ -110,12 +115,13 @@ class CaptureStatistics:
         self.last_time = max(self.last_time or 0, int(packets.times.max()))
 
     def count(self, reason: str, packets: int = 1) -> None:
-        """Count packets that gave no segment and no datagram of UDP."""
+        """Count packets without a segment or UDP datagram."""
         if packets:
             self.other[reason] = self.other.get(reason, 0) + packets
 
     def interfaces(self) -> list[InterfaceStatistics]:
-        """What is known of each interface. The files of one capture session share theirs: name and start are equal."""
+        """Return the counts of each interface. Files of one capture session share interfaces with equal name and
+        start."""
         found: dict[tuple[object, ...], InterfaceStatistics] = {}
         for index, file in enumerate(self.files):
             for place, interface in file.interfaces.items():
@@ -124,8 +130,11 @@ class CaptureStatistics:
         return list(found.values())
 
     def end_time(self) -> int:
-        """When the capture ended, in nanoseconds since the epoch: the first end of the interfaces that were captured
-        until the last packet. 0 where an interface, or a file, does not tell, or where packets were left out."""
+        """Return the end of the capture in nanoseconds since the epoch, or 0 if unknown.
+
+        This is the earliest end of the interfaces captured until the last packet. It is unknown if an interface or file
+        has no end, or if packets were left out.
+        """
         known = [(each.known_until, each.packets) for each in self.interfaces()]
         is_whole = sum(packets for end, packets in known if end is not None) == self.packets and not self.is_cut
         if self.last_time is None or not is_whole:
@@ -133,7 +142,7 @@ class CaptureStatistics:
         return min((end for end, _ in known if end is not None and end >= self.last_time), default=0)
 
     def dropped(self) -> dict[str, int]:
-        """How many packets were lost while they were captured, by the name of the interface, where any were."""
+        """Return the number of lost packets by interface name, without zeros."""
         drops: dict[str, int] = {}
         for interface in self.interfaces():
             if interface.dropped:
@@ -141,11 +150,12 @@ class CaptureStatistics:
         return drops
 
     def set_back(self) -> SetBack | None:
-        """Where the clock of some file was set back."""
+        """Return where the clock of a file was set back, or None."""
         return folded(file.set_back for file in self.files if file.set_back is not None)
 
     def fold_files(self) -> None:
-        """Sum up what `files` say, so that it does not grow with their number; what was lost stays what it was."""
+        """Combine the statistics of all files, so that they do not grow with the number of files; losses stay the
+        same."""
         together = FileStatistics(None, set_back=self.set_back())
         lost: dict[str, int] = {}
         for place, interface in enumerate(self.interfaces()):
@@ -160,15 +170,15 @@ class CaptureStatistics:
 
 @dataclass
 class FileReports:
-    """What was found out about files beside their packets; it grows while they are read."""
+    """Problems and statistics of files; both grow while the files are read."""
 
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)
     packets: int = 0
-    """Packets of a file that somebody else counts together with others (`run_statistics`)."""
+    """Packets of a file that the caller counts together with others (`run_statistics`)."""
 
 
 def run_statistics(last_time: int, reports: Sequence[FileReports]) -> CaptureStatistics:
-    """The counts of a run whose files were read one by one; `last_time` is that of the last packet."""
+    """Return the counts of a run whose files were read separately; `last_time` is the time of the last packet."""
     files = [each for report in reports for each in report.statistics]
     return CaptureStatistics(sum(report.packets for report in reports), last_time=last_time, files=files)

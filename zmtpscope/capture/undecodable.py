@@ -1,7 +1,7 @@
-"""Why a packet gives no segment."""
+"""The exception for packets without a segment."""
 
 from __future__ import annotations
 
 
 class Undecodable(Exception):
-    """A packet that is no TCP or UDP, or whose headers lie; `str()` is the reason that statistics count."""
+    """A packet that is neither TCP nor UDP, or has invalid headers; `str()` is the reason that statistics count."""
