@@ -1,12 +1,12 @@
-"""Files with CURVE keys (curve.md 6): key logs and certificates, read at once and again where they grow.
+"""Read files with CURVE keys (curve.md 6), key logs and certificates, and follow them as they grow.
 
-Keys are 32 octets everywhere; files spell them as 64 hex digits or 40 Z85 characters. The names of keys are those of
-curve.md 1. What a file says is believed as far as it can be checked without a capture: a long-term pair and a
-certificate when they are read, a client transient pair when it is looked up. That a line is about this capture is for
-the caller to prove, by opening a box. Nothing here prints a secret: not a problem, and not the `repr` of a type.
+Keys are always 32 octets, written in files as 64 hex digits or 40 Z85 characters. Key names are from curve.md 1. Keys
+are verified as far as possible without a capture: long-term pairs and certificates when they are read, client transient
+pairs when they are looked up. The caller must verify that a line belongs to this capture, by opening a box. Nothing
+here prints a secret, neither in a problem nor in the `repr` of a type.
 
-`lines` is what one line says, `contents` what those of a file say together, `files` how it is read and grows, and
-`lookup` what is asked of all of them.
+`lines` parses one line, `contents` collects the lines of a file, `files` reads files and follows them, and `lookup`
+answers queries over all of them.
 """
 
 from zmtpscope.curve_keys.files import HandedLines, KeyFileError, Place

@@ -1,4 +1,4 @@
-"""What the lines of one key file say together."""
+"""Collect the keys in the lines of one key file."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from zmtpscope.curve_keys.lines import (
 )
 
 LONGEST_LINE = 1000
-"""Octets; four times the longest line with a meaning."""
+"""Maximum octets of a line: four times the longest valid one."""
 
 MOST_SERVER_KEYS = 1000
-"""Pairs and public keys of servers that are taken from one file: each is tried on each connection."""
+"""Maximum number of server pairs and public keys of one file: each is tried on each connection."""
 
 MOST_LINES_OF_A_CONNECTION = 16
-"""Different lines with the same C' that are kept of one file."""
+"""Maximum number of different lines with the same C' to keep of one file."""
 
 PROBLEMS_TOLD = 10
-"""Lines of one file that are complained about one by one."""
+"""Maximum number of lines of one file to report separately."""
 
 UNKNOWN_LABEL = (
     "the line begins with CURVE_, but with no label that is known "
@@ -44,36 +44,36 @@ UNKNOWN_LABEL = (
 WITHOUT_SECRET = {SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT}
 
 TAIL = 64
-"""Octets in front of the place where reading goes on that are compared, to know a file that grew from a new one."""
+"""Octets before the reading position to compare, to distinguish a file that grew from a new one."""
 
 
 @dataclass(slots=True, repr=False)
 class Certificate:
-    """The keys of one `curve` section, as far as they were met, and the line of the last."""
+    """The keys of one `curve` section so far, and the line number of the last one."""
 
     public: bytes | None = None
     secret: bytes | None = None
     number: int = 0
     is_wrong: bool = False
-    """The two do not belong together; nothing more of it is read."""
+    """The two keys do not form a pair; the rest of the section is ignored."""
 
 
 class Contents:
-    """What the lines of one file say; they may come in any pieces."""
+    """The keys in the lines of one file. Octets may be added in any pieces."""
 
     def __init__(self, name: str) -> None:
         self.connections: dict[bytes, tuple[KeyLine, ...]] = {}
-        """By C'."""
+        """Lines by C'."""
         self.problems: list[str] = []
         self.untold_problems = 0
         self.lines = 0
-        """That were read."""
+        """Number of lines read."""
         self.is_utf_16 = False
-        """The file begins as those that Windows calls Unicode."""
+        """Whether the file starts with a byte order mark of UTF-16, which Windows calls Unicode."""
         self.octets = 0
-        """That were read."""
+        """Number of octets read."""
         self.tail = b""
-        """The last of them."""
+        """The last `TAIL` octets read."""
         self._name = name
         self._rest = b""
         self._pairs: dict[tuple[bytes, bytes | None], None] = {}
@@ -84,7 +84,8 @@ class Contents:
         self._news = 0
 
     def add(self, octets: bytes) -> bool:
-        """The next octets of the file; True if they say anything new. A line without end waits for it."""
+        """Add the next octets of the file. Return whether they contain new keys. An incomplete line waits for its
+        end."""
         news = self._news
         self.octets += len(octets)
         self.tail = (self.tail + octets[-TAIL:])[-TAIL:]
@@ -96,17 +97,17 @@ class Contents:
         return self._news > news
 
     def add_unfinished_line(self) -> bool:
-        """Take the line without end as it is; True if there was one."""
+        """Add the last line although it has no end. Return whether there was one."""
         if self._rest:
             self._add_line(self._rest, self.lines + 1)
         return bool(self._rest)
 
     def digest(self) -> bytes:
-        """Something that differs from that of any other file, and of this one when it has grown."""
+        """Return a digest that differs from other files', and changes when this file grows."""
         return blake2b(b"%d %s" % (self.octets, self.tail), digest_size=16).digest()
 
     def complain(self, text: str, number: int | None = None) -> None:
-        """One more problem, of line `number` or of the whole file."""
+        """Add a problem of line `number`, or of the whole file."""
         if len(self.problems) == PROBLEMS_TOLD:
             self.untold_problems += 1
         else:
@@ -114,7 +115,7 @@ class Contents:
             self.problems.append(f"{where}: {text}")
 
     def newest_shared(self, behind: int) -> Iterator[tuple[bytes, bytes]]:
-        """(C', k) of all CURVE_SHARED lines behind line number `behind`, newest first."""
+        """Yield (C', k) of all CURVE_SHARED lines after line number `behind`, newest first."""
         for line in reversed(self._shared):
             if line.number <= behind:
                 break
@@ -122,7 +123,8 @@ class Contents:
                 yield line.public, line.value
 
     def server_lines(self) -> list[KeyLine]:
-        """Lines and certificates with the long-term key of a server; secret and public half belong together."""
+        """Return lines and certificates with the long-term key of a server. Secret and public key are verified as
+        pairs."""
         lines = self._server_lines.copy()
         for certificate in self._certificates:
             if certificate.secret is not None:
@@ -133,22 +135,22 @@ class Contents:
         return lines
 
     def has_secrets(self) -> bool:
-        """Whether anything in the file must be kept secret."""
+        """Whether the file contains any secret."""
         lines = chain(self.server_lines(), chain.from_iterable(self.connections.values()))
         return any(line.label not in WITHOUT_SECRET for line in lines)
 
     def is_empty(self) -> bool:
-        """Whether there is no key in the file."""
+        """Whether the file contains no keys."""
         return not self.connections and not self.server_lines()
 
     def says_the_same(self, other: Contents) -> bool:
-        """Whether two readings of a file came to the same keys."""
+        """Whether two readings of a file have the same keys."""
         return self.connections == other.connections and self.server_lines() == other.server_lines()
 
     def _add_line(self, line: bytes, number: int) -> None:
         if number == 1:
             self.is_utf_16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            line = line.removeprefix(codecs.BOM_UTF8)  # Windows likes to put it there
+            line = line.removeprefix(codecs.BOM_UTF8)  # Windows editors add it
         fields = line[:LONGEST_LINE].split()
         if not fields or fields[0][:1] == b"#":
             return
@@ -196,7 +198,7 @@ class Contents:
         return enough
 
     def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:
-        """ZPL (ZeroMQ RFC 4): a name at the start of a line begins a section, its properties are indented."""
+        """Parse a line of ZPL (ZeroMQ RFC 4): an unindented name starts a section, its properties are indented."""
         if not line[:1].isspace():
             if looks_like_a_key_line(line):
                 self.complain(UNKNOWN_LABEL, number)

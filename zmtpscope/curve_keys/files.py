@@ -1,4 +1,4 @@
-"""One key file: how it is read, at once and again where it grows or is replaced."""
+"""Read one key file, and read it again when it grows or is replaced."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from zmtpscope.curve_keys.contents import Contents
 from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine, build_key_line
 
 LARGEST_FILE = 64 << 20
-"""Octets; 470,000 lines in hex: 1.3 s, 170 MB of memory."""
+"""Maximum octets of a key file: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
 
 MOST_LINES = 500_000
-"""With `LARGEST_FILE` the bound of what a file costs, whatever is in it: 5 s (lines in Z85), 230 MB."""
+"""Maximum lines of a key file. With `LARGEST_FILE` it limits the cost of any file to 5 s (lines in Z85) and 230 MB."""
 
 PIECE = 1 << 20
 
@@ -26,11 +26,11 @@ TOO_LARGE = f"the file is larger than {LARGEST_FILE >> 20} MiB"
 
 
 class KeyFileError(Exception):
-    """A key file that cannot be read at all. `str()` is the one line for people."""
+    """A key file that cannot be read at all. `str()` is one line for people."""
 
 
 class Place(NamedTuple):
-    """How far a key file was read: how often from its start, and to which line."""
+    """A reading position of a key file: how often it was read from its start, and the line number."""
 
     readings: int
     line: int
@@ -40,7 +40,7 @@ START = Place(0, 0)
 
 
 class KeyFile:
-    """One key file: what it says, and up to where it was read. Without `path` it is standard input."""
+    """One key file: its keys, and the reading position. With `path` None it is standard input."""
 
     contents: Contents
     _status: os.stat_result
@@ -57,7 +57,8 @@ class KeyFile:
             raise KeyFileError(f"{self.name}: {_reason(error)}") from None
 
     def lines_of(self, client_transient: bytes) -> tuple[KeyLine, ...]:
-        """The lines about the connection of this C'. One whose c' is that of another key is dropped and reported."""
+        """Return the lines of the connection with this C'. Lines whose c' belongs to another key are dropped and
+        reported."""
         lines = self.contents.connections.get(client_transient, ())
         kept = tuple(line for line in lines if not _is_of_another_key(line))
         if len(kept) < len(lines):
@@ -70,15 +71,16 @@ class KeyFile:
 
     @property
     def place(self) -> Place:
-        """How far the file was read until now."""
+        """The current reading position."""
         return Place(self.readings, self.contents.lines)
 
     def newest_shared(self, behind: Place) -> Iterator[tuple[bytes, bytes]]:
-        """(C', k) of the CURVE_SHARED lines behind a place, newest first; of all where the file was replaced since."""
+        """Yield (C', k) of the CURVE_SHARED lines after a position, newest first; of all lines if the file was replaced
+        since."""
         return self.contents.newest_shared(behind.line if behind.readings == self.readings else 0)
 
     def problems(self) -> list[str]:
-        """The problems of this file, bounded, in sentences."""
+        """Return the problems of this file as a limited number of sentences."""
         contents = self.contents
         problems = contents.problems.copy()
         if contents.untold_problems:
@@ -99,7 +101,7 @@ class KeyFile:
         return stat.S_ISREG(mode) and bool(mode & 0o077)
 
     def refresh(self) -> bool:
-        """Read what is new; True if the file says something else than before. Standard input is read once."""
+        """Read new lines. Return whether the keys of the file have changed. Standard input is read only once."""
         if self.path is None:
             return False
         try:
@@ -114,9 +116,9 @@ class KeyFile:
             if self._has_only_grown(self.path, status):
                 return self._read_on(self.path, status)
             before = self.contents
-            # what was taken of a line without end is put right by reading that line again, with its end
+            # an incomplete last line was parsed before: read it again now that it is complete
             self._read_all(unfinished=not self._took_unfinished)
-        except OSError:  # gone, or closed to us: perhaps not for long
+        except OSError:  # the file is gone or not readable, perhaps temporarily
             return False
         except KeyFileError:
             self._status = status
@@ -125,7 +127,7 @@ class KeyFile:
         return not self.contents.says_the_same(before)
 
     def _has_only_grown(self, path: Path, status: os.stat_result) -> bool:
-        """Whether the octets that were read still stand in front of new ones, as far as their end shows."""
+        """Whether the octets read before are unchanged and new ones follow, judged by the end of the old ones."""
         place = (status.st_dev, status.st_ino)
         if place != (self._status.st_dev, self._status.st_ino) or status.st_size <= self.contents.octets:
             return False
@@ -150,7 +152,7 @@ class KeyFile:
         return news
 
     def _read_all(self, unfinished: bool) -> None:
-        """Read the file from its start; with `unfinished` a last line without end counts as it is."""
+        """Read the file from its start; with `unfinished` also parse an incomplete last line."""
         contents = Contents(self.name)
         with open(0 if self.path is None else self.path, "rb", closefd=self.path is not None) as file:
             status = os.fstat(file.fileno())
@@ -166,9 +168,9 @@ class KeyFile:
 
 
 class HandedLines(KeyFile):
-    """Lines of a key log that stand in no file: whoever has the secrets hands them over while a capture grows.
+    """Lines of a key log that are in no file: the caller adds them while a capture grows.
 
-    Of more than `MOST_LINES` lines the last are not kept.
+    Lines after the first `MOST_LINES` are discarded.
     """
 
     def __init__(self) -> None:
@@ -178,17 +180,17 @@ class HandedLines(KeyFile):
         self._has_news = False
 
     def add(self, line: KeyLine) -> None:
-        """One more line; it counts from the next `Keys.refresh` on."""
+        """Add a line; it is used after the next `Keys.refresh`."""
         if self.contents.lines < MOST_LINES:
             self._has_news |= self.contents.add(build_key_line(line))
 
     def refresh(self) -> bool:
-        """True if lines came that say anything new."""
+        """Return whether new keys were added."""
         news, self._has_news = self._has_news, False
         return news
 
     def problems(self) -> list[str]:
-        """None, also where no line came yet: there is no file that anybody could mend."""
+        """Return no problems, even without lines: there is no file to correct."""
         return []
 
 
@@ -197,19 +199,19 @@ def _too_many_lines() -> str:
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int, int]:
-    """What changes when a file is written or replaced."""
+    """Return the values that change when a file is written or replaced."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _pieces(file: BinaryIO, octets: int) -> Iterator[bytes]:
-    """At most so many octets of `file`, in pieces."""
+    """Yield at most `octets` of `file`, in pieces."""
     while octets and (piece := file.read(min(octets, PIECE))):
         octets -= len(piece)
         yield piece
 
 
 def _is_of_another_key(line: KeyLine) -> bool:
-    """Whether c' of the line is certainly not the secret of its C'."""
+    """Whether c' of the line is certainly not the secret key of its C'."""
     return line.label == CLIENT_TRANSIENT and line.value is not None and public_key(line.value) != line.public
 
 

@@ -1,4 +1,4 @@
-"""What one line of a key file says: a line of a key log, or a property of a certificate."""
+"""Parse one line of a key file: a line of a key log, or a property of a certificate."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LABELS: Final = (
     SERVER_LONGTERM,
     SERVER_PUBLIC,
 )
-"""Everything that a line of a key log can begin with."""
+"""All labels of lines of a key log."""
 
 LABEL_OF = {label.encode(): label for label in LABELS}
 FORMS = "64 hex digits or 40 Z85 characters"
 
 
 def key_from_text(text: bytes) -> bytes | None:
-    """The key that 64 hex digits of either case or 40 Z85 characters spell; None for everything else."""
+    """Parse a key from 64 hex digits of either case or 40 Z85 characters. Returns None for any other text."""
     try:
         if len(text) == 64:
             return unhexlify(text)
@@ -44,11 +44,11 @@ def key_from_text(text: bytes) -> bytes | None:
 
 @dataclass(slots=True, repr=False)
 class KeyLine:
-    """One line of a key log, or what a certificate says in words of one.
+    """One line of a key log, or the keys of a certificate as such a line.
 
     `public` is the first field: C', or S for the two labels of server keys. `value` is the second: the secret, or S' of
-    SERVER_PUBLIC_TRANSIENT; None for SERVER_PUBLIC. `server` is S of a CLIENT_TRANSIENT line that has it. `number`
-    counts the lines of the file from 1; two lines that say the same are equal.
+    SERVER_PUBLIC_TRANSIENT; None for SERVER_PUBLIC. `server` is S of a CLIENT_TRANSIENT line that contains it. `number`
+    counts the lines of the file from 1, and is ignored in comparisons.
     """
 
     label: str
@@ -59,9 +59,9 @@ class KeyLine:
 
 
 def property_of(line: bytes) -> tuple[bytes, bytes] | None:
-    """Name and value of a line of a certificate that says a key; None for every other line.
+    """Return name and value of a certificate line with a key, or None for any other line.
 
-    The value may be quoted, and a comment stand behind it. What is no such value comes back as it stands there.
+    The value may be quoted and followed by a comment. An invalid value is returned unchanged.
     """
     name, equals, value = line.partition(b"=")
     name, value = name.strip(), value.strip()
@@ -76,7 +76,7 @@ def property_of(line: bytes) -> tuple[bytes, bytes] | None:
 
 
 def looks_like_a_key_line(line: bytes) -> bool:
-    """Whether a line begins as only those of key logs do, in whatever case."""
+    """Whether a line starts like lines of key logs, in either case."""
     return line[:6].upper() == b"CURVE_"
 
 
@@ -84,7 +84,7 @@ WANTS = {CLIENT_TRANSIENT: "2 or 3 keys", SERVER_PUBLIC: "1 key"}
 
 
 def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
-    """A line of a key log; None where its fields are not those of the label. A comment may stand behind them."""
+    """Parse a line of a key log. Returns None if its fields do not fit the label. A comment may follow them."""
     public = key_from_text(fields[1]) if len(fields) > 1 else None
     if public is None:
         return None
@@ -106,7 +106,7 @@ def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
 
 
 def build_key_line(line: KeyLine) -> bytes:
-    """The line of a key log that `key_line` reads as `line`, with its end; keys in hex."""
+    """Return the line of a key log that `key_line` parses to `line`, including its end; keys in hex."""
     keys = [key.hex() for key in (line.public, line.value, line.server) if key is not None]
     if line.label == SERVER_PUBLIC:
         keys.append("-")

@@ -1,4 +1,4 @@
-"""What is asked of all key files together: the keys of a connection by its C', and those of servers."""
+"""Look up keys in all key files together: keys of a connection by its C', and keys of servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zmtpscope.zmtp import z85
 
 
 class ServerKey(NamedTuple):
-    """The long-term key of a server: S, and s where it is known."""
+    """The long-term key of a server: S, and s if known."""
 
     public: bytes
     secret: bytes | None
@@ -31,7 +31,7 @@ class ServerKey(NamedTuple):
 
 
 class ClientTransient(NamedTuple):
-    """c' of a connection, and the S that its client asked for, where the line has it."""
+    """c' of a connection, and the server's S if the line contains it."""
 
     secret: bytes
     server: bytes | None
@@ -42,10 +42,10 @@ class ClientTransient(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConnectionSecrets:
-    """All that is said about the connection of one C', in the order of the files and of their lines.
+    """All keys of the connection with one C', in the order of the files and their lines.
 
-    More than one of a kind are candidates: lines that contradict each other. Each c' belongs to C', that was checked;
-    of k, s', S' and K nothing is proven until a box opens with them.
+    Several keys of a kind are candidates from contradicting lines. Each c' was verified to belong to C'. The keys k,
+    s', S' and K are proven only when a box opens with them.
     """
 
     shared: tuple[bytes, ...]
@@ -61,19 +61,17 @@ class ConnectionSecrets:
 
 
 class KeysMark(NamedTuple):
-    """How far `Keys` were: its generation, and of each file how often it was read from its start and a digest."""
+    """The state of `Keys`: its generation, and for each file how often it was read from its start and a digest."""
 
     generation: int
     files: list[tuple[int, bytes]]
 
 
 class Keys:
-    """What a number of key files say, and what is handed over beside them. One C' is looked up at the cost of a
-    dictionary look-up for each file.
+    """The keys of several key files and of `handed` lines. Looking up a C' costs a dictionary look-up per file.
 
-    A path that is None is standard input. Raises `KeyFileError` where a file cannot be opened, is larger than
-    `LARGEST_FILE` or has more than `MOST_LINES`. Standard input and what is no regular file (pipes) is read once, to
-    its end.
+    A path None is standard input. Raises `KeyFileError` if a file cannot be opened, is larger than `LARGEST_FILE` or
+    has more than `MOST_LINES`. Standard input and other files that are not regular (pipes) are read once, to their end.
     """
 
     def __init__(self, paths: Sequence[Path | None], handed: HandedLines | None = None) -> None:
@@ -82,21 +80,21 @@ class Keys:
             self._files.append(handed)
         self._server_keys = self._all_server_keys()
         self.generation = 0
-        """Goes up whenever `refresh` finds that the files say something else than before."""
+        """Increases whenever `refresh` finds changed keys."""
 
     def with_files(self, paths: Sequence[Path | None]) -> Keys:
-        """What these and further files say. Raises `KeyFileError`."""
+        """Return the keys of these and further files. Raises `KeyFileError`."""
         made = Keys(paths)
         made._files = [*self._files, *made._files]
         made._server_keys = made._all_server_keys()
         return made
 
     def refresh(self) -> bool:
-        """Look whether files have changed, and read what is new; True if they say something else than before.
+        """Read new lines of changed files. Return whether the keys have changed.
 
-        Costs one `os.stat` for each file that has not changed. Of a file that grew the new octets are read; its last
-        line waits until it has its end. A file that was cut or replaced is read anew, and what it said before is
-        forgotten. One that cannot be read any more goes on saying what it said.
+        Costs one `os.stat` for each unchanged file. Of a file that grew only new octets are read; an incomplete last
+        line waits for its end. A truncated or replaced file is read again, and its earlier keys are dropped. A file
+        that is no longer readable keeps its keys.
         """
         changed = [file.refresh() for file in self._files]
         if not any(changed):
@@ -106,11 +104,11 @@ class Keys:
         return True
 
     def mark(self) -> KeysMark:
-        """Where these keys are, for others of the same files to go on from."""
+        """Return the state of these keys, for another `Keys` over the same files to resume from."""
         return KeysMark(self.generation, [(file.readings, file.contents.digest()) for file in self._files])
 
     def resume(self, mark: KeysMark) -> None:
-        """Go on from where other keys were: with their generation where the files say the same, else with the next."""
+        """Resume from a mark: with its generation if the files have the same keys, otherwise with the next one."""
         is_same = len(mark.files) == len(self._files)
         for file, (readings, digest) in zip(self._files, mark.files, strict=False):
             is_same_file = file.contents.digest() == digest
@@ -119,9 +117,9 @@ class Keys:
         self.generation = mark.generation + (not is_same)
 
     def secrets_for(self, client_transient: bytes) -> ConnectionSecrets | None:
-        """Everything the files say about the connection of this C'; None where no line names it.
+        """Return all keys of the connection with this C', or None if no line names it.
 
-        A c' that does not belong to C' is left out, and a problem from now on.
+        A c' that does not belong to C' is left out, and becomes a problem.
         """
         if not any(client_transient in file.contents.connections for file in self._files):
             return None
@@ -142,26 +140,27 @@ class Keys:
 
     @property
     def server_keys(self) -> list[ServerKey]:
-        """The long-term keys of servers, each S once, with s where any file has it. Each s belongs to its S.
+        """The long-term keys of servers: each S once, with s if any file contains it. Each pair was verified.
 
-        A certificate with a secret is taken for that of a server: which side it belongs to does not stand in it.
+        A certificate with a secret is treated as a server's, because it does not contain its side.
         """
         return self._server_keys
 
     @property
     def names_connections(self) -> bool:
-        """Whether any line is about one connection; long-term keys alone open no messages."""
+        """Whether any line belongs to one connection; long-term keys alone open no messages."""
         return any(file.contents.connections for file in self._files)
 
     def places(self) -> list[Place]:
-        """How far each file was read until now."""
+        """Return the reading position of each file."""
         return [file.place for file in self._files]
 
     def shared_keys(self, limit: int = 1000, behind: Sequence[Place] = ()) -> list[tuple[bytes, bytes]]:
-        """(C', k) of at most `limit` CURVE_SHARED lines, newest first, for captures that begin inside a connection.
+        """Return (C', k) of at most `limit` CURVE_SHARED lines, newest first, for captures that start inside a
+        connection.
 
-        With more than one file these take turns. With `behind`, what `places` said before, only lines that came since;
-        those of a file that was replaced have all come since.
+        Several files take turns. With `behind`, an earlier result of `places`, returns only newer lines; all lines of a
+        replaced file are newer.
         """
         starts = behind or [START] * len(self._files)
         turns = zip_longest(*map(KeyFile.newest_shared, self._files, starts))
@@ -174,7 +173,7 @@ class Keys:
         return list(pairs)
 
     def lines(self) -> Iterator[tuple[Path | None, KeyLine]]:
-        """All that is said, with the file that says it, in the order of the files and of their lines."""
+        """Yield all lines and the path of their file, in the order of the files and their lines."""
         for file in self._files:
             contents = file.contents
             said = chain(contents.server_lines(), *map(file.lines_of, list(contents.connections)))
@@ -183,10 +182,10 @@ class Keys:
 
     @property
     def problems(self) -> list[str]:
-        """A sentence about each line that could not be used, with file and line, and about files without any key.
+        """A sentence for each unusable line, with file and line number, and for each file without keys.
 
-        At most `PROBLEMS_TOLD` lines of a file and the number of the others. No sentence repeats what stands in the
-        line. File names are as they were given: escape them before they reach a terminal.
+        At most `PROBLEMS_TOLD` lines per file are listed, then the number of the others. No sentence repeats the
+        contents of a line. File names are unchanged: escape them before printing to a terminal.
         """
         return [problem for file in self._files for problem in file.problems()]
 
