@@ -1,10 +1,9 @@
-"""TCP connections that never came about: who tried to reach whom, how often, and what the answer was.
+"""TCP connections that were never established: client, endpoint, number of attempts and outcome.
 
-A server that is not there leaves nothing but SYNs in the capture: libzmq tries again ten times a second unless it is
-told otherwise. Attempts are counted by client address, endpoint and outcome, those in front of a connection of the two
-apart from those behind it: a server that is not up yet is no server that went away. `MOST_PAIRS` of these are
-remembered at a time, so that a port scan or a flood of SYNs costs no more; whatever was counted and forgotten is
-written as one number.
+An absent server leaves only SYNs in the capture: by default libzmq tries again ten times a second. Attempts are counted
+by client address, endpoint and outcome, and separately before and after a connection of the two: a server that has not
+started yet differs from one that went away. Memory is limited to `MOST_PAIRS` of these, so a port scan or a SYN flood
+costs no more. Attempts counted and forgotten are reported as one number.
 """
 
 from __future__ import annotations
@@ -25,14 +24,16 @@ from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 
 MOST_PAIRS = 4096
-"""Clients and endpoints of which something is remembered; the pair met longest ago is forgotten."""
+"""Maximum number of client and endpoint pairs. When full, the pair unused for longest is forgotten."""
 
 MOST_STRETCHES = 16
-"""Of one pair and outcome, so many stretches of attempts are told apart; those nearest to each other become one. A
-connection that began between two may be known only when it ends, which is behind all of them."""
+"""Maximum number of separate series of attempts per pair and outcome; beyond it, the two nearest are joined.
+
+Series are kept apart because a connection between two of them may become known only when it ends, after all of them.
+"""
 
 MOST_LISTED = 20
-"""So many stretches are written at the end, those with the most attempts; the others are written as one number."""
+"""Maximum number of series reported at the end, most attempts first; the others are reported as one number."""
 
 FINDING_BY_OUTCOME = {
     REFUSED: "ZMTP-CONN-14",
@@ -41,17 +42,18 @@ FINDING_BY_OUTCOME = {
     REJECTED: "ZMTP-CONN-20",
     NO_ROUTE: "ZMTP-CONN-21",
 }
-"""Each stands for many attempts, and says itself how many."""
+"""Each finding covers many attempts and contains their number."""
 
 LEAST_GAPS, LARGEST_RATIO, LEAST_RATIO = 3, 2.3, 1.1
-"""libzmq waits for ZMQ_RECONNECT_IVL and up to as long again by chance: so many waits differ, by at most twice."""
+"""Detection of libzmq retries: at least this many waits, whose ratio is within these limits. libzmq waits for
+ZMQ_RECONNECT_IVL plus a random time of at most the same length."""
 SHORT_WAIT, LEAST_FAST = SECOND // 5, 10
-"""Clients that share an address come between each other; so many attempts in waits this short are of ZeroMQ, too."""
+"""Clients behind one address interleave: this many attempts with waits this short also count as ZeroMQ."""
 DEFAULT_WAIT = 90 * SECOND // 1000, 220 * SECOND // 1000
-"""A wait of the default interval, 100 ms and up to as long again: two of these are enough."""
+"""Bounds of a wait with the default interval (100 ms, up to doubled); two attempts are enough then."""
 
 LONG_IN_VAIN = 10 * SECOND
-"""Who tries for so long to get back has lost its server for good, or for too long."""
+"""Duration of failed attempts (ns) after which a client that was connected before has lost its server."""
 
 CONNECTED_BEFORE = "it had been connected before"
 LATER_HINT = "the other side was not up yet: peers of ZeroMQ try again until it is"
@@ -60,23 +62,23 @@ BEFORE_HINT = "the other side went away: see who closed the connection before, a
 
 @dataclass(slots=True, eq=False)
 class Tried:
-    """A stretch of attempts of one client at one endpoint with one outcome."""
+    """A series of attempts of one client at one endpoint with one outcome."""
 
     first: Attempt
     last: Attempt
     count: int
     syns: int
     connected: Stamp | None = None
-    """The SYN of the next connection of the two that is known."""
+    """SYN of the next known connection of the pair."""
     gaps: int = 0
-    """Waits from one attempt to the next, ..."""
+    """Number of waits between attempts."""
     shortest: int = 0
     longest: int = 0
-    """... the shortest and the longest of them (ns)."""
+    """Shortest and longest wait (ns)."""
 
     @property
     def is_like_zeromq(self) -> bool:
-        """Whether a program tries again as libzmq does."""
+        """Whether the attempts repeat like those of libzmq."""
         if self.gaps < LEAST_GAPS:
             least, most = DEFAULT_WAIT
             return self.gaps > 0 and least <= self.shortest and self.longest <= most
@@ -88,11 +90,11 @@ class Tried:
         return self.shortest * LEAST_RATIO <= self.longest <= self.shortest * LARGEST_RATIO
 
     def is_apart(self, later: Tried) -> bool:
-        """Whether the two connected between this stretch and a later one."""
+        """Whether the pair connected between this series and a later one."""
         return self.connected is not None and self.connected < later.first.connection.start
 
     def add(self, other: Tried) -> None:
-        """Those of another stretch, which began later, too."""
+        """Add the attempts of another series."""
         gap = other.first.connection.start.time - self.last.connection.start.time
         gaps = [gap, *((self.shortest, self.longest) if self.gaps else ())]
         gaps += (other.shortest, other.longest) if other.gaps else ()
@@ -105,7 +107,7 @@ class Tried:
         self.connected = min(connected, default=None)
 
     def sentence(self, stream: Stream) -> str:
-        """`10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
+        """Return a sentence such as `10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
         times = "once" if self.count == 1 else f"{self.count} times"
         syns = f" ({self.syns} SYNs)" if self.syns > self.count else ""
         seconds = max(0, self.last.last.time - self.first.connection.start.time) / SECOND
@@ -115,19 +117,19 @@ class Tried:
 
 
 class Attempts:
-    """The attempts of a run: `evaluate` those that are over, `finish` with what is to be said about them."""
+    """All attempts of a run. Call `evaluate` for each finished attempt, then `finish` for the notes."""
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
         self.tried: OrderedDict[tuple[str, bytes], list[Tried]] = OrderedDict()
-        """In the order in which they began."""
+        """Series by outcome and pair, in order of last use."""
         self.connected: OrderedDict[bytes, tuple[Stamp, Stamp]] = OrderedDict()
-        """When each pair was connected first, and last: the SYNs."""
+        """SYNs of the first and the last connection of each pair."""
         self.others: dict[str, Tried] = {}
-        """What was forgotten, by outcome."""
+        """Forgotten attempts, by outcome."""
 
     def evaluate(self, attempt: Attempt) -> None:
-        """Count an attempt; they come in the order in which they were decided, which need not be that of their SYNs."""
+        """Count an attempt. Attempts arrive in the order of their decisions, not necessarily of their SYNs."""
         pair = attempt.pair
         if attempt.outcome == CONNECTED:
             self._connect(pair, attempt.connection.start)
@@ -174,7 +176,7 @@ class Attempts:
                 others.add(tried)
 
     def finish(self, end: Arrival) -> list[Note]:
-        """Who was not let in, those who tried most first."""
+        """Return notes about failed attempts, most attempts first."""
         tried = [
             (outcome, each)
             for (outcome, _), stretches in self.tried.items()
@@ -231,7 +233,7 @@ class Attempts:
 
 
 def _between_connections(stretches: Iterable[Tried]) -> list[Tried]:
-    """Those between which no connection began, as one."""
+    """Join adjacent series without a connection between them."""
     whole: list[Tried] = []
     for tried in stretches:
         if whole and not whole[-1].is_apart(tried):

@@ -1,6 +1,6 @@
-"""Findings about the end of a connection: answers that never came, and what it was closed for.
+"""Findings about the end of a connection: missing answers, and the reason for closing.
 
-Only connections that were captured whole are evaluated: where octets are missing, so may be an answer.
+Only completely captured connections are evaluated: an answer may be among missing octets.
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ OWED: dict[tuple[str | None, str | None, str | None], str] = {
     ("PLAIN", "INITIATE", "WELCOME"): "PLAIN-09",
     ("NULL", "READY", None): "NULL-08",
 }
-"""What to say where a handshake ends without the answer that a side owes: by mechanism, the last handshake command of
-the side that asked, and that of the side that owes the answer (None: it has sent its greeting only)."""
+"""The finding if a handshake ends before a side has sent the expected answer.
+
+By mechanism, the last handshake command of the waiting side, and the last one of the answering side (None: only its
+greeting).
+"""
 
 WAITS_FOR_ZAP = ("PLAIN-08", "CURVE-24", "NULL-08")
-"""Where the side that owes the answer asks its ZAP handler first: libzmq sends nothing as long as that is silent, and
-nothing for status 300 (wire.md 7.3), so that the other side waits for its whole ZMQ_HANDSHAKE_IVL."""
+"""Findings for which the answering side may wait for its ZAP handler.
+
+libzmq sends nothing while the handler is silent, and nothing for status 300 (wire.md 7.3); the other side waits for its
+whole ZMQ_HANDSHAKE_IVL.
+"""
 
 SILENT_HINT = "its ZAP handler never answered, or answered 300 (not possible for now); or the process hangs"
 
 SERVERS_NAMED = 3
-"""So many server keys are named that a HELLO was not made for."""
+"""Maximum number of non-matching server keys named for a HELLO."""
 
 
 Sides = tuple[SideState, SideState]
@@ -43,8 +49,11 @@ Sides = tuple[SideState, SideState]
 def evaluate(
     view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
 ) -> Iterator[Note]:
-    """What there is to say when the connection has ended, and every octet of it was captured. `arrival` is the first
-    FIN or RST, which side `closed_by` sent, with the ordinal of the end; `faults` are the last error of each side."""
+    """Yield notes about a connection that ended and was captured completely.
+
+    `arrival` is the first FIN or RST, sent by side `closed_by`, with the ordinal of the end; `faults` contains the last
+    error of each side.
+    """
     if not view.is_agreed():
         yield from _evaluate_greeting(sides, arrival, closed_by)
         yield from _evaluate_steps(view, sides, faults, arrival, closed_by)
@@ -54,7 +63,7 @@ def evaluate(
 
 
 def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Iterator[Note]:
-    """The side that received the last error of `side` closed first; who closes behind its own error had other
+    """Report an error whose receiver closed first, within a second. A side closing after its own error had other
     reasons."""
     fault = faults[side]
     if fault is None or arrival.time - fault.arrival.time > SECOND:
@@ -66,7 +75,7 @@ def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> 
 
 
 def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[Note]:
-    """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
+    """Report a complete greeting answered by a close, the usual sign of an unwanted mechanism."""
     whole, part = sides[1 - closed_by].greeting, sides[closed_by].greeting
     if whole is None or part is None or part.event.stop >= GREETING_3_SIZE or whole.event.stop < GREETING_3_SIZE:
         return
@@ -79,7 +88,7 @@ def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterat
 def _evaluate_steps(
     view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
 ) -> Iterator[Note]:
-    """The handshake ended where one side owed the other an answer, and no error says why."""
+    """Report a handshake that ended before an expected answer, without an error that explains it."""
     mechanism = _agreed_mechanism(sides)
     for number, side in enumerate(sides):
         debtor = sides[1 - number]
@@ -93,7 +102,7 @@ def _evaluate_steps(
             yield Note(number, finding, early, arrival.ordinal)
         waited = arrival.time - side.step.arrival.time
         explained = faults[number] is not None
-        if explained or (closed_by == number and waited <= SECOND):  # who leaves at once waits for no answer
+        if explained or (closed_by == number and waited <= SECOND):  # a side that leaves at once waits for no answer
             continue
         who = "it closed" if closed_by == 1 - number else "the other side gave up"
         asked = side.subject if id_ == "PLAIN-08" else None
@@ -111,7 +120,7 @@ def _evaluate_steps(
 
 
 def _about_server_key(view: ConnectionView) -> tuple[str, str]:
-    """Whether a HELLO without an answer was made for a server key that is known: the finding, and what to add."""
+    """Return the finding for an unanswered HELLO, and its proof: whether it was made for a known server key."""
     session = view.session
     if session is None:
         return "CURVE-21", ""
@@ -125,13 +134,13 @@ def _about_server_key(view: ConnectionView) -> tuple[str, str]:
 
 
 def _agreed_mechanism(sides: Sides) -> str | None:
-    """What both sides announced."""
+    """Return the mechanism if both sides announced the same one."""
     one, other = (side.greeting and side.greeting.event.fields.get("mechanism") for side in sides)
     return one if one == other else None
 
 
 def _evaluate_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Iterator[Note]:
-    """A REQ waits for one reply to each request, so the messages of both sides can simply be counted."""
+    """Report unanswered requests of a REQ, which waits for one reply each: counting messages is enough."""
     for number, stream in enumerate(view.streams):
         announced = sides[number].type_event
         if announced is None or announced.event.fields["socket_type"] != "REQ":

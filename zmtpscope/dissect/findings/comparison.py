@@ -1,7 +1,7 @@
-"""Findings that compare connections, and records of what connections are to each other: facts in, records out.
+"""Findings that compare connections, and records that relate them: facts in, records out.
 
-The analyser evaluates the facts of its run with this; where several workers have analysed a connection each, it
-evaluates the facts of all. What is said is the same, since facts are put in order first.
+The analyser evaluates the facts of its own run; if several workers analysed a connection each, one comparison evaluates
+the facts of all. Facts are sorted first, so the results are equal.
 """
 
 from __future__ import annotations
@@ -48,16 +48,18 @@ if TYPE_CHECKING:
 GAVE_WAY = Finding("ZMTP-CONN-12")
 
 MOST_ENDPOINTS = 65_536
-"""Endpoints where somebody spoke ZMTP that are remembered."""
+"""Maximum number of ZMTP endpoints to remember."""
 
 MOST_WRITERS = 16_384
-"""Connections and flows with findings of which is remembered how many there were of each kind; of the one that got its
-last finding longest ago those that were only counted are written."""
+"""Maximum number of connections and flows whose findings are counted by kind. When full, the counts of the one unused
+for longest are written."""
 
 
 class Comparison:
-    """All that is compared in one run. `files` are those that packet references index, as `Captures.files`; `summary`
-    is where findings and attempts are counted."""
+    """All comparisons of one run.
+
+    `files` are the files that packet references index, as in `Captures.files`; `summary` counts findings and attempts.
+    """
 
     def __init__(self, options: Options, files: list[str | None] | None = None, summary: Summary | None = None) -> None:
         self.sink = Sink(files or [], options, summary)
@@ -65,39 +67,38 @@ class Comparison:
         self.attempts = Attempts(self.summary)
         self.endpoints = Endpoints()
         self.spoken_with: set[Endpoint] = set()
-        """Where connections went that speak ZMTP, of which the sink of each run reports a bounded number."""
+        """Server endpoints of ZMTP connections; the sink of each run reports a bounded number."""
         self.gave_way = 0
-        """Connections that were given up for newer ones."""
+        """Number of evicted connections."""
         self.last_to_give_way: GaveWay | None = None
         self.set_back: SetBack | None = None
-        """Where packets of one connection are stamped before those in front of them."""
+        """Packets with an earlier timestamp than the preceding packet of their connection."""
         self.writers: OrderedDict[str, RecordWriter] = OrderedDict()
         """By conn_id."""
 
     @cached_property
     def refusals(self) -> Refusals:
-        """Connections that proxies refuse."""
-        from zmtpscope.dissect.findings.relayed import Refusals  # what nobody sends is not loaded
+        """Connections refused by proxies."""
+        from zmtpscope.dissect.findings.relayed import Refusals  # loaded only if needed
 
         return Refusals()
 
     @cached_property
     def others(self) -> OthersAtEndpoints:
-        """Connections without ZMTP to endpoints with it."""
-        from zmtpscope.dissect.findings.relayed import OthersAtEndpoints  # what nobody sends is not loaded
+        """Connections without ZMTP to endpoints with ZMTP."""
+        from zmtpscope.dissect.findings.relayed import OthersAtEndpoints  # loaded only if needed
 
         return OthersAtEndpoints(self.spoken_with)
 
     @cached_property
     def network(self) -> Network:
-        """Nodes of ZRE."""
-        from zmtpscope.dissect.findings.zre import Network  # what nobody sends is not loaded
+        """ZRE nodes."""
+        from zmtpscope.dissect.findings.zre import Network  # loaded only if needed
 
         return Network(self.spoken_with)
 
     def evaluate(self, facts: Iterable[Fact]) -> list[Record]:
-        """What is to be said now that these facts are there, in the order of their ordinals; facts of a later call come
-        behind them all."""
+        """Evaluate facts by ordinal and return the records; facts of later calls must have larger ordinals."""
         for fact in sorted(facts, key=_order):
             self.sink.decided_by = DATAGRAMS + fact.arrival.packet if isinstance(fact, ZreBeacon) else None
             if isinstance(fact, Attempt):
@@ -121,7 +122,7 @@ class Comparison:
         return self._drain()
 
     def report(self, problems: Iterable[CaptureProblem], now: Arrival) -> list[Record]:
-        """Files that could not be read to their end, said before the end."""
+        """Return records about files that could not be read to their end, before the end of the run."""
         put_problems(self.sink, problems, now)
         return self._drain()
 
@@ -132,8 +133,11 @@ class Comparison:
         problems: Iterable[CaptureProblem] = (),
         set_back: SetBack | None = None,
     ) -> list[Record]:
-        """What is to be said at the end, which comes behind all facts. `drops`: packets lost while they were captured,
-        by interface; `problems`: files that could not be read to their end; `set_back`: where their clock was."""
+        """Return the records at the end, after all facts.
+
+        `drops`: packets lost during capture, by interface. `problems`: files that could not be read to their end.
+        `set_back`: where their clock was set back.
+        """
         if self.gave_way > MOST_WRITTEN and self.last_to_give_way is not None:
             last = self.last_to_give_way
             writer = self._writer(last.connection.stream, end.ordinal)
@@ -174,8 +178,10 @@ class Comparison:
                 writer.note(note)
 
     def _writer(self, stream: Stream, ordinal: int) -> RecordWriter:
-        """What makes the records of a connection or flow, of which `stream` is any side. The one that gives way to it
-        does so with the segment `ordinal`."""
+        """Return the record writer of a connection or flow, given the stream of any side.
+
+        If another writer is evicted, the segment `ordinal` decides it.
+        """
         writer = self.writers.get(stream.conn_id)
         if writer is None:
             number, conn_id, side, here, port, there, other = stream
@@ -193,8 +199,10 @@ class Comparison:
 
 
 def _order(fact: Fact) -> tuple[int, bool, Stamp, int]:
-    """By what decided them; then by the first packet of each connection, and datagrams by themselves behind them all.
-    Those of one connection come in their order already, but for what ZRE nodes say."""
+    """Return the sort key of a fact: deciding segment, then first packet of the connection; datagrams last.
+
+    Facts of one connection already are in order, except ZRE commands.
+    """
     ordinal = fact.arrival.ordinal
     if isinstance(fact, ZreBeacon):
         return ordinal, True, Stamp(0, fact.arrival.packet), 0

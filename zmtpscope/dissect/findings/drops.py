@@ -1,5 +1,7 @@
-"""What is wrong with captures themselves, packets that were lost, the rest of a file, or the clock: findings of the
-whole run, since nobody knows on which connections."""
+"""Findings about the capture itself: dropped packets, unreadable files, clocks set back.
+
+They belong to the whole run, because the affected connections are unknown.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,20 @@ FILE_DAMAGED = "CAPTURE-02"
 CLOCK_WENT_BACK = "CAPTURE-03"
 
 NO_CONNECTION = 1 << 63
-"""Where it stands among the connections: behind all of them, and behind datagrams."""
+"""Sort position after all connections and datagrams."""
 
 MOST_NAMED = 8
-"""So many interfaces are named."""
+"""Maximum number of interfaces to name."""
 
 
 def put_drops(sink: Sink, drops: Mapping[str, int], end: Arrival) -> None:
-    """Add the finding that so many packets were dropped, by interface, if any were; `end` is the end of the capture."""
+    """Add a finding for the packets dropped by interface, if any; `end` is the end of the capture."""
     if drops:
         _put(sink, PACKETS_DROPPED, end, by_interface(drops), count=sum(drops.values()))
 
 
 def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival) -> None:
-    """Add a finding for each file that could not be read to its end; `packet` is the last one that was read of it."""
+    """Add a finding for each file that could not be read to its end; `packet` is the last packet read from it."""
     for problem in sorted(problems, key=lambda each: (each.file or "", each.offset)):
         name = (problem.file or STDIN_NAME).encode("utf-8", "backslashreplace").decode()
         own = {"count": 1, "file": problem.file, "packet": problem.packet or None}
@@ -43,7 +45,7 @@ def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival) -
 
 
 def put_set_back(sink: Sink, set_back: SetBack | None, end: Arrival) -> None:
-    """Add the finding that the clock of the capture went back, if it did; `packet` is where it did by most."""
+    """Add a finding if the clock of the capture was set back; `packet` is the packet with the largest step."""
     if set_back is not None:
         detail = f"packet {set_back.packet} is stamped {duration(set_back.ns)} before an earlier one"
         detail += f", and {set_back.times - 1} more by no more than that" if set_back.times > 1 else ""
@@ -73,7 +75,7 @@ def _put(sink: Sink, id_: str, end: Arrival, detail: str, **own: Any) -> None:
 
 
 def by_interface(drops: Mapping[str, int]) -> str:
-    """`12 on eth0, 1 on lo`, those that lost most first."""
+    """Format drops like `12 on eth0, 1 on lo`, largest number first."""
     ordered = sorted(drops.items(), key=lambda each: -each[1])
     named = [f"{count} on {name}" for name, count in ordered[:MOST_NAMED]]
     rest = ordered[MOST_NAMED:]

@@ -1,8 +1,8 @@
-"""Findings that compare connections with each other: those of one listening endpoint, and those of one client with it.
+"""Findings that compare connections of one listening endpoint, or of one client with it.
 
-Every connection reports what may matter to others (`facts.Said`), nothing where it is as usual. What is remembered is
-bounded: whatever is about open connections by their number, the rest by the limits below, where the one that was met
-longest ago gives way. Conditions and severities are those of conformance.md.
+Each connection reports facts that may matter to others (`facts.Said`), none if it is as usual. Memory is bounded: for
+open connections by their number, otherwise by the limits below, where the entry unused for longest is forgotten.
+conformance.md defines conditions and severities.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
 MOST_ENDPOINTS = 4096
-"""Listening endpoints, and pairs of a client address and a listening endpoint, of which something is remembered."""
+"""Maximum number of listening endpoints, and of pairs of client address and endpoint."""
 
 MOST_HANDSHAKES = 16_384
-"""CURVE handshakes whose keys and nonces are remembered, those of connections that have ended included."""
+"""Maximum number of CURVE handshakes whose keys and nonces are remembered, including those of ended connections."""
 
 RECONNECTS = 6
-"""So many reconnects, more than five, ..."""
+"""Number of reconnects that is too many ..."""
 MINUTE = 60_000_000_000
-"""... within so many nanoseconds are too many, ..."""
+"""... within this time (ns) ..."""
 GROWTH = 2
-"""... unless the last three waits are together more than so many times the first three. libzmq waits between one and
-two times its interval."""
+"""... unless the last three waits together exceed this multiple of the first three. libzmq waits between one and two
+times its interval."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -38,17 +38,19 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True, eq=False)
 class Peer:
-    """What is remembered of an open connection that has reported something."""
+    """State of an open connection that has reported a fact."""
 
     served: tuple[Endpoint, str, str] | None = None
-    """The endpoint, its socket type and the identity of the client."""
+    """Endpoint, its socket type, and the identity of the client."""
     handshake: Handshake | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Handshake:
-    """A CURVE handshake, `number` among those with the same `key`, the short-term key of the client: where its HELLO
-    stands, and the long nonce of WELCOME once that has come."""
+    """A CURVE handshake, `number` among the handshakes with the same `key`, the client's short-term key.
+
+    It contains the position of HELLO, and the long nonce of WELCOME once received.
+    """
 
     key: bytes
     number: int
@@ -59,26 +61,29 @@ class Handshake:
 
     @property
     def is_final(self) -> bool:
-        """Whether its WELCOME is known, or will not come any more."""
+        """Whether its WELCOME is known, or cannot arrive any more."""
         return self.nonce is not None or self.over
 
 
 @dataclass(slots=True, eq=False)
 class SameKey:
-    """The handshakes with one key, by number: each is compared with the one in front of it, once both are final.
-    `newest` is the last number; of the others those are kept that still wait for that."""
+    """Handshakes with one key, by number; each is compared with the previous one once both are final.
+
+    `newest` is the last number; older handshakes are kept while they wait for that.
+    """
 
     newest: int = -1
     handshakes: dict[int, Handshake] = field(default_factory=dict)
 
     def add(self, key: bytes, reference: str, hello: Located) -> Handshake:
-        """One more."""
+        """Add a handshake."""
         self.newest += 1
         made = self.handshakes[self.newest] = Handshake(key, self.newest, reference, hello)
         return made
 
     def final_beside(self, handshake: Handshake) -> list[Handshake]:
-        """The neighbours of a handshake that has become final which are, too. What waits for nothing more goes."""
+        """Return the final neighbours of a handshake that has become final, and forget handshakes without further
+        comparisons."""
         known, number = self.handshakes, handshake.number
         if known.get(number) is not handshake:
             return []  # the key was forgotten meanwhile
@@ -90,7 +95,7 @@ class SameKey:
 
 
 class Lifetime(NamedTuple):
-    """First packet of a connection, first FIN or RST, and its greeting."""
+    """First packet of a connection, first FIN or RST, and reference of its greeting."""
 
     start: Stamp
     end: Stamp
@@ -99,34 +104,37 @@ class Lifetime(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Reconnects:
-    """The connections of a client with an endpoint that failed, each begun after the end of the one before."""
+    """Failed connections of a client with an endpoint, each opened after the end of the previous one."""
 
     lifetimes: deque[Lifetime] = field(default_factory=lambda: deque(maxlen=RECONNECTS + 1))
     evaluated: bool = False
 
 
 class Served:
-    """Open connections that ask one socket for the same, by the client's initial sequence number: those that share it
-    are one connection, captured in several places, unless the number is unknown. With each the command that says so."""
+    """Open connections with the same claim on one socket, by the client's initial sequence number.
+
+    Connections that share a known number are one connection, captured in several places. The value is the reference of
+    the announcing command.
+    """
 
     def __init__(self) -> None:
         self.connections: OrderedDict[int, OrderedDict[str, str]] = OrderedDict()
-        """The numbers last met, and of each the connections last met, at the end: their conn_id."""
+        """The last numbers, and of each the last connections by conn_id, newest at the end."""
 
     def other_than(self, origin: Origin) -> str | None:
-        """What the newest connection said that is certainly another than this one; None where there is none."""
+        """Return the reference of the newest connection certainly different from this one, or None."""
         for initial, connections in islice(reversed(self.connections.items()), 2):
             if initial < 0 or initial != origin.initial:
                 return connections[next(reversed(connections))]
         return None
 
     def add(self, origin: Origin, reference: str) -> None:
-        """A connection that is open now."""
+        """Add an open connection."""
         self.connections.setdefault(origin.initial, OrderedDict())[origin.stream.conn_id] = reference
         self.connections.move_to_end(origin.initial)
 
     def remove(self, origin: Origin) -> None:
-        """It has ended."""
+        """Remove an ended connection."""
         same = self.connections[origin.initial]
         del same[origin.stream.conn_id]
         if not same:
@@ -134,29 +142,29 @@ class Served:
 
 
 class Endpoints:
-    """What is known across the connections of a run."""
+    """State shared by the connections of a run."""
 
     def __init__(self) -> None:
         self.peers: dict[str, Peer] = {}
-        """Open connections that have reported something, by conn_id."""
+        """Open connections that have reported a fact, by conn_id."""
         self.secured: OrderedDict[Endpoint, str] = OrderedDict()
-        """Where a mechanism other than NULL was announced: the greeting that did."""
+        """Greetings that announced a mechanism other than NULL, by endpoint."""
         self.unsecured: OrderedDict[Endpoint, tuple[str, str]] = OrderedDict()
-        """Where messages went without: the greeting of the old client, and what happened."""
+        """Greetings of old clients that exchanged messages without security, with a description, by endpoint."""
         self.serving: dict[tuple[Endpoint, str, str], Served] = {}
         """Open connections by endpoint, its socket type and the identity of the client."""
         self.handshakes: OrderedDict[bytes, SameKey] = OrderedDict()
         """By key."""
         self.welcomes: OrderedDict[tuple[Endpoint, bytes], tuple[bytes, str]] = OrderedDict()
-        """By nonce: the key of the client, and the WELCOME."""
+        """Key of the client and reference of the WELCOME, by endpoint and nonce."""
         self.refused: OrderedDict[tuple[str, Endpoint], tuple[Stamp, Any, str]] = OrderedDict()
-        """The last ERROR that a client got, what was refused, its record."""
+        """The last ERROR to a client, the refused credentials, and the reference of its record."""
         self.reconnects: OrderedDict[tuple[str, Endpoint], Reconnects] = OrderedDict()
         self.notes: list[Note] = []
-        """What the fact that is being evaluated gives rise to."""
+        """Notes caused by the current fact."""
 
     def evaluate(self, said: Said) -> list[Note]:
-        """What is to be said now that a connection reports this; facts come in the order of capture."""
+        """Process a fact and return notes; facts arrive in capture order."""
         EVALUATE[said.kind](self, said)
         notes, self.notes = self.notes, []
         return notes
@@ -175,7 +183,7 @@ class Endpoints:
     # -- security that is not there ----------------------------------------------------------------------------------
 
     def _announced(self, said: Said) -> None:
-        """The listening side announces a mechanism other than NULL."""
+        """Process a listener's announcement of a mechanism other than NULL."""
         endpoint = said.origin.endpoint
         if endpoint not in self.secured:
             unsecured = self.unsecured.pop(endpoint, None)
@@ -184,7 +192,7 @@ class Endpoints:
         _remember(self.secured, endpoint, said.reference, MOST_ENDPOINTS)
 
     def _unsecured(self, said: Said, what: str) -> None:
-        """Messages went to or from a client that knows no security."""
+        """Process messages exchanged with a client that has no security."""
         endpoint = said.origin.endpoint
         if endpoint in self.secured:
             self._note("ZMTP-DOWNGRADE-01", said, self.secured[endpoint], what)
@@ -194,7 +202,7 @@ class Endpoints:
     # -- one socket, several peers -----------------------------------------------------------------------------------
 
     def _served(self, said: Said) -> None:
-        """A ROUTER is connected to by a peer with an identity (`value`), or a PAIR by anyone."""
+        """Process a connection of a client with an identity (`value`) to a ROUTER, or of any client to a PAIR."""
         peer, origin = self._peer(said), said.origin
         socket_type, identity = said.value
         if peer.served is not None:
@@ -209,7 +217,7 @@ class Endpoints:
     # -- CURVE -------------------------------------------------------------------------------------------------------
 
     def _hello(self, said: Said) -> None:
-        """A HELLO with the short-term key `value`."""
+        """Process a HELLO with the short-term key `value`."""
         peer, key = self._peer(said), said.value
         if peer.handshake is not None:
             return
@@ -218,7 +226,7 @@ class Endpoints:
         _remember(self.handshakes, key, same, MOST_HANDSHAKES)
 
     def _welcome(self, said: Said) -> None:
-        """A WELCOME with the long nonce `value`."""
+        """Process a WELCOME with the long nonce `value`."""
         handshake = self._peer(said).handshake
         if handshake is None or handshake.nonce is not None:
             return
@@ -226,15 +234,15 @@ class Endpoints:
         if said.origin.listener == said.unit.side:
             place = said.origin.endpoint, said.value
             other = self.welcomes.get(place)
-            if other is not None and other[0] != handshake.key:  # else one connection, captured in two places
+            if other is not None and other[0] != handshake.key:  # otherwise one connection, captured in two places
                 self._note("CURVE-19", said, other[1])
             _remember(self.welcomes, place, (handshake.key, said.reference), MOST_HANDSHAKES)
         self._compare_keys(handshake, said)
 
     def _compare_keys(self, handshake: Handshake, said: Said) -> None:
-        """Whether a key that was met before was used again, now that `said` makes one of the two handshakes final.
+        """Report a reused key, now that `said` makes one of two handshakes final.
 
-        Where both have got the same WELCOME the handshake is one, and was captured in front of a relay and behind it.
+        If both received the same WELCOME they are one handshake, captured before and after a relay.
         """
         same = self.handshakes.get(handshake.key)
         for other in () if same is None else same.final_beside(handshake):
@@ -244,7 +252,7 @@ class Endpoints:
     # -- clients that come again -------------------------------------------------------------------------------------
 
     def _refused(self, said: Said) -> None:
-        """The listening side sends ERROR; `value` is what was refused: mechanism and user name."""
+        """Process an ERROR of the listener; `value` contains the refused mechanism and user name."""
         pair = said.origin.pair
         if pair in self.refused:
             sent, what, reference = self.refused[pair]
@@ -253,7 +261,7 @@ class Endpoints:
         _remember(self.refused, pair, (stamp(said.arrival), said.value, said.reference), MOST_ENDPOINTS)
 
     def _failed(self, said: Said) -> None:
-        """A connection ended that the client will want again."""
+        """Process the end of a connection that the client will open again."""
         pair, start = said.origin.pair, said.origin.start
         known = self.reconnects.get(pair) or Reconnects()
         _remember(self.reconnects, pair, known, MOST_ENDPOINTS)
@@ -276,7 +284,7 @@ class Endpoints:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _closed(self, said: Said) -> None:
-        """A connection ended, or the capture; `value` is a `Close`."""
+        """Process the end of a connection or capture; `value` is a `Close`."""
         close = said.value
         peer = self.peers.pop(said.origin.stream.conn_id, Peer())
         if peer.served is not None:
@@ -302,11 +310,11 @@ EVALUATE: dict[str, Callable[[Endpoints, Said], None]] = {
     "refused": Endpoints._refused,
     "closed": Endpoints._closed,
 }
-"""What becomes of each kind of fact."""
+"""Handler of each kind of fact."""
 
 
 def _remember(known: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
-    """Put `value` there as the newest; the oldest gives way."""
+    """Store `value` as the newest; the oldest is forgotten when full."""
     known[key] = value
     known.move_to_end(key)
     if len(known) > most:

@@ -1,5 +1,7 @@
-"""The envelopes of requests and replies: what stands in front of the first empty frame (wire.md 10.1), as one number
-each, so that those of many messages are compared at once."""
+"""Envelopes of requests and replies, the frames before the first empty one (wire.md 10.1), as one number each.
+
+Numbers allow comparing many messages at once.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,22 @@ from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.message_columns import delimiters
 
 NO_DELIMITER = -1
-"""Instead of an envelope: no frame in front of the last is empty."""
+"""In place of an envelope: no frame before the last is empty."""
 NOT_KNOWN = -2
-"""Its octets were not kept, or there are too many of them."""
+"""The octets were not kept, or there are too many."""
 EMPTY = 0
-"""The envelope of a message that begins with its delimiter, as of REQ and most replies."""
+"""Envelope of a message that begins with its delimiter, as from REQ and in most replies."""
 
 LARGEST_ENVELOPE = 4096
-"""Octets of an envelope that is looked at."""
+"""Maximum octets of an envelope to hash."""
 
 SPREAD, MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-"""What octets are multiplied with depends on where they stand; the constants are those of SplitMix64."""
+"""Multipliers that depend on the position of an octet; the constants are those of SplitMix64."""
 
 
 def envelopes(run: MessageRun, rows: Int64) -> Int64:
-    """A number for the envelope of each of the messages `rows`: the same for the same octets, and hardly ever for
-    others."""
+    """Return a number for the envelope of each message in `rows`: equal for equal octets, almost surely different
+    otherwise."""
     first, last = run.first[rows], run.last[rows]
     if not (run.sizes[first].any() or (first == last).any()):
         return np.full(len(rows), EMPTY)
@@ -38,7 +40,7 @@ def envelopes(run: MessageRun, rows: Int64) -> Int64:
 
 
 def _of_addresses(run: MessageRun, first: Int64, counts: Int64) -> Int64:
-    """The same where `counts` frames, at least one and none of them empty, stand in front of the delimiter."""
+    """Return the numbers of envelopes with `counts` frames before the delimiter, at least one, none empty."""
     frames = numbers(first, counts)
     sizes, starts = run.sizes[frames], run.bodies[frames] - run.base
     is_kept = (starts >= 0) & (sizes <= np.minimum(len(run.data) - starts, LARGEST_ENVELOPE))

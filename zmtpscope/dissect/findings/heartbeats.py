@@ -1,11 +1,10 @@
-"""PINGs and the PONGs that answer them (conformance.md 1.4, wire.md 10.3).
+"""Match PINGs and PONGs (conformance.md 1.4, wire.md 10.3).
 
-A capture shows less than what the peers said: packets are lost, a side is held back until a hole in it is filled or
-declared, boxes stay closed, neighbours are swapped. So a PONG is matched with any open PING of its context, and one
-that fits none is kept until its PING will not come any more: until something later by a second was read of the side
-that asks, or the connection is over. Likewise PINGs have waited only for so long as the other side was read. Whatever
-else a side sends, that it was read up to some time is taken from its own heartbeats, so nothing is to be done for each
-message or block. Where octets are missing, of either side, nothing is said from then on.
+A capture shows less than the peers sent: packets are lost, a hole delays a side, boxes stay encrypted, packets are
+swapped. So a PONG matches any open PING with its context. An unmatched PONG is kept until its PING cannot arrive any
+more: until the requesting side was read for a second longer, or the connection ended. Likewise a PING waits only while
+the other side was read. The progress of a side is taken from its own heartbeats, which costs nothing per message or
+block. After missing octets of either side, nothing more is reported.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 OPEN_PINGS = 3
-"""More than so many PINGs should not wait."""
+"""Maximum number of PINGs that should wait at a time."""
 
 MOST_REMEMBERED = 64
-"""So many open PINGs, and as many PONGs whose PING may still come, are remembered."""
+"""Maximum number of open PINGs, and of unmatched PONGs, to remember."""
 
 LONGEST_KEPT = 32
-"""Octets; of a longer context a hash is kept."""
+"""Maximum octets of a stored context; a longer one is replaced by its hash."""
 
 
 class Heartbeat(NamedTuple):
-    """A PING or a PONG. `context` is kept short, `echo` is what else answers it: its first octets."""
+    """A PING or a PONG. `context` is shortened; `echo`, its first octets, is an accepted answer too."""
 
     arrival: Arrival
     start: int
@@ -46,28 +45,28 @@ class Heartbeat(NamedTuple):
 
 
 class Direction:
-    """The PINGs of side `asker`, and the PONGs that the other side answers with."""
+    """PINGs of side `asker`, and PONGs of the other side."""
 
     has_answered = False
-    """The other side has sent a PONG."""
+    """Whether the other side has sent a PONG."""
     answered = -1
-    """Where the newest PING stands that was answered."""
+    """Stream offset of the newest answered PING."""
     overflowed = False
-    """Some are not remembered: what fits none of the others may belong to one of these."""
+    """Whether some were not remembered; an unmatched PONG may belong to one of them."""
     is_crowd_noted = False
 
     def __init__(self, view: ConnectionView, asker: int) -> None:
         self.view = view
         self.notes: list[Note] = []
-        """What is to be said."""
+        """New notes."""
         self.asker = asker
         self.open: list[Heartbeat] = []
         self.unmatched: deque[Heartbeat] = deque()
-        """PONGs that fit no open PING."""
+        """PONGs without an open PING."""
 
     def ping(self, ping: Heartbeat) -> None:
-        """The side asks. Its answer may have been captured first, and long before a PING that was captured only when it
-        was sent again."""
+        """Add a PING. Its PONG may have been captured earlier, even much earlier if the PING was captured as a
+        retransmission."""
         early = next((pong for pong in self.unmatched if _fits(ping, pong)), None)
         if early is not None:
             self.unmatched.remove(early)
@@ -78,7 +77,7 @@ class Direction:
             self.overflowed = True
 
     def pong(self, pong: Heartbeat) -> None:
-        """The other side answers."""
+        """Match a PONG of the other side."""
         self.has_answered = True
         ping = next((ping for ping in self.open if _fits(ping, pong)), None)
         if ping is not None:
@@ -90,18 +89,20 @@ class Direction:
             self.overflowed = True
 
     def settle(self, time: int, ordinal: int) -> None:
-        """The side that asks was read up to `time`, as the segment `ordinal` made known: evaluate the PONGs whose PING
-        would have come by now."""
+        """Evaluate PONGs whose PING cannot arrive any more: the requesting side was read up to `time`.
+
+        The segment `ordinal` decides.
+        """
         while self.unmatched and time - self.unmatched[0].arrival.time > SECOND:
             self._evaluate_pong(self.unmatched.popleft(), ordinal)
 
     def settle_all(self, ordinal: int) -> None:
-        """No PING will come any more."""
+        """Evaluate all unmatched PONGs: no more PINGs will arrive."""
         while self.unmatched:
             self._evaluate_pong(self.unmatched.popleft(), ordinal)
 
     def _evaluate_pong(self, pong: Heartbeat, ordinal: int) -> None:
-        """A PONG answers none of the PINGs: it is a wrong answer to the oldest that was open, if one was."""
+        """Report a PONG without PING; it is a wrong answer to the oldest open PING, if there is one."""
         if self.overflowed:
             return
         id_ = "ZMTP31-PING-08"
@@ -112,7 +113,7 @@ class Direction:
         self._note(id_, 1 - self.asker, pong, ordinal)
 
     def evaluate_crowd(self, time: int, ordinal: int) -> None:
-        """The side that is asked was read up to `time`: look how many PINGs wait, behind the last that was answered."""
+        """Report too many waiting PINGs since the last answered one; the answering side was read up to `time`."""
         if len(self.open) <= OPEN_PINGS or self.is_crowd_noted:
             return
         waiting = [ping for ping in self.open if ping.start > self.answered and time - ping.arrival.time > SECOND]
@@ -121,18 +122,18 @@ class Direction:
             self._note("ZMTP31-PING-09", self.asker, waiting[OPEN_PINGS], ordinal, self._severity())
 
     def evaluate_oldest(self, time: int, ordinal: int) -> None:
-        """The connection was closed at `time`: look whether a PING was never answered."""
+        """Report a PING without an answer when the connection was closed at `time`."""
         if not self.open or time - self.open[0].arrival.time <= SECOND:
             return
         ping = self.open[0]
-        # what its peer sends while nothing gets through to it says nothing of a PING that never came
+        # traffic of a peer that receives nothing proves nothing about a PING that never arrived
         stop = None if ping.source else ping.start + ping.length
         has_come = self.view.is_acknowledged(self.asker, stop)
         if has_come and self.view.said_something_after(1 - self.asker, ping.arrival):
             self._note("ZMTP31-PING-04", self.asker, ping, ordinal, self._severity())
 
     def _severity(self) -> str | None:
-        """libzmq 4.0 and 4.1 speak 3.0 and do not know PING."""
+        """Return the severity: libzmq 4.0 and 4.1 use 3.0 and do not know PING."""
         return "note" if self.view.version == "3.0" and not self.has_answered else None
 
     def _note(self, id_: str, side: int, heartbeat: Heartbeat, ordinal: int, severity: str | None = None) -> None:
@@ -141,25 +142,25 @@ class Direction:
 
 
 class Heartbeats:
-    """The heartbeats of one connection."""
+    """Heartbeats of one connection."""
 
     over = False
-    """Something may be missing: nothing is evaluated any more."""
+    """Whether octets may be missing; nothing is evaluated any more."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.directions = Direction(view, 0), Direction(view, 1)
         self.last: list[Arrival | None] = [None, None]
-        """The last heartbeat of each side."""
+        """Last heartbeat of each side."""
 
     def drain(self) -> list[Note]:
-        """What is to be said, of what was not given yet."""
+        """Return new notes and forget them."""
         notes = [note for direction in self.directions for note in direction.notes]
         for direction in self.directions:
             direction.notes.clear()
         return notes
 
     def feed(self, timed: TimedEvent, whole: bool) -> None:
-        """A PING or PONG was read; `whole`: no octet of either side was missing up to its ordinal."""
+        """Process a PING or PONG; `whole`: no octet of either side was missing up to its ordinal."""
         if self.over:
             return
         if not (whole and timed.certain and timed.event.fields["size"] <= LARGEST_AWAITED_COMMAND):
@@ -168,7 +169,7 @@ class Heartbeats:
         heartbeat = _heartbeat_of(timed)
         own, others = self.directions[timed.side], self.directions[1 - timed.side]
         last, self.last[timed.side] = self.last[timed.side], heartbeat.arrival
-        if last is not None and last.ordinal < heartbeat.arrival.ordinal:  # all that waited for one segment is read
+        if last is not None and last.ordinal < heartbeat.arrival.ordinal:  # all events of that segment are read
             own.settle(last.time, heartbeat.arrival.ordinal)
             others.evaluate_crowd(last.time, heartbeat.arrival.ordinal)
         if timed.event.fields["name"] == "PING":
@@ -177,15 +178,17 @@ class Heartbeats:
             others.pong(heartbeat)
 
     def give_up(self) -> None:
-        """Evaluate nothing from now on."""
+        """Stop evaluating."""
         self.over = True
         for direction in self.directions:
             direction.open.clear()
             direction.unmatched.clear()
 
     def end(self, arrival: Arrival, closed: bool) -> None:
-        """The capture of a connection of which nothing is missing ends with `arrival`; `closed`: so does it itself, and
-        `arrival` is the first FIN or RST."""
+        """Evaluate the end of a completely captured connection.
+
+        If `closed`, `arrival` is the first FIN or RST; otherwise the capture ends with `arrival`.
+        """
         for direction in self.directions:
             if closed:
                 direction.settle_all(arrival.ordinal)

@@ -1,7 +1,8 @@
-"""What an ERROR in the handshake means: who was not let in, why, and where to look (27/ZAP Reply; wire.md 7.3, 8).
+"""Explain an ERROR in the handshake: the refused credentials, the reason, and the remedy (27/ZAP Reply; wire.md 7.3,
+8).
 
-The reason of libzmq is the status of ZAP: 400 is the only one by which credentials are refused; with 300 and 500 nobody
-has judged them.
+The reason that libzmq sends is the ZAP status. Only 400 means that credentials were refused; with 300 and 500 they were
+not checked.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 REFUSED = "400"
-"""The status by which the credentials themselves were refused."""
+"""Status for refused credentials."""
 
 NOT_JUDGED = {
     "300": (
@@ -21,14 +22,14 @@ NOT_JUDGED = {
         "the fault is on that side, not in who asked: look at the log of its ZAP handler",
     ),
 }
-"""What the other statuses mean, and what to do."""
+"""Meaning and remedy of the other statuses."""
 
 OTHER_HINT = "the log of the side that sent ERROR says more"
 
 
 class Refusing(NamedTuple):
-    """How a mechanism refuses a peer: the finding, what the peer is known by as long as it has not
-    said more, and what to do when that was refused."""
+    """Refusal of a peer by a mechanism: the finding, the name of the credentials until more is known, and the
+    remedy."""
 
     id: str
     subject: str
@@ -51,12 +52,11 @@ REFUSING = {
         "GSSAPI-02", "the principal of the peer", "check the principal, and what the server's ZAP handler lets in"
     ),
 }
-"""By mechanism. An ERROR under one that is not known, or was not captured, is written as a command and not
-explained."""
+"""By mechanism. An ERROR of an unknown or uncaptured mechanism is written as a command without explanation."""
 
 
 def explain(refusing: Refusing, reason: str | None, subject: str | None) -> tuple[str, str]:
-    """What was refused and why, for a sentence, and what to do. `subject` is what the peer is known by."""
+    """Return the refusal and its reason as part of a sentence, and the remedy. `subject` names the credentials."""
     who = subject or refusing.subject
     if reason == REFUSED:
         return f"{reason}, {who} was refused", refusing.hint

@@ -1,8 +1,7 @@
-"""Findings that compare the two sides of a connection, in the order in which their packets were captured.
+"""Findings that compare the two sides of a connection, in capture order.
 
-Heartbeats have a module of their own (`heartbeats.py`), and so have those about the end (`closing.py`).
-What other connections have to know is reported as facts (`reports.py`). Conditions and severities are those of
-conformance.md.
+Heartbeats (`heartbeats.py`) and the end (`closing.py`) have their own modules. Facts for other connections are reported
+by `reports.py`. conformance.md defines conditions and severities.
 """
 
 from __future__ import annotations
@@ -28,19 +27,21 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet
 
 FROM_THE_CLIENT = ("ZMTP3X-CMD-12", "CURVE-16")
-"""What is said of an ERROR that only the server may send: it refuses nobody."""
+"""Findings about an ERROR that only the server may send; such an ERROR refuses no peer."""
 
 Rows = tuple[list[int], list[int]]
-"""The rows of a block with octets of side 0 and side 1."""
+"""Rows of a block with octets of side 0 and of side 1."""
 
 
 class Relations:
-    """The relation findings of one connection. `add` events in any order, `evaluate` them when a block is read, and
-    `drain` what there is to say then."""
+    """Findings about the relation of both sides.
+
+    Call `add` for events in any order, `evaluate` after each block, then `drain` for the notes.
+    """
 
     is_refusal_noted = False
     awaiting = is_silence_due = False
-    """Whether some side has a READY with nothing behind it yet, and whether some should say nothing any more."""
+    """Whether a side has a READY without later octets, and whether a side should send nothing more."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
@@ -48,14 +49,14 @@ class Relations:
         self.reports = Reports(view)
         self._notes: list[Note] = []
         self.heartbeats: Heartbeats | None = None
-        """Once there are any."""
+        """Set by the first heartbeat."""
         self.times_to_live = TimesToLive(view)
         self.timed_events: list[TimedEvent] = []
         self.faults: list[Fault | None] = [None, None]
-        """The last error of each side."""
+        """Last error of each side."""
 
     def add(self, side: int, event: Greeting | Command, read: UnitRead) -> None:
-        """Something was read on `side`."""
+        """Add a greeting or command read on `side`."""
         timed = TimedEvent(read.decided, side, event, read.is_certain)
         self.timed_events.append(timed)
         name = event.fields.get("name")
@@ -65,7 +66,7 @@ class Relations:
             self._await_octets_behind(self.sides[side], read)
 
     def _await_octets_behind(self, side: SideState, ready: UnitRead) -> None:
-        """Note what has come behind the first READY of a side, or that nothing has."""
+        """Note the first octets after the first READY of a side, or wait for them."""
         if side.behind_ready is not None or side.awaited is not None:
             return
         side.behind_ready = ready.next_octets
@@ -73,7 +74,7 @@ class Relations:
             self.awaiting, side.awaited = True, ready.decided.ordinal
 
     def drain(self) -> tuple[list[Note], list[Said]]:
-        """What is to be said, and what other connections may have to know, of what was not given yet."""
+        """Return new notes, and new facts for other connections."""
         notes, self._notes = self._notes, []
         if self.heartbeats is not None:
             notes += self.heartbeats.drain()
@@ -81,7 +82,7 @@ class Relations:
         return notes, self.reports.drain()
 
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
-        """Remember the last error in front of the first FIN or RST, which may be sent because of it."""
+        """Remember the last error before the first FIN or RST, which may be its consequence."""
         first, last = self.view.tcp.closing, self.faults[side]
         if first is not None and arrival.ordinal > first[0].ordinal:
             return
@@ -89,8 +90,7 @@ class Relations:
             self.faults[side] = Fault(arrival, finding, reference)
 
     def evaluate(self, block: BlockView | None = None, rows: Rows = ([], [])) -> None:
-        """Evaluate what was added, in the order of capture; `rows` are those of the block with octets of either
-        side."""
+        """Evaluate the added events in capture order; `rows` are the rows of the block with octets of either side."""
         if self.awaiting and block is not None:
             self._look_behind_ready(block, rows)
         if self.timed_events:
@@ -102,15 +102,15 @@ class Relations:
 
     @property
     def is_looking_for_octets(self) -> bool:
-        """Whether packets with octets matter, whatever they bring."""
+        """Whether all packets with octets matter, regardless of content."""
         return self.is_silence_due or self.heartbeats is not None
 
     def awaits(self, side: int) -> bool:
-        """Whether it matters when the next octets of a side come."""
+        """Whether the time of the next octets of a side matters."""
         return self.sides[side].awaited is not None
 
     def note_behind_ready(self, side: int, arrival: Arrival) -> None:
-        """The first octets behind the READY of a side have come."""
+        """Record the first octets after the READY of a side."""
         state = self.sides[side]
         state.behind_ready, state.awaited = arrival, None
 
@@ -143,13 +143,13 @@ class Relations:
         refs: tuple[str, ...] = (),
         hint: str | None = None,
     ) -> None:
-        """A finding about what was said, decidable once that was there."""
+        """Add a finding about an event, decided by the event itself."""
         event, arrival = timed.event, timed.arrival
         finding = Finding(id_, event.start, event.stop - event.start, severity, detail, hint)
         self._notes.append(Note(timed.side, finding, arrival, arrival.ordinal, refs, source=timed.source))
 
     def _note_at_arrival(self, id_: str, side: int, at: Arrival, ordinal: int, detail: str) -> None:
-        """A finding about what the segment `at` brought, decidable with that of `ordinal`."""
+        """Add a finding about the segment `at`, decided by the segment `ordinal`."""
         self._notes.append(Note(side, Finding(id_, None, 0, None, detail), at, ordinal))
 
     # -- greetings and handshake -------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class Relations:
             self._refusal(timed)
 
     def _refusal(self, timed: TimedEvent) -> None:
-        """Say who was not let in, and why."""
+        """Report the refused peer and the reason."""
         event, refusing = timed.event, REFUSING.get(timed.event.regime.mechanism or "")
         if refusing is None:
             return
@@ -244,23 +244,23 @@ class Relations:
             detail += "; the name ERROR is misspelt, as by libzmq 4.3"
         self._note(refusing.id, timed, None, detail, (self.view.reference(timed),), hint)
 
-    # -- sides that go on --------------------------------------------------------------------------------------------
+    # -- sides that continue -------------------------------------------------------------------------------------------
 
     def _must_be_silent(self, number: int, id_: str, timed: TimedEvent, reason: str) -> None:
-        """From `timed` on this side has nothing more to say."""
+        """Note that this side must be silent from `timed` on."""
         side = self.sides[number]
         if side.must_be_silent is None:
             self.is_silence_due = True
             side.must_be_silent = MustBeSilent(id_, timed.arrival.ordinal, timed.arrival.time, reason)
 
     def _look_for_octets_behind(self, block: BlockView, rows: Rows) -> None:
-        """Whether a side goes on, more than a second later: what is sent sooner may have been under way."""
+        """Report a side that still sends after more than a second; earlier octets may have been in flight."""
         for number, side in enumerate(self.sides):
             since = side.must_be_silent
             if since is None or side.has_spoken_noted:
                 continue
             decided = None if is_decided_by_time(since.ordinal) else block.row_of(since.ordinal)
-            if decided is not None:  # the last octet of it may have come late
+            if decided is not None:  # its last octet may have arrived late
                 since = side.must_be_silent = since._replace(time=block.times[decided])
             for row in rows[number]:
                 if block.ordinals[row] > since.ordinal and block.times[row] - since.time > SECOND:
@@ -270,7 +270,7 @@ class Relations:
 
     def _note_going_on(self, number: int, since: MustBeSilent, arrival: Arrival) -> None:
         refused = self.sides[number].refused
-        has_refused = refused is not None and refused <= arrival.ordinal  # then the reader says it
+        has_refused = refused is not None and refused <= arrival.ordinal  # the reader reports it then
         if not has_refused and self.view.is_whole_until(arrival.ordinal):
             detail = f"{(arrival.time - since.time) / SECOND:.1f} s after {since.reason}"
             self._note_at_arrival(since.id, number, arrival, arrival.ordinal, detail)
@@ -283,7 +283,7 @@ class Relations:
         self.heartbeats.feed(timed, self.view.is_whole_until(timed.arrival.ordinal))
 
     def end(self, arrival: Arrival, whole: bool) -> None:
-        """The connection is over, or the capture; `whole`: every octet of it was captured."""
+        """Evaluate the end of the connection or capture; `whole`: every octet was captured."""
         tcp = self.view.tcp
         first = tcp.closing if tcp.has_ended else None
         at = arrival if first is None else first[0]._replace(ordinal=arrival.ordinal)

@@ -1,7 +1,7 @@
-"""Connections without ZMTP that are about it all the same: refusals of proxies, WebSockets without ZWS, and TLS.
+"""Findings about connections without ZMTP that concern ZeroMQ: proxy refusals, WebSockets without ZWS, and TLS.
 
-SOCKS and HTTP CONNECT carry anything, so a refusal is reported only if the proxy passes on ZMTP of the same client, or
-if the client asks again as fast as clients of ZeroMQ do.
+SOCKS and HTTP CONNECT carry any protocol. A refusal is reported only if the proxy passes on ZMTP of the same client, or
+if the client retries as fast as ZeroMQ clients do.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 
 MOST_REMEMBERED = 4096
-"""Clients, proxies and targets; the one met longest ago is forgotten."""
+"""Maximum number of entries per kind. When full, the one unused for longest is forgotten."""
 LEAST_ASKED = 3
 FASTEST = SECOND
-"""Who asks so often, and no longer than this apart, does not give up: as clients of ZeroMQ."""
+"""A client with at least this many requests, on average at most this far apart, retries like a ZeroMQ client."""
 
 Key = tuple[str, str, int, str]
-"""Address of the client, the proxy, and the target."""
+"""Client address, proxy address and port, and target."""
 
 
 @dataclass(slots=True)
 class Asked:
-    """How often a proxy refused a client the same target."""
+    """Refusals of one target by one proxy to one client."""
 
     first: Relayed
     last: Relayed
@@ -37,18 +37,18 @@ class Asked:
 
     @property
     def is_fast(self) -> bool:
-        """Whether the client asks as clients of ZeroMQ do."""
+        """Whether the client retries as fast as ZeroMQ clients do."""
         span = self.last.connection.start.time - self.first.connection.start.time
         return self.count >= LEAST_ASKED and 0 <= span <= FASTEST * (self.count - 1)
 
 
 class Refusals:
-    """The refusals of proxies in a run: `evaluate` each connection that is over, `finish` with what is to be said."""
+    """Proxy refusals of a run. Call `evaluate` for each finished connection, then `finish` for the notes."""
 
     def __init__(self) -> None:
         self.refused: OrderedDict[Key, Asked] = OrderedDict()
         self.granted: OrderedDict[tuple[str, str, int], Relayed] = OrderedDict()
-        """The last connection with ZMTP of each client and proxy."""
+        """Last ZMTP connection of each client and proxy."""
 
     def evaluate(self, relayed: Relayed) -> None:
         """Count a connection."""
@@ -71,7 +71,7 @@ class Refusals:
             self.refused.popitem(last=False)
 
     def finish(self, end: Arrival) -> list[Note]:
-        """Return a note for each client, proxy and target that is about ZMTP."""
+        """Return a note for each client, proxy and target that concerns ZMTP."""
         return [
             _note(asked, self.granted.get(key[:3]), end)
             for key, asked in self.refused.items()
@@ -80,12 +80,14 @@ class Refusals:
 
 
 class OthersAtEndpoints:
-    """Connections without ZMTP to endpoints that others speak ZMTP to: `evaluate` each, `finish` at the end.
-    `endpoints` are those with ZMTP."""
+    """Connections without ZMTP to endpoints that use ZMTP in other connections.
+
+    Call `evaluate` for each connection, then `finish`. `endpoints` are the endpoints with ZMTP.
+    """
 
     def __init__(self, endpoints: Set[Endpoint]) -> None:
         self.opened: OrderedDict[tuple[str, str, int, str], tuple[WithoutZmtp, WithoutZmtp, int]] = OrderedDict()
-        """The first, the last, and how many, by the address of the client, the endpoint, and the finding."""
+        """First connection, last connection and count, by client address, endpoint and finding."""
         self.endpoints = endpoints
 
     def evaluate(self, opened: WithoutZmtp) -> None:
@@ -120,7 +122,7 @@ def _ends(relayed: Relayed | WithoutZmtp) -> tuple[str, str, int]:
 
 
 def _stream(relayed: Relayed | WithoutZmtp) -> Stream:
-    """That of the client."""
+    """Return the stream identity of the client's side."""
     stream = relayed.connection.stream
     if relayed.client == 0:
         return stream._replace(side=0)

@@ -1,4 +1,4 @@
-"""What one connection reports to the others: the facts that `endpoints.py` evaluates."""
+"""Facts that one connection reports for comparison with others; `endpoints.py` evaluates them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
 
 
 class Reports:
-    """The facts of one connection. Nothing is reported that what is missing could belie."""
+    """Facts of one connection, limited to facts that missing octets cannot disprove."""
 
     origin: Origin | None = None
-    """What other connections know this one by, once it has reported something."""
+    """Origin for other connections, set with the first fact."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
         self._facts: list[Said] = []
 
     def drain(self) -> list[Said]:
-        """What was reported and not given yet."""
+        """Return new facts and forget them."""
         facts, self._facts = self._facts, []
         return facts
 
     def report(self, kind: str, timed: TimedEvent, value: Any = None) -> None:
-        """What was said may matter to other connections; `kind` and `value` are those of `Said`."""
+        """Report a unit that may matter to other connections; `kind` and `value` are those of `Said`."""
         if self.view.is_whole_until(timed.arrival.ordinal):
             self._put(kind, timed.arrival, timed, value)
 
@@ -40,8 +40,8 @@ class Reports:
         self._facts.append(Said(arrival, self.origin, kind, unit, value))
 
     def served(self, timed: TimedEvent, other: TimedEvent) -> None:
-        """Both sides have announced their types, the later one in `timed`: what a socket that knows its peers by
-        identity, or has one only, got."""
+        """Report the peer of a ROUTER with an identity, or of a PAIR, once both types are known; `timed` is the later
+        one."""
         listener = self.view.listener
         if listener is None:
             return
@@ -55,7 +55,7 @@ class Reports:
             self.report("served", fact, (socket_type, identity if socket_type == "ROUTER" else ""))
 
     def end(self, arrival: Arrival, greetings: tuple[TimedEvent | None, TimedEvent | None]) -> None:
-        """The connection is over, or the capture."""
+        """Report the end of the connection or of the capture."""
         greeting = greetings[0] or greetings[1]
         if greeting is None:
             return
@@ -65,7 +65,7 @@ class Reports:
             first = connection.closing if connection.has_ended else None
             if first is not None:
                 closed, closed_by = first
-                # not by the wish of the side that opened it
+                # not closed by choice of the connecting side
                 failed = closed_by == connection.listener or not self.view.is_agreed()
             if self.view.version in ("1.0", "2.0"):
                 unsecured = self._unsecured(greetings[connection.listener])
@@ -73,8 +73,8 @@ class Reports:
             self._put("closed", arrival, greeting, Close(failed, unsecured, stamp(closed)))
 
     def _unsecured(self, greeting: TimedEvent | None) -> str | None:
-        """What was said with a client that is too old for security, though the listening side, which greeted so, is
-        not."""
+        """Describe messages exchanged with a client too old for security, if the listener, which sent `greeting`, is
+        newer."""
         if greeting is None:
             return None
         messages = sum(stream.messages.message_count for stream in self.view.streams)

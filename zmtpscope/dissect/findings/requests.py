@@ -1,12 +1,12 @@
-"""Requests and the replies to them, on one connection (conformance.md 1.6, wire.md 10.1).
+"""Match requests and replies on one connection (conformance.md 1.6, wire.md 10.1).
 
-A REQ waits for the reply to each request (REQREP-02), and what a REP sends is the reply to a request, with the envelope
-of that (REQREP-04). Usually requests and replies come in turns, or replies in the order of requests: whole columns of
-them are compared then, and only where they differ one after the other.
+A REQ waits for the reply to each request (REQREP-02), and each message of a REP is the reply to a request, with its
+envelope (REQREP-04). Usually requests and replies alternate, or replies arrive in the order of requests. Then whole
+columns are compared; message by message only if they differ.
 
-What is under way may be captured out of order, by a second at most, and a packet that was captured late holds its side
-back. So what looks wrong waits for the next message of the other side, in front of which nothing is missing, or for the
-end of a connection that was captured whole. Once something is missing nothing is said any more.
+Messages may be captured out of order by up to a second, and a late packet delays its side. A suspected error therefore
+waits for the next message of the other side without a gap before it, or for the end of a completely captured
+connection. After any gap, nothing more is reported.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PEERS
 
 MOST_OPEN = 4096
-"""So many requests of a connection wait for their replies; where there are more, replies are not judged any more."""
+"""Maximum number of open requests per connection; with more, replies are no longer checked."""
 MOST_WAITING = 64
-"""So many findings of each kind wait; no more are made then."""
+"""Maximum number of pending findings of each kind; no more are created then."""
 
 NEVER = sys.maxsize
-"""Behind the ordinals of all segments."""
+"""Larger than the ordinal of any segment."""
 
 ASKERS = frozenset({"REQ", "DEALER"})
 
 NEITHER = frozenset(PEERS) - ASKERS - {"REP", "ROUTER"}
-"""Who neither asks nor replies."""
+"""Socket types that send neither requests nor replies."""
 
 Runs = tuple[list[MessageRun], list[MessageRun]]
-"""Of side 0 and side 1."""
+"""Message runs of side 0 and side 1."""
 
 
 class Sent(NamedTuple):
-    """What one side has sent in a block, as columns, in the order in which it became decidable: message i is row
-    `rows[i]` of the run `runs[i]`."""
+    """Messages of one side in a block, as columns in decision order: message i is row `rows[i]` of the run
+    `runs[i]`."""
 
     runs: Int64
     rows: Int64
@@ -56,11 +56,11 @@ class Sent(NamedTuple):
     envelopes: Int64
 
     def some(self, which: NDArray[np.bool_] | Int64) -> Sent:
-        """These of them."""
+        """Return the selected messages."""
         return Sent(*[column[which] for column in self])
 
     def delimited(self) -> Sent:
-        """Those that have a delimiter; the others are router probes, or a REP drops them."""
+        """Return the messages with a delimiter; the others are router probes, or dropped by a REP."""
         has_delimiter = self.envelopes != NO_DELIMITER
         return self if has_delimiter.all() else self.some(has_delimiter)
 
@@ -70,55 +70,58 @@ NOTHING = Sent(NONE, NONE, NONE, NONE, NONE, NONE, NONE)
 
 
 class Waiting(NamedTuple):
-    """A finding that the other side may still belie, and the envelope that it is about."""
+    """A finding that the other side may still disprove, and the envelope of its message."""
 
     note: Note
     envelope: int
 
 
 class Requests:
-    """The requests and replies of one connection. `evaluate` the messages of each block, and at last the `end`."""
+    """Requests and replies of one connection. Call `evaluate` for the messages of each block, and `end` at the end."""
 
     is_over = False
-    """Something is missing, or too much is open: nothing is said any more."""
+    """Whether octets are missing or too many requests are open: nothing is reported any more."""
     is_answered = True
-    """No request waits for a reply, as far as messages were read."""
+    """Whether every request read so far has a reply."""
     last_packet = 0
-    """The one in which the last request ends."""
+    """Packet with the end of the last request."""
 
     asker: int | None = None
-    """The side that asks, once it is known, and the types of both sides."""
+    """The requesting side, once known."""
     asker_type: str | None = None
     replier_type: str | None = None
 
     def __init__(self) -> None:
         self.early: list[Waiting] = []
-        """Requests in front of which no reply came."""
+        """Requests sent before the reply to the previous one."""
         self.unasked: list[Waiting] = []
-        """Replies that fit no request."""
+        """Replies that match no request."""
         self.open = NONE
-        """The envelopes of requests that wait for a reply, the oldest first."""
+        """Envelopes of open requests, oldest first."""
         self.passed_over: Counter[int] = Counter()
-        """Those of requests that a later one was answered before."""
+        """Envelopes of requests skipped by a reply to a later request."""
         self.undelimited = 0
-        """Requests without a delimiter, which a REP should drop (REQREP-01, -05), and has not answered all the same."""
+        """Unanswered requests without a delimiter, which a REP should drop (REQREP-01, -05)."""
 
     @property
     def is_alternating(self) -> bool:
-        """Whether requests without addresses and replies to them have alternated, as far as that still matters."""
+        """Whether requests without addresses and their replies have alternated, as far as it still matters."""
         is_open = not self.is_answered and self.replier_type != "ROUTER"
         is_other = self.is_over or self.early or self.unasked or self.passed_over or self.undelimited
         return not is_other and self.open.tolist() == [EMPTY] * is_open
 
     def go_on_alternating(self, asker: int, types: tuple[str, str], *, is_answered: bool, last_packet: int) -> None:
-        """Requests and replies have alternated elsewhere: `asker` asks, `types` are those of who asks and who
-        replies. The last request ends in that packet."""
+        """Continue after requests and replies that alternated in the lane.
+
+        `asker` is the requesting side; `types` are the socket types of requester and replier. The last request ends in
+        the packet `last_packet`.
+        """
         self.asker, (self.asker_type, self.replier_type) = asker, types
         self.is_answered, self.last_packet = is_answered, last_packet
         self.open = np.full(int(not is_answered and self.replier_type == "REP"), EMPTY)
 
     def evaluate(self, written: Runs) -> list[Note]:
-        """See what both sides have sent in a block: what there is to say."""
+        """Evaluate the messages of both sides in a block and return notes."""
         if self.is_over or not self._knows_types(written):
             return []
         asker = self.asker or 0
@@ -137,7 +140,7 @@ class Requests:
         return notes
 
     def _knows_types(self, written: Runs) -> bool:
-        """Whether one side is known to ask the other, or a reply may be owed."""
+        """Whether the requesting side is known, and replies can be checked."""
         for side, runs in enumerate(written):
             for run in runs:
                 types = run.socket_type, run.peer_socket_type
@@ -155,13 +158,15 @@ class Requests:
         return self.asker is not None and not self.is_over
 
     def _give_up(self) -> None:
-        """Say nothing any more, and remember nothing."""
+        """Stop reporting, and release memory."""
         self.is_over = True
         self.early, self.unasked, self.open, self.passed_over = [], [], NONE, Counter()
 
     def end(self, ordinal: int, ceased: int | None) -> list[Note]:
-        """The connection ends with the segment `ordinal`, or its capture does, at the time `ceased`, and nothing of it
-        is missing."""
+        """Return pending notes at the end of a connection without gaps.
+
+        The segment `ordinal` ends the connection, or the capture ends at the time `ceased`.
+        """
         return [
             each.note._replace(decided=ordinal)
             for each in [*self.early, *self.unasked]
@@ -171,7 +176,7 @@ class Requests:
     # -- requests before a reply ---------------------------------------------------------------------------------------
 
     def _look_for_early(self, side: int, runs: list[MessageRun], asked: Sent, answered: Sent) -> list[Note]:
-        """REQREP-02. What is in the packet in which the request before it ends cannot follow a reply to that."""
+        """Check REQREP-02. A request in the packet with the end of the previous one cannot follow its reply."""
         replies, next_reply = answered.orders.searchsorted(asked.orders), 0
         is_early = np.diff(replies, prepend=0) == 0
         is_early[:1] &= not self.is_answered
@@ -194,15 +199,15 @@ class Requests:
         return sorted(notes, key=_place)
 
     def _decide_early(self, answered: Sent, reply: int) -> list[Note]:
-        """This is the next reply behind the requests that came before one."""
+        """Decide on waiting early requests, given the next reply."""
         waiting, self.early = self.early, []
         order, time = int(answered.orders[reply]), int(answered.times[reply])
         return [each.note._replace(decided=order) for each in waiting if time - each.note.at.time > SECOND]
 
-    # -- replies to nothing --------------------------------------------------------------------------------------------
+    # -- replies without a request -------------------------------------------------------------------------------------
 
     def _match(self, asker: int, runs: list[MessageRun], asked: Sent, answered: Sent) -> list[Note]:
-        """REQREP-04."""
+        """Check REQREP-04."""
         if not self.unasked and self._match_in_order(asked, answered):
             return []
         waiting = deque(self.open.tolist())
@@ -231,7 +236,7 @@ class Requests:
         return notes
 
     def _match_in_order(self, asked: Sent, answered: Sent) -> bool:
-        """Take requests and replies where each reply answers the oldest request that is open: whether it is so."""
+        """Match replies with the oldest open requests, in order; return whether all of them match."""
         requests = asked.delimited()
         undelimited, asked = len(asked.orders) - len(requests.orders), requests
         envelopes_open = np.concatenate((self.open, asked.envelopes)) if len(self.open) else asked.envelopes
@@ -249,8 +254,10 @@ class Requests:
         return True
 
     def _find(self, waiting: deque[int], envelope: int) -> bool:
-        """Take the request away that has this envelope (any, where the reply has none): whether there was one. A REP
-        answers in the order of requests, so those in front of it will hardly be answered."""
+        """Remove the request with this envelope (any, if the reply has none), and return whether there was one.
+
+        A REP replies in the order of requests, so the skipped ones will hardly get a reply.
+        """
         if envelope == NO_DELIMITER and waiting:
             waiting.popleft()
             return True
@@ -267,26 +274,26 @@ class Requests:
         return True
 
     def _was_answered_early(self, envelope: int) -> bool:
-        """Whether a reply to the request has come already; what waits did so within a second."""
+        """Whether a pending reply, at most a second old, answers this request."""
         answer = next((each for each in self.unasked if each.envelope == envelope), None)
         if answer is not None:
             self.unasked.remove(answer)
         return answer is not None
 
     def _settle(self, order: int, time: int) -> list[Note]:
-        """The side that asks was read up to `time`: its requests in front of that are known."""
+        """Return unmatched replies as notes if the requesting side was read for more than a second after them."""
         late = [each for each in self.unasked if time - each.note.at.time > SECOND]
         self.unasked = [each for each in self.unasked if time - each.note.at.time <= SECOND]
         return [each.note._replace(decided=order) for each in late]
 
 
 def _sent(runs: list[MessageRun]) -> tuple[Sent, int]:
-    """The messages of a side, and from which ordinal on some are missing: `NEVER` where all are there."""
+    """Return the messages of a side, and the ordinal from which messages are missing: `NEVER` if none are."""
     parts: list[Sent] = []
     until = NEVER
     for number, run in enumerate(runs):
         is_whole = run.complete & ((run.flags[run.first] & SPECIAL) == 0)
-        if run.confidence != "proven":  # octets were lost, or a box stays closed
+        if run.confidence != "proven":  # octets were lost, or a box was not decrypted
             is_whole[:] = False
         rows = is_whole.nonzero()[0]
         of_rows = envelopes(run, rows)

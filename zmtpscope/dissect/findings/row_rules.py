@@ -1,4 +1,4 @@
-"""Findings about message rows: conditions over columns, by the sender's socket type (conformance.md 1.5, 1.6)."""
+"""Rules for message rows: conditions over columns, by socket type of the sender (conformance.md 1.5, 1.6)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS, REQUEST_ID_SIZE, SINGLE_PART
 
 
 class RowRule(NamedTuple):
-    """Messages that `broken` names (indices into the run) raise `id`; `peer` limits it to that socket type opposite."""
+    """A rule: messages whose indices `broken` returns raise finding `id`; `peer` limits it to that receiving socket
+    type."""
 
     id: str
     broken: Callable[[MessageRun], Int64]
@@ -25,7 +26,7 @@ class RowRule(NamedTuple):
 
 
 def _plain(run: MessageRun) -> Int64:
-    """Indices of whole messages of kind data."""
+    """Return indices of complete messages of kind data."""
     return np.flatnonzero(((run.flags[run.first] & SPECIAL) == 0) & run.complete)
 
 
@@ -36,7 +37,7 @@ def _multipart(run: MessageRun) -> Int64:
 
 
 def _without_delimiter(run: MessageRun) -> Int64:
-    """No empty frame in front of the last frame."""
+    """Return messages without an empty frame before the last frame."""
     plain = _plain(run)
     empty = np.concatenate(([0], np.cumsum((run.sizes == 0) & ((run.flags & MORE) != 0))))
     without: Int64 = plain[empty[run.last[plain]] == empty[run.first[plain]]]
@@ -44,7 +45,10 @@ def _without_delimiter(run: MessageRun) -> Int64:
 
 
 def _does_not_begin_with_delimiter(run: MessageRun) -> Int64:
-    """The first frame is not empty, nor a request id with an empty frame behind it (a lone empty frame is a probe)."""
+    """Return messages that start neither with an empty frame nor with a request id and an empty frame.
+
+    A single empty frame is a probe.
+    """
     plain = _plain(run)
     first, last = run.first[plain], run.last[plain]
     second = np.minimum(first + 1, last)
@@ -66,20 +70,20 @@ ROW_RULES: dict[str, tuple[RowRule, ...]] = {
 
 
 JUDGED_TYPES = frozenset(ROW_RULES) | PUBLISHERS | SUBSCRIBERS | {"RADIO"}
-"""The socket types of whose messages something may be said: by these rules, or by what the other side has sent."""
+"""Socket types whose messages these rules, or messages of the other side, can contradict."""
 
 
 def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:
-    """The finding id of every rule of the sender's socket type, and the indices of the messages that break it.
+    """Return the finding id and the breaking messages for every rule of the sender's socket type.
 
-    Behind a loss, where a first row may be the rest of a message, nothing is evaluated.
+    After lost octets nothing is evaluated, because the first row may be the rest of a message.
     """
     rules = ROW_RULES.get(run.socket_type or "", ()) if run.confidence == "proven" else ()
     return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]
 
 
 def note_on(run: MessageRun, row: int, side: int, finding_id: str) -> Note:
-    """A finding on a message of a run."""
+    """Return a note about a message of a run."""
     first, last = int(run.first[row]), int(run.last[row])
     start = int(run.offsets[first])
     length = int(run.bodies[last] + run.sizes[last]) - start

@@ -1,4 +1,4 @@
-"""What is known of one side of a connection, for findings that compare it with the other."""
+"""State of one side of a connection, for findings that compare both sides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class MustBeSilent(NamedTuple):
-    """What a side did when it went on behind something that it had to close on, and when that came."""
+    """A side must close: the finding if it sends more, the ordinal and time since when, and the reason."""
 
     id: str
     ordinal: int
@@ -19,7 +19,7 @@ class MustBeSilent(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """An error in what a side sent: when, what, and the identity of the record it is about."""
+    """An error in the octets of a side: its time, its finding, and the reference of the record."""
 
     arrival: Arrival
     finding: Finding
@@ -27,25 +27,25 @@ class Fault(NamedTuple):
 
 
 class SideState:
-    """What is known of one side so far."""
+    """State of one side so far."""
 
     greeting: TimedEvent | None = None
     step: TimedEvent | None = None
-    """Its last handshake command."""
+    """Last handshake command."""
     refused: int | None = None
-    """The ordinal of its first ERROR."""
+    """Ordinal of the first ERROR."""
     subject: str | None = None
-    """What it wants to be let in by, for a sentence."""
+    """Credentials of the side, as the subject of a sentence."""
     awaited: int | None = None
-    """The ordinal of its first READY of NULL, where nothing had come behind that when it was read, ..."""
+    """Ordinal of the first NULL READY, while no octet after it has been read."""
     behind_ready: Arrival | None = None
-    """... and the first segment with octets behind it."""
+    """First segment with octets after that READY."""
     must_be_silent: MustBeSilent | None = None
     has_spoken_noted: bool = False
     type_event: TimedEvent | None = None
 
     def early_traffic(self, version: str | None) -> Arrival | None:
-        """What the side sent behind its READY, where it was traffic, on 3.1: ERROR is none."""
+        """Return the segment with traffic sent directly after READY in 3.1, if any; ERROR is not traffic."""
         if self.step is None or self.step.event.fields["name"] != "READY" or version != "3.1":
             return None
         return self.behind_ready

@@ -1,4 +1,4 @@
-"""What one side said and when: what the findings about both sides are made of."""
+"""Greetings and commands with their times, for findings about both sides."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from zmtpscope.zmtp.events import Command, Greeting
 
 
 class TimedEvent(NamedTuple):
-    """Something one side said. `arrival` has packet and time of its first octet, and the ordinal of the segment that
-    made it decidable."""
+    """A greeting or command of one side.
+
+    `arrival` has packet and time of its first octet, and the ordinal of the deciding segment.
+    """
 
     arrival: Arrival
     side: int
     event: Greeting | Command
     certain: bool
-    """The stream was read without a break up to here."""
+    """Whether the stream was read without a break up to here."""
 
     @property
     def source(self) -> int:
-        """Which octets its offsets count in."""
+        """The source whose octets its offsets count."""
         return self.event.regime.source
 
     @property
     def record(self) -> str:
-        """The type of its record."""
+        """Its record type."""
         return type(self.event).__name__.lower()
 
 
 def order(timed: TimedEvent) -> tuple[int, int, int]:
-    """The order of capture."""
+    """Return the sort key for capture order."""
     return timed.arrival.ordinal, timed.side, timed.event.start

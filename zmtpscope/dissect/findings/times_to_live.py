@@ -1,7 +1,7 @@
-"""Sides that are silent for longer than they said they would be (conformance.md 1.5, ZMTP31-PING-06).
+"""Sides that are silent for longer than they announced (conformance.md 1.5, ZMTP31-PING-06).
 
-A PING announces a time to live: where nothing follows for so long, the other side should close. What follows first is
-all that counts, whatever it is; libzmq, too, stops its clock there. A second more is allowed, for a close under way.
+A PING announces a time to live: if nothing follows within it, the other side should close. The first traffic of any
+kind counts; libzmq also stops its clock there. One more second is allowed for a close in flight.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ MILLISECOND = 1_000_000
 
 
 class Announced(NamedTuple):
-    """A PING that announced a time to live, with nothing behind it yet."""
+    """A PING with a time to live and no later octets yet."""
 
     arrival: Arrival
     start: int
     length: int
     source: int
     ttl: int
-    """Nanoseconds."""
+    """In nanoseconds."""
 
 
 class TimesToLive:
-    """The times to live that both sides of one connection announce."""
+    """Times to live announced by both sides of one connection."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
         self.awaited: tuple[list[Announced], list[Announced]] = ([], [])
-        """By side: those behind which nothing has come."""
+        """By side: PINGs without later octets."""
         self.notes: list[Note] = []
 
     def announce(self, ping: TimedEvent, behind: Arrival | None) -> None:
-        """A PING was read; `behind` is the segment with the octet behind it, where that had come already."""
+        """Add a PING; `behind` is the segment with the octet after it, if already captured."""
         event = ping.event
         ttl = event.fields.get("ttl_ms")
         if ttl and ping.certain:
@@ -52,7 +52,8 @@ class TimesToLive:
                 self._evaluate(ping.side, announced, behind)
 
     def look_behind(self, block: BlockView, rows: tuple[list[int], list[int]]) -> None:
-        """See what of a block comes behind the PINGs; `rows` are those with octets of either side."""
+        """Find the first octets after each waiting PING; `rows` are the rows of the block with octets of either
+        side."""
         for side, (own, awaited) in enumerate(zip(rows, self.awaited, strict=True)):
             for announced in awaited[:]:
                 first = next((row for row in own if block.ordinals[row] > announced.arrival.ordinal), None)
@@ -61,18 +62,18 @@ class TimesToLive:
                     self._evaluate(side, announced, block.arrival(first))
 
     def end(self, closing: Arrival) -> None:
-        """The connection of which nothing is missing was closed; `closing` is the first FIN or RST."""
+        """Evaluate the end of a completely captured connection; `closing` is the first FIN or RST."""
         for side, awaited in enumerate(self.awaited):
             for announced in awaited if self.view.tcp.ended(side) else ():
                 self._evaluate_silence(side, announced, closing)
 
     def drain(self) -> list[Note]:
-        """What is to be said, of what was not given yet."""
+        """Return new notes and forget them."""
         notes, self.notes = self.notes, []
         return notes
 
     def _evaluate(self, side: int, announced: Announced, behind: Arrival) -> None:
-        """The side has said something again, with the segment `behind`."""
+        """Evaluate the silence that the segment `behind` ended."""
         closing = self.view.tcp.closing
         was_open = closing is None or closing[0].ordinal > behind.ordinal
         if was_open and self.view.is_whole_until(behind.ordinal):

@@ -1,10 +1,9 @@
-"""Messages to which the other side has not subscribed, or of a group that it has not joined (conformance.md 1.5,
-ZMTP-SUB-05 and ZMTP31-GROUP-06).
+"""Find messages without a matching subscription or group membership of the receiver.
 
-What is under way makes no such message: a second is allowed behind a cancel, and for a subscription that was captured
-late. And as a packet that was captured late holds its side back, such a message waits until something later by a second
-was read of the side that subscribes, or the connection is over, and nothing of it is missing. In 1.0, where subscribers
-filter and publishers do not, sides do not say what they are, so nothing is said of them here.
+See conformance.md 1.5, ZMTP-SUB-05 and ZMTP31-GROUP-06. Messages in flight are no such messages: a second is allowed
+after a cancel, and for a subscription that was captured late. A late packet delays its side, so a message waits until
+the subscribing side was read for a second longer without a gap, or until the connection ends. ZMTP 1.0 is skipped: its
+subscribers filter, and its sides do not announce their types.
 """
 
 from __future__ import annotations
@@ -21,42 +20,42 @@ from zmtpscope.dissect.records.topics import Change, Unmatched
 from zmtpscope.zmtp.socket_types import may_meet
 
 MOST_WAITING = 64
-"""So many messages wait; no more are remembered then, nor counted."""
+"""Maximum number of waiting messages; later ones are not counted."""
 MOST_CANCELLED = 64
-"""So many cancels are remembered; where there were more within a second, nothing is said of that."""
+"""Maximum number of cancels to remember. With more within a second, messages of that time are not checked."""
 HEAD = 256
-"""Octets of a message, and of a name, that are compared; of what is longer these."""
+"""Number of leading octets of a message, and of a topic or group, to compare."""
 
 
 class Waiting(NamedTuple):
-    """A message that nothing in force matched, and its first octets."""
+    """A message without a match, and its first octets."""
 
     note: Note
     head: bytes
 
 
 class Cancelled(NamedTuple):
-    """What was in force until `time`."""
+    """A subscription or membership that was cancelled at `time`."""
 
     name: bytes
     time: int
 
 
 class Unsubscribed:
-    """What is sent to one side of a connection."""
+    """Messages sent to one side of a connection without a match."""
 
     unsure_until = 0
-    """Some cancels are not remembered: until then what they were of may come."""
+    """Time until which forgotten cancels may explain messages."""
 
     def __init__(self, view: ConnectionView, *, are_groups: bool) -> None:
         self.view = view
         self.are_groups = are_groups
-        """Messages are sent to groups."""
+        """Whether messages are sent to groups."""
         self.waiting: list[Waiting] = []
         self.cancelled: list[Cancelled] = []
 
     def feed(self, steps: Iterable[Change | Unmatched]) -> list[Note]:
-        """Take what changed and what nothing matched, in order: what there is to say."""
+        """Process changes and unmatched messages in order, and return notes."""
         notes: list[Note] = []
         for step in steps:
             if isinstance(step, Unmatched):
@@ -66,18 +65,20 @@ class Unsubscribed:
         return notes
 
     def end(self, ordinal: int, ceased: int | None) -> list[Note]:
-        """The connection ends with the segment `ordinal`, or its capture does, at the time `ceased`, and nothing of it
-        is missing."""
+        """Return pending notes at the end of a connection without gaps.
+
+        The segment `ordinal` ends the connection, or the capture ends at the time `ceased`.
+        """
         ended = [each for each in self.waiting if ceased is None or ceased - each.note.at.time > SECOND]
         return [each.note._replace(decided=ordinal) for each in ended]
 
     def _change(self, change: Change) -> list[Note]:
-        """The side was read up to the time of this change, and it is in force from now on."""
+        """Apply a subscription, join or cancel, and return notes about messages more than a second older."""
         name, late = change.topic, []
         if self.waiting:
             late = [each for each in self.waiting if change.time - each.note.at.time > SECOND]
             self.waiting = [each for each in self.waiting if change.time - each.note.at.time <= SECOND]
-        if change.entering:  # of what is not known anything may be
+        if change.entering:  # an unknown topic may match anything
             self.waiting = [each for each in self.waiting if name is not None and not self._matches(each.head, name)]
         elif name is not None:
             self.cancelled.append(Cancelled(name[:HEAD], change.time))
@@ -88,7 +89,7 @@ class Unsubscribed:
         return [each.note._replace(decided=change.ordinal) for each in late]
 
     def _take(self, run: MessageRun, rows: Int64) -> None:
-        """Remember messages that nothing in force matched."""
+        """Remember messages without a match."""
         if run.confidence != "proven" or not may_meet(run.socket_type or "", run.peer_socket_type or ""):
             return
         id_ = "ZMTP31-GROUP-06" if self.are_groups else "ZMTP-SUB-05"
@@ -100,7 +101,7 @@ class Unsubscribed:
                 self.waiting.append(Waiting(note_on(run, row, run.stream.side or 0, id_), head))
 
     def _was_cancelled(self, head: bytes, time: int) -> bool:
-        """Whether what was in force a second ago matches."""
+        """Whether a subscription cancelled within the last second matches."""
         return any(time - each.time <= SECOND and self._matches(head, each.name) for each in self.cancelled)
 
     def _matches(self, head: bytes, name: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What is known of a connection so far: findings are evaluated from it, and nothing in it is changed."""
+"""Read-only view of a connection, for evaluating findings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.stream.session import Session  # PyNaCl takes its time to load
+    from zmtpscope.dissect.stream.session import Session  # importing PyNaCl takes time
 
 
 class ConnectionView:
-    """`tcp` is the connection of TCP, `streams` are its two sides, `session` what is known of its keys, where keys were
-    given."""
+    """A connection so far: the TCP connection, its two streams, and the decryption session if keys were given."""
 
     def __init__(
         self,
@@ -35,7 +34,7 @@ class ConnectionView:
 
     @property
     def version(self) -> str | None:
-        """The version in force, None while or where there is none."""
+        """The agreed version, or None."""
         return self.negotiation.version
 
     @property
@@ -45,17 +44,17 @@ class ConnectionView:
 
     @property
     def listener(self) -> int | None:
-        """The side that was connected to, where that is known."""
+        """The side that accepted the connection, if known."""
         return self.tcp.listener
 
     @property
     def is_zmtp(self) -> bool:
-        """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
+        """Whether the connection has records: a side uses ZMTP, started like it, or is forced to."""
         return self.negotiation.is_zmtp
 
     @property
     def zmtp_since(self) -> int | None:
-        """The ordinal of the segment that made it known; None where none has."""
+        """Ordinal of the segment that proved it, or None."""
         if self.negotiation.forced is not None:
             return self.tcp.start.ordinal
         one, other = self.streams
@@ -65,8 +64,10 @@ class ConnectionView:
         return min(ordinal for ordinal in known if ordinal is not None)
 
     def is_doubtful(self, side: int | None) -> bool:
-        """Whether it is only likely that a side speaks ZMTP: it sends 1.0 frames, which other protocols can look like,
-        and neither the other side's signature nor the user confirms it."""
+        """Whether ZMTP is only likely: the side sends 1.0 frames, which other protocols may resemble.
+
+        Neither the other side's signature nor the user confirms it.
+        """
         decision = self.negotiation.decision
         if self.negotiation.forced is not None or (decision is not None and decision.confidence == "proven"):
             return False
@@ -74,12 +75,12 @@ class ConnectionView:
         return reader is not None and reader.regime.is_old
 
     def is_agreed(self) -> bool:
-        """Whether both sides have ended their handshake."""
+        """Whether both sides have completed their handshake."""
         return all(stream.handshake_done for stream in self.streams)
 
     def lacks_octets(self, side: int) -> bool:
-        """Whether nothing was captured of a side that did send something: it has no packet at all, or the other side
-        acknowledged octets of it."""
+        """Whether nothing was captured of a side that sent octets: it has no packet, or unseen octets were
+        acknowledged."""
         tcp = self.tcp.tcp[side]
         if self.streams[side].end or tcp.ended:
             return False
@@ -91,7 +92,7 @@ class ConnectionView:
         return acknowledged >= 0 and distance(acknowledged, self.tcp.tcp[side].next) > 0
 
     def is_whole(self) -> bool:
-        """Whether all octets were captured, from the first of each side to the last that the other acknowledged."""
+        """Whether all octets were captured, from the first of each side to the last acknowledged one."""
         for side, (tcp, stream) in enumerate(zip(self.tcp.tcp, self.streams, strict=True)):
             is_acknowledged = self.tcp.tcp[1 - side].acknowledged == tcp.next
             if not tcp.begun or stream.outputs.gaps or (not is_acknowledged and self._is_behind(side)):
@@ -99,8 +100,8 @@ class ConnectionView:
         return True
 
     def is_whole_until(self, ordinal: int) -> bool:
-        """Whether neither octets were missing up to the segment `ordinal`, nor what a box holds that stays closed amid
-        opened ones."""
+        """Whether, up to the segment `ordinal`, no octets were missing and no box stayed encrypted among decrypted
+        ones."""
         return all(tcp.begun for tcp in self.tcp.tcp) and all(
             (stream.lost_since is None or stream.lost_since > ordinal)
             and (stream.closed_since is None or stream.closed_since > ordinal)
@@ -108,7 +109,7 @@ class ConnectionView:
         )
 
     def is_read_whole(self) -> bool:
-        """Whether everything that was captured of both sides could be read."""
+        """Whether all captured octets of both sides were read."""
         return all(
             stream.closed_since is None
             and not (stream.outputs.undissected > stream.passed or stream.outputs.unfinished)
@@ -117,12 +118,12 @@ class ConnectionView:
         )
 
     def said_something_after(self, side: int, arrival: Arrival) -> bool:
-        """Whether octets of `side` were captured behind `arrival`."""
+        """Whether octets of `side` were captured after `arrival`."""
         ordinals = self.streams[side].arrivals.ordinals
         return bool(ordinals) and ordinals[-1] > arrival.ordinal
 
     def is_acknowledged(self, side: int, stop: int | None) -> bool:
-        """Whether TCP has acknowledged what `side` sent in front of the offset `stop` of its stream, or all of it."""
+        """Whether TCP acknowledged the octets of `side` before stream offset `stop`, or all of them if None."""
         acknowledged, sent = self.tcp.tcp[1 - side].acknowledged, self.tcp.tcp[side]
         if acknowledged < 0:
             return False
@@ -130,5 +131,5 @@ class ConnectionView:
         return distance(acknowledged, sent.next) + sent.ended + behind >= 0  # the FIN takes a number, too
 
     def reference(self, timed: TimedEvent) -> str:
-        """The identity of the record of what was said."""
+        """Return the reference of the record of an event."""
         return reference(self.streams[0].stream, timed.side, timed.source, timed.event.start, timed.record)

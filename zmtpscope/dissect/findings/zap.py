@@ -1,4 +1,4 @@
-"""ZAP across the two sides of a connection: a reply has the id of a request (27/ZAP)."""
+"""Match ZAP requests and replies of a connection by request id (27/ZAP)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
 MOST_REQUESTS = 4096
-"""Requests without a reply that are remembered; the oldest is forgotten."""
+"""Maximum number of open requests; the oldest is forgotten."""
 MOST_WRITTEN = 10
 
 
 class ZapMessage(NamedTuple):
-    """A request or reply of `side`, by its fields; its message stands at offset `unit` of `source`."""
+    """A request or reply of `side`, by its fields; its message is at offset `unit` of `source`."""
 
     arrival: Arrival
     side: int
@@ -27,23 +27,23 @@ class ZapMessage(NamedTuple):
 
 
 class ZapRequests:
-    """What is asked and answered on one connection."""
+    """ZAP requests and replies of one connection."""
 
     def __init__(self) -> None:
         self._messages: list[ZapMessage] = []
-        """Those of the block under way."""
+        """Messages of the current block."""
         self.open: OrderedDict[tuple[int, str], None] = OrderedDict()
-        """Who asked, and the id."""
+        """Requesting side and request id of open requests."""
         self.unasked: list[ZapMessage] = []
-        """Replies to nothing."""
+        """Replies without a request."""
 
     def add(self, message: ZapMessage) -> None:
-        """A request or reply was read; `evaluate` when the block is."""
+        """Add a request or reply; call `evaluate` after the block."""
         self._messages.append(message)
 
     def evaluate(self) -> None:
-        """Find the replies to nothing, in the order of capture. A request that is missing may still be lost, so that is
-        written at the end."""
+        """Find replies without a request, in capture order. They are reported at the end, since the request may be
+        missing."""
         if not self._messages:
             return
         messages, self._messages = sorted(self._messages, key=_order), []
@@ -61,7 +61,7 @@ class ZapRequests:
                 self.unasked.append(message)
 
     def end(self, arrival: Arrival) -> Iterator[Note]:
-        """The connection is over, and nothing of it is missing: replies that nobody asked for."""
+        """Yield notes about replies without a request; the connection has ended without gaps."""
         for message in self.unasked:
             detail = f'nobody asked with the id "{message.fields["request_id"]}"'
             finding = Finding("ZAP-02", message.unit, message.length, None, detail)

@@ -1,8 +1,8 @@
-"""ZRE across connections: who is who, the two connections of a pair of nodes, and what has to agree (zre.md 7 and 9).
+"""ZRE across connections: nodes, pairs of connections between two nodes, and consistency (zre.md 7 and 9).
 
-Connections and beacons report facts, which come in the order of the packets that decided them. What waits for something
-(an answer, the other connection) is evaluated with the first fact behind its time, or at the end. What is remembered is
-bounded; the node met longest ago gives way.
+Connections and beacons report facts in the order of their deciding packets. A check that waits for an event (an answer,
+the other connection) is evaluated with the first fact after its deadline, or at the end. Memory is bounded; the node
+unused for longest is forgotten.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from zmtpscope.zmtp.reader import Finding
 
 MOST_NODES = 4096
 MOST_CONNECTIONS = 1024
-"""Connections of a node that are remembered."""
+"""Maximum number of connections per node to remember."""
 MOST_WAITING = 16_384
-"""So much may wait for something; what comes then is not evaluated."""
+"""Maximum number of deadlines; later checks are skipped."""
 
 ONE_SIDED = 5 * SECOND
-"""A node that has been connected to for so long should have connected back (zre.md 9)."""
+"""Time (ns) within which a node should connect back (zre.md 9)."""
 SILENT = 30 * SECOND
-"""How long a PING waits, and beacons may be missing (zre.md 7)."""
+"""Time limit (ns) for answers to PING and for missing beacons (zre.md 7)."""
 LONELY = 5 * SECOND
-"""A node with beacons over so long a time should have been connected to."""
+"""Duration (ns) of beacons after which a node should have been connected to."""
 
 NOWHERE: Endpoint = ("", 0)
 NEVER = Stamp(-1, 0)
@@ -51,7 +51,7 @@ class Sender:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """What is known of a node. `groups` is None where no HELLO of it was seen."""
+    """State of a node. `groups` is None if no HELLO of it was captured."""
 
     uuid: str
     name: str | None = None
@@ -59,32 +59,31 @@ class Node:
     mailboxes: set[Endpoint] = field(default_factory=set)
     groups: set[str] | None = None
     changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)
-    """What it said in the last second of its groups, and how: command, group, status."""
+    """JOINs and LEAVEs of the last second: command, group, status."""
     left: dict[str, int] = field(default_factory=dict)
-    """When it left groups, or joined them: in the second around that a SHOUT may be on its way."""
+    """Time of the last JOIN or LEAVE by group; a SHOUT within a second of it may be in flight."""
     senders: list[Sender] = field(default_factory=list)
     senders_to: dict[Endpoint, list[Sender]] = field(default_factory=dict)
-    """The same that are not over, by where they go."""
+    """The same connections without ended ones, by destination."""
     first_beacon: ZreBeacon | None = None
     last_beacon: ZreBeacon | None = None
     ports: list[int] = field(default_factory=list)
-    """The last ports that its beacons had, each different from the one before."""
+    """The last ports in its beacons; adjacent entries differ."""
     address_written: bool = False
     watched: bool = False
-    """Somebody will look whether its beacons go on."""
+    """Whether a deadline for its next beacon is set."""
     gone: bool = False
-    """It has said farewell, or is believed to be dead."""
+    """Whether it announced its end, or is presumed dead."""
 
     @property
     def who(self) -> str:
-        """The node, as people call it."""
+        """Name of the node, or the start of its UUID."""
         return self.name or self.uuid[:6]
 
 
 @dataclass(slots=True, order=True)
 class Deadline:
-    """Something that should have happened at `time`; `evaluate` looks when it has come. `number` tells apart those of
-    one time."""
+    """A check at `time`, performed by `evaluate`. `number` orders equal times."""
 
     time: int
     number: int
@@ -93,7 +92,7 @@ class Deadline:
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """A JOIN or LEAVE of a node that should be sent on its other connections as well."""
+    """A JOIN or LEAVE of a node that should also be sent on its other connections."""
 
     command: str
     group: str
@@ -108,21 +107,21 @@ class Network:
         self.nodes: OrderedDict[str, Node] = OrderedDict()
         self.owners: dict[Endpoint, str] = {}
         self.senders: dict[tuple[str, int | None], Sender] = {}
-        """Those that still may send, by conn_id and side."""
+        """Open connections, by conn_id and side."""
         self.spoken_with = spoken_with
-        """Where connections went that speak ZMTP."""
+        """Server endpoints of ZMTP connections."""
         self.deadlines: list[Deadline] = []
-        """What waits, as a heap."""
+        """Deadlines, as a heap."""
         self.pings: dict[Sender, list[ZreCommand]] = {}
         """PINGs without PING-OK."""
         self.now = self.waited = 0
         self.beacon_versions: dict[int, str] = {}
         self.versions_written = False
         self.notes: list[Note | ZrePair] = []
-        """What the fact that is being evaluated gives rise to."""
+        """Notes caused by the current fact."""
 
     def evaluate(self, fact: ZreCommand | ZreClose | ZreBeacon) -> list[Note | ZrePair]:
-        """What is to be said now that this is known; facts come in the order of capture."""
+        """Process a fact and return notes; facts arrive in capture order."""
         self._advance_clock(fact.arrival, fact.arrival.time)
         if isinstance(fact, ZreBeacon):
             self._beacon(fact)
@@ -133,7 +132,7 @@ class Network:
         return self._drain()
 
     def finish(self, end: Arrival) -> list[Note | ZrePair]:
-        """The capture is over: what had its time by then is evaluated."""
+        """Evaluate the deadlines reached at the end of the capture, and return notes."""
         self._advance_clock(end, end.time)
         for node in self.nodes.values():
             first, last = node.first_beacon, node.last_beacon
@@ -183,7 +182,7 @@ class Network:
             self._wait(beacon.arrival.time + SILENT, partial(self._silent, node))
 
     def _silent(self, node: Node, end: Arrival) -> None:
-        """A node should have sent a beacon by now, if it was not heard since."""
+        """Report a node whose beacons have stopped, or renew its deadline."""
         last = node.last_beacon
         node.watched = False
         if last is None or node.gone:
@@ -196,7 +195,7 @@ class Network:
             self._note_beacon("ZRE-BEACON-06", last, end, f"node {node.who}, {_place(last)}")
 
     def _other_version(self, beacon: ZreBeacon, version: int) -> None:
-        """Whether nodes of both versions of beacons are there."""
+        """Report once if nodes use both beacon versions."""
         if version not in (1, 3):
             return
         self.beacon_versions.setdefault(version, beacon.fields["uuid"])
@@ -257,7 +256,7 @@ class Network:
         return [self.nodes[owner]] if owner is not None and owner in self.nodes else []
 
     def _unpaired(self, node: Node) -> list[Node]:
-        """Nodes that this one has connected to, and that were no pair with it so far."""
+        """Return nodes that this node has connected to but is not paired with yet."""
         servers = [each.side.server for each in node.senders if not (each.over or each.paired)]
         owners = [self.owners.get(server) for server in servers if server is not None]
         return [self.nodes[owner] for owner in dict.fromkeys(owners) if owner is not None and owner in self.nodes]
@@ -266,7 +265,7 @@ class Network:
         side = sender.side
         del self.senders[side.stream.conn_id, side.stream.side]
         if not captured:
-            return  # it may go on, unseen
+            return  # it may continue after the capture
         sender.over = True
         self.pings.pop(sender, None)
         node = None if side.uuid is None else self.nodes.get(side.uuid)
@@ -274,7 +273,7 @@ class Network:
             senders.remove(sender)
 
     def _pair(self, said: ZreCommand, one: Node, other: Node) -> None:
-        """Write that two nodes have found each other, once both have said HELLO."""
+        """Write the pair record of two nodes once both have sent HELLO to each other."""
         ahead, back = self._connection(one, other), self._connection(other, one)
         if ahead is None or back is None or (ahead.paired and back.paired):
             return
@@ -299,7 +298,7 @@ class Network:
         self.notes.append(ZrePair(said.sender.stream, stamp(arrival), arrival.ordinal, said.unit, values))
 
     def _connection(self, one: Node, other: Node) -> Sender | None:
-        """The connection on which `one` speaks to `other`, if that is there; the newest."""
+        """Return the newest connection on which `one` sends to `other`, if any."""
         few, many = sorted((one.senders_to, other.mailboxes), key=len)
         found = [each for mailbox in few if mailbox in many for each in one.senders_to.get(mailbox, ())[-1:]]
         return max(found, key=_hello_of, default=None)
@@ -338,7 +337,7 @@ class Network:
             node.changes[command, group, status] = change
 
     def _unseen(self, said: ZreCommand, node: Node, change: Change, end: Arrival) -> None:
-        """A second after a JOIN or LEAVE: on which connections it was not sent."""
+        """Report the connections without a JOIN or LEAVE, a second after it was sent on another one."""
         del node.changes[change.command, change.group, change.status]
         for sender in change.missing:
             if not (sender.over or sender.lossy):
@@ -363,7 +362,7 @@ class Network:
             self.pings.setdefault(sender, []).append(said)
 
     def _ping_ok(self, uuid: str | None) -> None:
-        """The answer comes on the other connection of the pair: whatever was asked of this node is answered."""
+        """Remove all PINGs to this node: the answer arrives on the other connection of the pair."""
         if uuid is None:
             self.pings.clear()
             return
@@ -394,13 +393,13 @@ class Network:
         return node
 
     def _own(self, node: Node, mailbox: Endpoint) -> None:
-        """The node listens there."""
+        """Register an endpoint on which the node listens."""
         if len(node.mailboxes) < MOST_CONNECTIONS:
             node.mailboxes.add(mailbox)
             self.owners[mailbox] = node.uuid
 
     def _wait(self, time: int, evaluate: Callable[[Arrival], None]) -> bool:
-        """Let `evaluate` look at `time`; False where so much waits already that it is not looked at."""
+        """Call `evaluate` at `time`; return False if too many deadlines are set."""
         if len(self.deadlines) == MOST_WAITING:
             return False
         self.waited += 1
@@ -408,7 +407,7 @@ class Network:
         return True
 
     def _advance_clock(self, arrival: Arrival, time: int) -> None:
-        """It is `time`, as the segment `arrival` decides: evaluate what had its time before."""
+        """Evaluate all deadlines before `time`, as decided by the segment `arrival`."""
         self.now = max(self.now, time)
         while self.deadlines and self.deadlines[0].time < self.now:
             heapq.heappop(self.deadlines).evaluate(arrival)
@@ -423,7 +422,7 @@ class Network:
 
 
 def mailbox_of(endpoint: str | None) -> Endpoint | None:
-    """Address and port of `tcp://address:port`; None where it is something else."""
+    """Return address and port of `tcp://address:port`, or None for anything else."""
     if endpoint is None or not endpoint.startswith("tcp://"):
         return None
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
