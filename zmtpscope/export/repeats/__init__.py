@@ -1,1 +1,1 @@
-"""Heartbeats, retries and gaps of the snap length, folded in lines for people."""
+"""Fold repeated heartbeats, retries, and gaps of the snap length in text output."""

@@ -1,7 +1,7 @@
-"""Gaps of packets that the snap length cut, folded: "41 gaps more of 1547 octets, cut off by the snap length".
+"""Fold gaps caused by the snap length: "41 gaps more of 1547 octets, cut off by the snap length".
 
-A capture with a small snap length cuts every large packet. The first gap of a connection is written. Later ones are
-counted if reading goes on after them, and written together when the connection ends, and at the end.
+A capture with a small snap length truncates every large packet. The first gap of a connection is printed. Later gaps
+are counted if parsing resumes after them, and printed as one line when the connection or the capture ends.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from zmtpscope.export.repeats.stretches import ITSELF, Repeats, Stretch
 from zmtpscope.export.words import counted
 
 LOSS = "ZMTP-CONN-05"
-"""The finding of every gap."""
+"""Id of the finding that accompanies each gap."""
 
 MOST_CONNECTIONS = 4096
-"""Connections whose gaps are counted; those of the oldest are written when there are more."""
+"""Maximum number of connections whose gaps are counted. Beyond it, the gaps of the oldest are printed."""
 
 
 class Cuts:
-    """The gaps of one connection, of which the first is written."""
+    """The gaps of one connection after the first one, which is printed."""
 
     def __init__(self) -> None:
         self.count, self.octets = 0, 0
         self.last: tuple[Record, Files] | None = None
-        """The last gap that is counted and not written."""
+        """The last gap that is counted but not printed."""
 
     def add(self, gap: Record, files: Files) -> None:
-        """Count one more."""
+        """Count a gap."""
         self.count += 1
         self.octets += gap.values["bytes"]
         self.last = gap, files
 
     def is_of(self, values: dict[str, Any]) -> bool:
-        """Whether a finding is that of the last gap that was counted."""
+        """Whether a finding belongs to the last counted gap."""
         gap = self.last
         return gap is not None and all(values[name] == gap[0].values[name] for name in ("side", "source", "offset"))
 
     def write(self) -> Iterator[Stretch]:
-        """What was counted."""
+        """Yield the counted gaps as one line."""
         if self.last is not None:
             gap, files = self.last
             text = f"{counted(self.count, 'gap')} more of {counted(self.octets, 'octet')}, cut off by the snap length"

@@ -1,5 +1,4 @@
-"""All that is folded in lines for people, one kind after the other; what stands there in place of records that repeat
-what was written."""
+"""Fold everything that repeats in text output, one kind after the other."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from zmtpscope.export.repeats.stretches import Fold, Stretch
 
 
 class Folding:
-    """Folds what repeats, if it `folds` at all. `waits`: lines may wait until it is clear whether they repeat others,
-    else for about a second."""
+    """All folds in sequence, or none if `folds` is false. If `waits`, lines may be delayed until it is known whether
+    they repeat earlier ones, otherwise for about a second."""
 
     def __init__(self, *, folds: bool, waits: bool) -> None:
         self._folds: list[Fold] = []
@@ -21,13 +20,13 @@ class Folding:
             self._folds += HeartbeatFold(waits=waits), RetryFold(waits=waits), CutFold()
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
-        """What is to be written now."""
+        """Return the stretches to print now."""
         for fold in self._folds:
             stretches = fold.feed(stretches)
         return stretches
 
     def rest(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
-        """What is to be written last, when no more comes than `stretches`."""
+        """Return the last stretches to print, after `stretches`."""
         for fold in self._folds:
             stretches = _with_rest(fold, stretches)
         return stretches

@@ -1,9 +1,9 @@
-"""PINGs that were answered, folded: "PING/PONG 30 times more, every 1 s, slowest answer 2.1 ms".
+"""Fold answered PINGs: "PING/PONG 30 times more, every 1 s, slowest answer 2.1 ms".
 
-The first PING of a side and its PONG are written; those that are like them are counted, whatever messages come in
-between. What was counted is written when the connection ends, has a gap, or a finding that warns; at the end; and where
-lines do not wait every ten seconds. A PING is kept back until its PONG is there. One that stays without is written as
-it is, and so is a PONG that answers none: only what is as it should be is folded.
+The first PING of a side and its PONG are printed. Later pairs that equal them are counted, even with messages in
+between. The count is printed when the connection ends, has a gap or a finding of severity warn or error, and at the end
+of the capture; if lines do not wait, also every ten seconds. A PING is delayed until its PONG arrives. A PING without a
+PONG is printed unfolded, and so is a PONG without a PING.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ ANSWERS = {"PING": "PONG", "WS-PING": "WS-PONG"}
 ASKED = {answer: name for name, answer in ANSWERS.items()}
 
 MOST_OPEN = 8
-"""PINGs of a side that wait for their PONGs; where there are more, they are written."""
+"""Maximum number of PINGs of a side that wait for their PONGs. Beyond it, they are printed."""
 
 MOST_CONNECTIONS = 4096
-"""Connections whose heartbeats are counted; what was counted of the oldest is written when there are more."""
+"""Maximum number of connections whose heartbeats are counted. Beyond it, the count of the oldest is printed."""
 
 LONGEST_WAIT = SECOND
-"""Where lines do not wait, a PING is kept back no longer (capture time)."""
+"""Maximum capture time to delay a PING if lines do not wait."""
 
 ENDING = frozenset({"connection", "gap", "leftover"})
 WARNING = frozenset({"error", "warn"})
-"""What was counted is written in front of records of these types, and findings of these severities."""
+"""Record types and severities of findings that make the count be printed before them."""
 
 
 class Asker:
-    """The PINGs of one side of a connection, of which `first` is written."""
+    """The PINGs of one side of a connection. `first` is printed."""
 
     def __init__(self, first: dict[str, Any]) -> None:
         self.first = first
         self.is_answered = False
-        """The PONG to it was there: what is like both is counted from now on."""
+        """Whether the PONG to `first` has arrived. Later pairs are counted only then."""
         self.open: list[tuple[Record, Files]] = []
         """PINGs that wait for their PONGs."""
         self.count = 0
-        """Those that were answered and are not written yet, ..."""
+        """Number of answered PINGs that are not printed yet."""
         self.last: tuple[Record, Files] | None = None
-        """... the last of them, ..."""
+        """The last of the counted PINGs."""
         self.slowest = 0
-        """... the longest that one of them waited (ns), ..."""
+        """Longest time that one of them waited for its PONG, in nanoseconds."""
         self.since: int = first["ts_ns"]
-        """... and when the one in front of them was sent."""
+        """Capture time of the PING before the counted ones."""
 
     @property
     def last_sent(self) -> int:
-        """When the last one was sent that was counted."""
+        """Capture time of the last counted PING."""
         sent: int = self.since if self.last is None else self.last[0].values["ts_ns"]
         return sent
 
     def answer(self, pong: dict[str, Any]) -> bool:
-        """Count the PING that `pong` answers; False: there is none."""
+        """Count the PING that `pong` answers; return False if there is none."""
         for ping, files in self.open:
             if ping.values["context"] == pong["context"]:
                 self.open.remove((ping, files))
@@ -69,7 +69,7 @@ class Asker:
         return False
 
     def write(self) -> Iterator[Stretch]:
-        """What was counted."""
+        """Yield the counted PINGs as one line."""
         if self.last is None:
             return
         (ping, files), name, sent = self.last, self.first["name"], self.last_sent
@@ -83,7 +83,7 @@ class Asker:
         self.count, self.last, self.slowest, self.since = 0, None, 0, sent
 
     def release(self) -> Iterator[Stretch]:
-        """What was counted, and the PINGs that wait."""
+        """Yield the counted PINGs, then the waiting ones."""
         yield from self.write()
         for ping, files in self.open:
             yield one(ping, files)
@@ -91,14 +91,14 @@ class Asker:
 
 
 class HeartbeatFold:
-    """Folds the heartbeats of all connections. `waits`: lines may wait until it is clear that there is no answer."""
+    """Folds the heartbeats of all connections. If `waits`, a PING may be delayed until it is known to be unanswered."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
         self._askers: dict[int, dict[tuple[int, str], Asker]] = {}
-        """By connection; by side and name of the command."""
+        """By connection, then by side and command name."""
         self._next_look = 0
-        """When to look whether something was kept back long enough."""
+        """Capture time of the next check for PINGs and counts that have waited too long."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
         """See `Fold`."""
@@ -151,13 +151,13 @@ class HeartbeatFold:
         yield one(pong, files)
 
     def _release(self, conn: int | None) -> Iterator[Stretch]:
-        """What is left of a connection: its next heartbeats are the first again."""
+        """Yield all that is held of a connection. Its next heartbeats are first ones again."""
         askers = self._askers.pop(conn, {}).values() if conn is not None else ()
         for asker in sorted(askers, key=lambda asker: asker.last_sent):
             yield from asker.release()
 
     def _look(self, now: int) -> Iterator[Stretch]:
-        """Let go of what was kept back long enough; once a second."""
+        """Yield PINGs and counts that have waited too long. Checks once a second."""
         if now < self._next_look:
             return
         self._next_look = now + SECOND
@@ -170,5 +170,5 @@ class HeartbeatFold:
 
 
 def _is_like(ping: dict[str, Any], first: dict[str, Any]) -> bool:
-    """Whether it asks the same, whatever its context."""
+    """Whether a PING equals the first one, apart from its context."""
     return bool(ping["complete"]) and ping["ttl_ms"] == first["ttl_ms"]

@@ -1,9 +1,9 @@
-"""Retries that fail in the same way, folded: "tried again 117 times, c2 to c118, every 0.3 s: each went as c1 did".
+"""Fold retries that fail in the same way: "tried again 117 times, c2 to c118, every 0.3 s: each went as c1 did".
 
-The first attempt of a client at an endpoint that fails is written. One that says and ends the same, whatever its times
-and ports, is counted. So of a client that has failed, lines are kept back as long as they are those of an attempt that
-was written: the first that is not lets all of them out. What was counted is written when an attempt goes otherwise, at
-the end, and where lines do not wait every ten seconds.
+The first failed attempt of a client at an endpoint is printed. Later attempts with the same records and the same ending
+are counted; times and ports may differ. The lines of an attempt are therefore delayed while they equal the lines of a
+printed one, and all are printed at the first difference. The count is printed when an attempt differs and at the end;
+if lines do not wait, also every ten seconds.
 """
 
 from __future__ import annotations
@@ -27,70 +27,73 @@ COMPARED = {
     "leftover": ("kind", "bytes"),
     "finding": ("id", "severity"),
 }
-"""What has to be the same in the records of an attempt. Whatever else is said is no attempt any more."""
+"""Values that must be equal in the records of two attempts. A connection with a record of any other type is not a
+failed attempt."""
 
 ABOUT_RETRIES = frozenset({"ZMTP-CONN-09", "ZMTP-CONN-10"})
-"""Findings that say that a client tries again: written once of each client at each endpoint, and not compared."""
+"""Findings about retries: printed once for each client and endpoint, and not compared."""
 
 FAILED = frozenset({"fin", "rst"})
-"""How a connection is closed that has failed."""
+"""Values of `close` of a failed connection."""
 
 COMPARED_ENDS = ("handshake", "close", "closed_by", "reset_by", "opened_by")
 
 MOST_RECORDS = 32
-"""Records of an attempt; one that has more is not remembered."""
+"""Maximum number of records of an attempt. Longer ones are not compared."""
 
 MOST_OPEN, MOST_PAIRS, MOST_FAILURES = 4096, 4096, 4
-"""Attempts under way, pairs of client and endpoint, and ways of each pair to fail that are remembered."""
+"""Maximum numbers of open attempts, of pairs of client and endpoint, and of different failures of a pair."""
 
 LONGEST_WAIT, LONGEST_WAIT_LIVE = 60 * SECOND, SECOND
-"""So long lines of an attempt are kept back at most (capture time): longer than the handshake timer of libzmq, which is
-30 s; and where lines do not wait."""
+"""Maximum capture time to delay the lines of an attempt: longer than the handshake timer of libzmq (30 s), or a second
+if lines do not wait."""
 
 Pair = tuple[str, str, int]
 """Client address, address and port of the endpoint."""
 
 Said = dict[int | None, tuple[object, ...]]
-"""What was said of each side and of neither: which side comes first differs from attempt to attempt."""
+"""Compared values by side (None: neither side). The order between the sides varies from attempt to attempt."""
 
 
 class Attempt:
-    """A connection that is no more than an attempt so far. `kept`: its lines, if they are kept back."""
+    """A connection that may still be a failed attempt. `kept` are its delayed lines, or None if they are printed at
+    once."""
 
     def __init__(self, pair: Pair, began: int, kept: list[Stretch] | None) -> None:
         self.pair, self.began, self.kept = pair, began, kept
         self.said: Said = {}
         self.count = 0
-        """Records."""
+        """Number of records."""
 
     def add(self, side: int | None, said: object) -> None:
-        """Something more was said."""
+        """Add the compared values of a record."""
         self.said[side] = (*self.said.get(side, ()), said)
         self.count += 1
 
 
 class Failure:
-    """How attempts of one client at one endpoint failed, the first of which was written as connection `conn`."""
+    """One way in which attempts of a client at an endpoint fail. The first such attempt was printed as connection
+    `conn`."""
 
     def __init__(self, conn: int, said: Said, began: int) -> None:
         self.conn, self.said = conn, said
         self.count = 0
-        """Those that went the same and are not written yet, ..."""
+        """Number of equal attempts that are not printed yet."""
         self.since = began
-        """... when the one in front of them began, ..."""
+        """Start of the attempt before the counted ones."""
         self.first = conn
-        """... the first of them, ..."""
+        """Connection of the first counted attempt."""
         self.last: tuple[Record, Files] | None = None
-        """... and the record of the last."""
+        """Connection record of the last counted attempt."""
 
     def add(self, connection: Record, files: Files) -> None:
-        """One more attempt went so."""
+        """Count an equal attempt."""
         self.first = self.first if self.count else connection.values["conn"]
         self.count += 1
         self.last = connection, files
 
     def write(self) -> Iterator[Stretch]:
-        """What was counted."""
+        """Yield the counted attempts as one line."""
         if self.last is None:
             return
         record, files = self.last
@@ -106,33 +109,33 @@ class Failure:
 
 
 class Tries:
-    """What is remembered of a client that has failed at an endpoint."""
+    """The failed attempts of one client at one endpoint."""
 
     def __init__(self) -> None:
         self.failures: list[Failure] = []
-        """In which ways; the oldest first."""
+        """Different failures, oldest first."""
         self.noted: set[str] = set()
-        """Which findings of `ABOUT_RETRIES` are written."""
+        """Findings of `ABOUT_RETRIES` that are already printed."""
 
     def like(self, said: Said) -> Failure | None:
-        """The failure of which all was said."""
+        """Return the failure with the same values, or None."""
         return next((failure for failure in self.failures if failure.said == said), None)
 
     def begins_like(self, said: Said) -> bool:
-        """Whether there is a failure of which the beginning was said, for each side."""
+        """Whether a failure starts with these values, for each side."""
         return any(
             all(failure.said.get(side, ())[: len(words)] == words for side, words in said.items())
             for failure in self.failures
         )
 
     def write(self) -> Iterator[Stretch]:
-        """What was counted."""
+        """Yield the counted attempts as lines."""
         for failure in self.failures:
             yield from failure.write()
 
 
 class RetryFold:
-    """Folds the attempts of all clients. `waits`: lines may wait until it is clear how an attempt ends."""
+    """Folds the attempts of all clients. If `waits`, lines may be delayed until the attempt has ended."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
@@ -140,11 +143,11 @@ class RetryFold:
         self._open: dict[int, Attempt] = {}
         """By connection."""
         self._kept: dict[int, Attempt] = {}
-        """Those of them whose lines are kept back, the oldest first."""
+        """Open attempts with delayed lines, oldest first."""
         self._tries: OrderedDict[Pair, Tries] = OrderedDict()
-        """Of those that have failed; who failed longest ago comes first."""
+        """Failed attempts by client and endpoint, the oldest failure first."""
         self._next_look = 0
-        """When to look whether something was counted long enough ago."""
+        """Capture time of the next check for counts that have waited too long."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
         """See `Fold`."""
@@ -170,7 +173,8 @@ class RetryFold:
             yield from tries.write()
 
     def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[Stretch]:
-        """Rows, among which may be some of attempts, which are more from there on."""
+        """Print rows. A connection with rows is not a failed attempt, so its delayed lines are printed before its first
+        row."""
         begin = 0
         for place, row in enumerate(rows):
             conn = words.stream(row).conn
@@ -207,7 +211,7 @@ class RetryFold:
         yield one(record, files)
 
     def _begin(self, conn: int, values: dict[str, Any]) -> Iterator[Stretch]:
-        """A connection has begun."""
+        """Start an attempt."""
         if len(self._open) == MOST_OPEN:
             oldest = next(iter(self._open))
             yield from self._let_out(oldest, self._open.pop(oldest))
@@ -217,7 +221,7 @@ class RetryFold:
             self._kept[conn] = attempt
 
     def _connection(self, connection: Record, files: Files) -> Iterator[Stretch]:
-        """A connection is over: it was an attempt that failed, or more."""
+        """Handle the end of a connection: a failed attempt, or more."""
         values, conn = connection.values, connection.values["conn"]
         if conn in self._open and (values["handshake"] == "complete" or values["close"] not in FAILED):
             yield from self._connected(conn)
@@ -239,7 +243,7 @@ class RetryFold:
         yield one(connection, files)
 
     def _remember(self, pair: Pair, failure: Failure) -> Iterator[Stretch]:
-        """A client has failed at an endpoint in a way of its own."""
+        """Remember a new failure, and print the counts of forgotten ones."""
         failures = self._tries[pair].failures
         self._tries.move_to_end(pair)
         failures.append(failure)
@@ -249,14 +253,14 @@ class RetryFold:
             yield from self._tries.popitem(last=False)[1].write()
 
     def _connected(self, conn: int) -> Iterator[Stretch]:
-        """A connection is more than an attempt: what the client tried before is over."""
+        """Handle a connection that is not a failed attempt. It also ends the retries of its client."""
         attempt = self._open.pop(conn)
         yield from self._let_out(conn, attempt)
         if attempt.pair in self._tries:
             yield from self._tries.pop(attempt.pair).write()
 
     def _let_out(self, conn: int, attempt: Attempt) -> Iterator[Stretch]:
-        """Write what was counted, and behind it what was kept back of this attempt; nothing is from now on."""
+        """Yield the count and then the delayed lines of an attempt. Its further lines are not delayed."""
         if attempt.kept is not None:
             if attempt.pair in self._tries:
                 yield from self._tries[attempt.pair].write()
@@ -265,7 +269,7 @@ class RetryFold:
             yield from kept
 
     def _look(self, now: int) -> Iterator[Stretch]:
-        """Let out what was kept back long enough, and once a second write what was counted long enough ago."""
+        """Yield lines that have waited too long and, once a second, counts that have."""
         while self._kept:
             conn, attempt = next(iter(self._kept.items()))
             if now - attempt.began < self._longest_wait:
@@ -280,7 +284,7 @@ class RetryFold:
 
 
 def _pair_of(values: dict[str, Any]) -> Pair:
-    """Side 0 opened the connection."""
+    """Return client and endpoint. Side 0 opened the connection."""
     if values["side"]:
         return values["dst_ip"], values["src_ip"], values["src_port"]
     return values["src_ip"], values["dst_ip"], values["dst_port"]

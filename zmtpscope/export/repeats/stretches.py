@@ -1,4 +1,4 @@
-"""What is folded: stretches of records in the order in which they are written, and what stands in place of some."""
+"""Stretches: runs of consecutive records to print, and the lines that replace some of them."""
 
 from __future__ import annotations
 
@@ -12,46 +12,45 @@ from zmtpscope.export.words import scaled
 from zmtpscope.records import SECOND
 
 WRITTEN_EVERY = 10 * SECOND
-"""Where lines do not wait, what repeats is written so often (capture time), and when it is over."""
+"""Capture time between two counts of the same repetition, if lines do not wait."""
 
 
 ITSELF = (-1,)
-"""In place of rows: what is said is one line."""
+"""Used instead of rows for a single line."""
 
 
 class Repeats(NamedTuple):
-    """One line in place of records that repeat what was written: `last` is the last of them, `text` says how many there
-    were."""
+    """One line that replaces repeated records. `last` is the last record, `text` includes their number."""
 
     last: Record
     text: str
 
 
 Stretch = tuple[tuple[Record | RowWords | Repeats, Files], Sequence[int]]
-"""Rows, (..., rows); else (..., `ITSELF`). With the files of their batch."""
+"""Rows of one batch, or a single record or line with `ITSELF`. With the files of the batch."""
 
 
 class Fold(Protocol):
-    """Takes what is to be written in order, and gives it back: some of it later, or `Repeats` in place of it."""
+    """A filter for stretches that delays some, or replaces them by `Repeats`."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        """What is to be written now."""
+        """Yield the stretches to print now."""
 
     def rest(self) -> Iterator[Stretch]:
-        """What is left when nothing more comes."""
+        """Yield the remaining stretches, at the end."""
 
 
 def one(record: Record, files: Files) -> Stretch:
-    """A record by itself."""
+    """Return the stretch of one record."""
     return (record, files), ITSELF
 
 
 def time_of(record: Record) -> int:
-    """When it is written: a connection at its end."""
+    """Return the time at which a record is printed: for a connection, its end."""
     time: int = record.values["end_ns" if record.type == "connection" else "ts_ns"]
     return time
 
 
 def length(nanoseconds: int) -> str:
-    """`0.201 s`, `2.1 ms`: from one to the next, or how long an answer took."""
+    """Format a duration: `0.201 s`, `2.1 ms`."""
     return scaled(nanoseconds / SECOND, "s") if nanoseconds >= SECOND // 10 else scaled(nanoseconds / 1e6, "ms")

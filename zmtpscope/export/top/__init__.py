@@ -1,1 +1,1 @@
-"""What `zmtpscope top` counts and shows: topics, connections and peers, by interval and in all."""
+"""Counters and tables of `zmtpscope top`: topics, connections and peers, by interval and in total."""

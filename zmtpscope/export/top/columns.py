@@ -1,4 +1,4 @@
-"""The messages of a batch as columns, in the order of the schema, and single ones as far as they are shown."""
+"""The messages of a batch as columns, in the order of the schema, and the part of a single message that is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.zmtp.events import MARKED
 
 SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
-"""So much is kept of the content of a message: frames, and octets of each."""
+"""Maximum number of frames of a message to keep, and of octets of each frame."""
 
 
 class Columns(NamedTuple):
@@ -24,27 +24,27 @@ class Columns(NamedTuple):
 
     runs: Sequence[MessageRun]
     run_of: NDArray[Any]
-    """Small integers, since they are sorted by."""
+    """Small integers, because columns are sorted by them."""
     row_of: Int64
     numbers: Int64
-    """Places among the messages of all batches."""
+    """Positions among the messages of all batches."""
     times: Int64
-    """Those of the last octets, none earlier than one in front of it."""
+    """Times of the last octets, never decreasing."""
     frames: Int64
     octets: Int64
-    """In message frames, headers not counted, as far as they are there."""
+    """Captured octets of message frames, without headers."""
     marked: NDArray[np.bool_]
-    """Which messages subscribe or cancel."""
+    """Whether each message is a subscription or a cancellation."""
 
     def part(self, which: slice | NDArray[np.bool_]) -> Columns:
-        """Some of the messages."""
+        """Return the messages that `which` selects."""
         columns: list[NDArray[Any]] = [column[which] for column in self[1:]]
         return Columns(self.runs, *columns)
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
-    """The columns of a batch, in front of which there were so many messages; `latest` is the time of what came last,
-    `events` are places and times of what else no message behind may be earlier than."""
+    """Return the columns of a batch after `before` earlier messages. No message is earlier than `latest`, the time of
+    the last event, or than an event at a lower place; `events` are (place, time)."""
     if not rows.runs:
         nothing = np.empty(0, np.int64)
         return Columns([], rows.run_of, rows.row_of, nothing, nothing, nothing, nothing, np.empty(0, np.bool_))
@@ -70,27 +70,27 @@ class LastMessage(NamedTuple):
     time: int
     """Nanoseconds since the epoch."""
     topic: bytes | None
-    """Its first octets."""
+    """The first octets of the topic."""
     content: tuple[tuple[bytes | None, int], ...] | None
-    """Of the content frames the first octets, None where they were not kept, and the size; None: it is sealed."""
+    """The first octets of each content frame (None if not kept) and its size. None if the message is encrypted."""
     frames: int
     summary: str | None
-    """What a payload dissector says of it."""
+    """Summary of a payload dissector."""
 
     def read(self) -> LastMessage:
-        """Itself."""
+        """Return self."""
         return self
 
 
 class UnreadMessage(NamedTuple):
-    """The same, still in its run: most are replaced by another before anybody looks at them."""
+    """A last message that is still in its run. Most are replaced by a later one before they are shown."""
 
     run: MessageRun
     row: int
     time: int
 
     def read(self) -> LastMessage:
-        """As far as it is shown."""
+        """Return the part of the message that is shown."""
         run = self.run.part(self.row, self.row + 1)
         columns = MessageColumns.of_run(run)
         time, frames, first = self.time, len(run.sizes), int(columns.content[0])
@@ -105,7 +105,7 @@ class UnreadMessage(NamedTuple):
 
 
 def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
-    """Each different number, and the first and last place where it is."""
+    """Return each distinct number, and the first and the last place of each."""
     places = np.arange(len(numbers))
     counts = np.bincount(numbers)
     first, last = np.empty((2, len(counts)), np.int64)
@@ -116,7 +116,7 @@ def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
 
 
 def first_places(order: Arrangement) -> dict[int | None, int]:
-    """The place of the first message of each connection."""
+    """Return the place of the first message of each connection."""
     if not len(order.run_of):
         return {}
     numbers, places, _ = first_and_last(order.run_of)

@@ -1,4 +1,4 @@
-"""Counters of topics, connections or peers: a row each, columns of numbers, and no more rows than a limit."""
+"""Counters of topics, connections or peers: one row for each, columns of numbers, and a limited number of rows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Key = TypeVar("Key", bound=Hashable)
 Int64 = NDArray[np.int64]
 
 MOST_ROWS = 16_384
-"""Topics, connections and peers that are told apart, of each so many."""
+"""Maximum number of topics, of connections and of peers."""
 
 SENT, SENT_OCTETS, RECEIVED, RECEIVED_OCTETS, FRAMES, CONNECTIONS = range(6)
-"""The columns. Octets are those of message frames, headers not counted; connections are those that were new."""
+"""The columns. Octets are octets of message frames, without headers. Connections are new connections."""
 COLUMNS = 6
 
 OTHERS = 0
-"""The row of what was folded."""
+"""The row that counts all folded rows."""
 
 NEVER = np.iinfo(np.int64).max
 
 
 class TooManyRows(Exception):
-    """There is no room for another row: `fold` makes some."""
+    """The table is full; `fold` makes room."""
 
     def __init__(self, counters: Counters[Any]) -> None:
         super().__init__()
@@ -35,13 +35,13 @@ class TooManyRows(Exception):
 
 
 class Counters(Generic[Key]):
-    """One kind of rows, of which there are no more than `most`, 3 or more: a message has up to two. `interval` has the
-    numbers of the interval under way, `previous` those of the one before, and `total` all up to its end."""
+    """Counters of one kind, with at most `most` rows. `most` is at least 3, because a message needs up to two rows.
+    `interval` counts the current interval, `previous` the one before, `total` all finished intervals."""
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self.most = most
         self.folded = 0
-        """How often a row was folded."""
+        """Number of rows folded so far."""
         self.keys: list[Key | None] = [None]
         self.rows: dict[Key, int] = {}
         self.last: list[LastMessage | UnreadMessage | None] = [None]
@@ -50,11 +50,11 @@ class Counters(Generic[Key]):
         self.most_subscribers: list[int | None] = [None]
         self.total, self.interval, self.previous = np.zeros((3, COLUMNS, most + 1), np.int64)
         self.busiest = np.zeros(most + 1, np.int64)
-        """Messages in the busiest interval."""
+        """Number of messages in the busiest interval."""
         self.first = np.full(most + 1, NEVER)
         """Time of the first message."""
         self.orders = np.full(most + 1, NEVER)
-        """A number that grows with the place of the first message among all: no two rows have the same."""
+        """A unique number for each row that grows with the place of its first message."""
 
     @property
     def _lists(self) -> tuple[list[Any], ...]:
@@ -64,7 +64,7 @@ class Counters(Generic[Key]):
         return len(self.keys)
 
     def row(self, key: Key) -> int:
-        """The row of a key; a new one if there is room, else `TooManyRows` is raised."""
+        """Return the row of a key, adding a row if it is new. Raises `TooManyRows`."""
         row = self.rows.get(key)
         if row is None:
             row = len(self.keys)
@@ -77,7 +77,7 @@ class Counters(Generic[Key]):
         return row
 
     def roll_back(self, count: int) -> None:
-        """Only the first `count` rows shall be there; the others have counted nothing."""
+        """Remove all rows but the first `count`. The removed rows must not have counted anything."""
         for key in self.keys[count:]:
             assert key is not None
             del self.rows[key]
@@ -85,9 +85,9 @@ class Counters(Generic[Key]):
             del column[count:]
 
     def fold(self) -> tuple[Int64, Int64]:
-        """Count the half of the rows with the fewest messages as others, of those with equally many the newest.
+        """Add half of the rows to the row of others: the rows with the fewest messages, and of equal rows the newest.
 
-        The old numbers of the rows that stay, in their new order, and of those that were folded.
+        Return the old numbers of the rows that stay, in their new order, and of the folded rows.
         """
         count = len(self.keys)
         messages = self.total[:, :count] + self.interval[:, :count]
@@ -109,22 +109,22 @@ class Counters(Generic[Key]):
         return kept, folded
 
     def note(self, rows: Int64, times: Int64, orders: Int64) -> None:
-        """Rows, some of them perhaps more than once, have first messages."""
+        """Record first messages of rows. A row may occur more than once."""
         np.minimum.at(self.first, rows, times)
         np.minimum.at(self.orders, rows, orders)
 
     def read_messages(self) -> None:
-        """Keep of the last messages what is shown, and nothing else."""
+        """Reduce each last message to the part that is shown, which releases its run."""
         self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:
-        """The rows that had messages in the interval under way."""
+        """Return the rows that had messages in the current interval."""
         count = len(self.keys)
         active: list[int] = np.flatnonzero(self.interval[SENT, :count] + self.interval[RECEIVED, :count]).tolist()
         return active
 
     def end_interval(self) -> None:
-        """The interval under way becomes the previous one."""
+        """Add the current interval to the totals and start the next one."""
         count = len(self.keys)
         self.total[:, :count] += self.interval[:, :count]
         messages = self.interval[SENT, :count] + self.interval[RECEIVED, :count]

@@ -1,4 +1,4 @@
-"""The connections that have not ended: who their sides are, as far as records and messages have told."""
+"""The open connections and the peers at both ends, as far as records and messages identify them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zmtpscope.export.top.peers import ConnectionEnds
 
 
 class OpenConnections:
-    """By their numbers."""
+    """Open connections by number."""
 
     def __init__(self) -> None:
         self._ends: dict[int, ConnectionEnds] = {}
 
     def of_stream(self, stream: Stream) -> ConnectionEnds:
-        """The ends of the connection of either side."""
+        """Return the ends of the connection of a stream."""
         assert stream.conn is not None
         ends = self._ends.get(stream.conn)
         if ends is None:
@@ -24,16 +24,16 @@ class OpenConnections:
         return ends
 
     def of_record(self, values: dict[str, Any]) -> ConnectionEnds:
-        """Those of the connection of a record."""
+        """Return the ends of the connection of a record."""
         return self.of_stream(Stream(*(values[name] for name in Stream._fields)))
 
     def of_run(self, run: MessageRun) -> ConnectionEnds:
-        """Those of the connection of some messages, which tell the types of its sockets."""
+        """Return the ends of the connection of a run, and learn their socket types from it."""
         ends, side = self.of_stream(run.stream), run.stream.side or 0
         ends.learn(side, run.socket_type, None)
         ends.learn(1 - side, run.peer_socket_type, None)
         return ends
 
     def end(self, conn: int) -> ConnectionEnds | None:
-        """A connection has ended; its ends, if they were known. It is forgotten."""
+        """Remove a closed connection and return its ends, or None if they are unknown."""
         return self._ends.pop(conn, None)

@@ -1,4 +1,4 @@
-"""Who sends and who receives: the peers of a connection, named so that one that reconnects is the same peer."""
+"""The peers of a connection. A peer that reconnects keeps its name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from zmtpscope.export.side_names import LONGEST_TYPE, named
 
 
 class Peer(NamedTuple):
-    """A socket as its connections show it: its identity, else its address; `port` is that of one that listens, since
-    another port is used for every connection that is opened."""
+    """A socket, known by its identity or else its address. `port` is None unless the socket listens: a client uses
+    another port for each connection."""
 
     identity: str | None
     address: str | None
@@ -20,7 +20,7 @@ class Peer(NamedTuple):
     socket_type: str | None
 
     def __str__(self) -> str:
-        """`127.0.0.1:5556 PUB`, `"worker-1" DEALER`: safe to show."""
+        """Return printable text such as `127.0.0.1:5556 PUB` or `"worker-1" DEALER`."""
         if self.identity:
             name = named(self.identity)
         else:
@@ -29,10 +29,10 @@ class Peer(NamedTuple):
 
 
 class ConnectionEnds:
-    """Both sides of one connection, as far as records have described them."""
+    """Both ends of one connection, as far as records describe them."""
 
     def __init__(self, stream: Stream) -> None:
-        """`stream` is that of either side."""
+        """`stream` is either direction of the connection."""
         ends = [(stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)]
         self.number = stream.conn
         self.conn_id = stream.conn_id
@@ -40,17 +40,17 @@ class ConnectionEnds:
         self.socket_types: list[str | None] = [None, None]
         self.identities: list[str | None] = [None, None]
         self.was_counted = False
-        """Whether messages of it were counted already."""
+        """Whether any message of the connection has been counted."""
         self._peers: tuple[Peer, Peer] | None = None
 
     def learn(self, side: int, socket_type: str | None, identity: str | None) -> None:
-        """Learn what a greeting or command says of its sender, or a message."""
+        """Record the socket type and identity of a side, from a greeting, command or message."""
         self.socket_types[side] = socket_type or self.socket_types[side]
         self.identities[side] = identity or self.identities[side]
 
     @property
     def peers(self) -> tuple[Peer, Peer]:
-        """The peers of side 0 and 1, by what is known when this is first asked for."""
+        """Return the peers of side 0 and 1. They never change after the first call."""
         if self._peers is None:
             one, other = (self._peer(side) for side in (0, 1))
             self._peers = one, other
@@ -58,7 +58,7 @@ class ConnectionEnds:
 
     @property
     def listener(self) -> int:
-        """The side that listens: it tells which service this is a connection of."""
+        """Return the listening side, which identifies the service."""
         (_, one), (_, other) = self.addresses
         return listening_side((one, other))
 
@@ -70,7 +70,7 @@ class ConnectionEnds:
         return Peer(None, address, port if side == self.listener else None, socket_type)
 
     def __str__(self) -> str:
-        """`3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`: safe to show."""
+        """Return printable text such as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
         ends = []
         for (address, port), peer in zip(self.addresses, self.peers, strict=True):
             words = [endpoint(address, port)]
@@ -81,7 +81,7 @@ class ConnectionEnds:
 
 
 class Topic(NamedTuple):
-    """What a publisher sends under one name; `name` is None for messages without a topic, of any sender."""
+    """The messages of one sender with one topic. `name` is None for messages without a topic, of any socket type."""
 
     sender: Peer
     name: bytes | None

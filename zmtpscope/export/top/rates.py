@@ -1,9 +1,8 @@
-"""Messages counted by topic, connection and peer, over intervals of capture time and in all.
+"""Count messages by topic, connection and peer, over intervals of capture time and in total.
 
-Batches come in as columns and are counted as columns. An interval ends with the first message behind it, so its numbers
-depend on the order of records alone, not on how they were divided into batches: the time of a message is that of its
-last octet, or that of a message in front of it, whichever is later. What was decided late, behind a loss, counts when
-it was.
+Batches are counted as columns. An interval ends with the first message after it, so the numbers depend on the order of
+records and not on the sizes of batches. The time of a message is the time of its last octet, or of an earlier message
+if that is later. A message that was delayed by a loss counts at the time at which it could be read.
 """
 
 from __future__ import annotations
@@ -41,22 +40,22 @@ KINDS = ("topic", "connection", "peer")
 
 
 MOST_HELD, RUN_COST, FRAME_COST = 8 << 20, 3000, 100
-"""Octets of runs that are kept until the last messages in them are read, and what a run and the columns of a frame
-take beside the data."""
+"""Maximum octets of runs to keep until their last messages are read, and the estimated cost of a run and of one frame
+in addition to the data."""
 
 RELEVANT = ("greeting", "command", "connection")
-"""Records that say who is there, and who subscribes."""
+"""Types of records that identify peers or change subscriptions."""
 
 
 class Interval(NamedTuple):
-    """Nanoseconds since the epoch; `end_ns` is not in it."""
+    """An interval in nanoseconds since the epoch, without `end_ns`."""
 
     start_ns: int
     end_ns: int
 
 
 class RunRows(NamedTuple):
-    """The rows of connection, sender and receiver of each run."""
+    """The rows of the connection, the sender and the receiver of each run."""
 
     connection: Int64
     sender: Int64
@@ -64,10 +63,11 @@ class RunRows(NamedTuple):
 
 
 class Rates:
-    """The counters of one run. `feed` them all batches, then `finish`; what has ended stands in the counters."""
+    """All counters of one capture. Call `feed` with each batch, then `finish`. Each yields the intervals that ended;
+    read their numbers from the counters."""
 
     def __init__(self, interval_ns: int | None, most_rows: int = MOST_ROWS) -> None:
-        """`interval_ns` None: one interval from the first to the last message."""
+        """If `interval_ns` is None, one interval reaches from the first to the last message."""
         self.interval_ns = interval_ns
         self.topics = Counters[Topic](most_rows)
         self.connections = Counters[ConnectionEnds](most_rows)
@@ -76,28 +76,28 @@ class Rates:
         self._open = OpenConnections()
         self._topic_rows = TopicRows(self.topics)
         self._messages = 0
-        """In all batches."""
+        """Number of messages in all batches so far."""
         self._held = 0
-        """Octets of runs in which last messages were not read yet."""
+        """Octets of runs that last messages keep in memory."""
         self._first: int | None = None
-        """Time of the first message of the interval under way."""
+        """Time of the first message of the current interval."""
         self._latest = 0
-        """Time of the last message, or subscription."""
+        """Time of the last message or subscription."""
         self._number = -1
-        """Which interval is under way, counted since 1970."""
+        """Number of the current interval since 1970."""
 
     @property
     def counters(self) -> dict[str, Counters[Any]]:
-        """All counters, by kind."""
+        """Return all counters by kind."""
         return dict(zip(KINDS, (self.topics, self.connections, self.peers), strict=True))
 
     @property
     def messages_before(self) -> int:
-        """Messages in the interval that ended last."""
+        """Return the number of messages in the interval that ended last."""
         return int(self.topics.previous[SENT].sum())
 
     def feed(self, batch: Batch) -> Iterator[Interval]:
-        """Count the messages of a batch. An interval that has ended is handed out before what follows is counted."""
+        """Count the messages of a batch. Yields each interval that ends before the messages after it are counted."""
         order = batch.arranged()
         records = [
             (place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in RELEVANT
@@ -116,7 +116,7 @@ class Rates:
                 while at < len(records) and records[at][0] <= high and not self._is_later(records[at][1]):
                     place, record = records[at]
                     at += 1
-                    if record.type == "connection":  # messages of it may come in front of this
+                    if record.type == "connection":  # messages of the connection may have lower places
                         ended.append(record)
                     else:
                         self._feed_record(record, place, places)
@@ -138,7 +138,7 @@ class Rates:
                 counters.read_messages()
 
     def tick(self, now: int) -> Iterator[Interval]:
-        """Whatever comes is no older than `now`: the interval under way ends if it is over by then."""
+        """Advance the time to `now`; yields the current interval if it is over by then."""
         self._latest = max(self._latest, now)
         if self.interval_ns is None:
             return
@@ -150,12 +150,13 @@ class Rates:
             self._number = number
 
     def finish(self) -> Iterator[Interval]:
-        """No more batches will come: the interval under way ends."""
+        """Yield the current interval, after the last batch."""
         if self._first is not None:
             yield self._end_interval()
 
     def subscribers(self, topic: Topic | None) -> int | None:
-        """How many connections hold a subscription for a topic; None where nobody subscribes."""
+        """Return the number of connections with a subscription that matches a topic, or None if its sender is no
+        publisher."""
         if topic is None or topic.name is None or topic.sender.socket_type not in PUBLISHERS:
             return None
         return self.subscriptions.count(topic.sender, topic.name)
@@ -163,8 +164,8 @@ class Rates:
     # -- intervals ---------------------------------------------------------------------------------------------------
 
     def _ends_of_intervals(self, times: Int64) -> list[int]:
-        """Each place behind the last message of an interval, and that behind the last of all. 0 comes first: records in
-        front of all messages are in no interval."""
+        """Return the place after the last message of each interval, and of the batch. The first is 0, because records
+        before all messages belong to no interval."""
         cuts: list[int] = []
         if self.interval_ns is not None:
             cuts = (np.flatnonzero(np.diff(times // self.interval_ns)) + 1).tolist()
@@ -187,7 +188,7 @@ class Rates:
         return interval
 
     def _is_later(self, record: Record) -> bool:
-        """Whether a record comes behind the end of the interval under way."""
+        """Whether a record changes subscriptions after the end of the current interval."""
         if self.interval_ns is None or not changes_subscribers(record):
             return False
         return bool(record.values["ts_ns"] // self.interval_ns > self._number)
@@ -195,8 +196,8 @@ class Rates:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def _feed_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
-        """Count what a record at a place of the batch says. Behind the first message of its connection it says
-        nothing of who its sender is: peers have their names by then."""
+        """Count a record at a place of the batch. After the first message of its connection it no longer names the
+        peer, because peers are named at that message."""
         values = record.values
         conn = values["conn"]
         if record.type == "connection":
@@ -207,7 +208,7 @@ class Rates:
         if place <= first_places.get(conn, place):
             ends.learn(values["side"], values["socket_type"], values["identity"])
         if changes_subscribers(record) and values["topic"] is not None:
-            if ends.socket_types[1 - values["side"]] is None:  # the capture lacks the start, and this tells as well
+            if ends.socket_types[1 - values["side"]] is None:  # no start: subscriptions imply a publisher
                 ends.learn(1 - values["side"], USUAL_PARTNERS["SUB"], None)
             entering = values["name"] == "SUBSCRIBE"
             self.subscriptions.change(ends, values["side"], from_text(values["topic"]), entering)
@@ -225,18 +226,18 @@ class Rates:
         self._count_data(columns.part(~columns.marked) if columns.marked.any() else columns)
 
     def _count_data(self, columns: Columns) -> None:
-        """Count messages that are no subscriptions."""
+        """Count messages that are not subscriptions."""
         if len(columns.run_of):
             counters = list(self.counters.values())
             count_with_room(columns, counters, self._rows_of, self._add, self._topic_rows.clear, Counters.fold)
 
     def _rows_of(self, columns: Columns) -> tuple[Int64, RunRows]:
-        """The rows of each message's topic, and of runs."""
+        """Return the row of the topic of each message, and the rows of the runs."""
         sides = self._rows_of_runs(columns)
         return self._topic_rows.of_messages(columns, self._open), sides
 
     def _rows_of_runs(self, columns: Columns) -> RunRows:
-        """The rows of connection, sender and receiver of each run of which there are messages."""
+        """Return the rows of connection, sender and receiver of each run that has messages."""
         rows = np.zeros((3, len(columns.runs)), np.int64)
         for number in np.flatnonzero(np.bincount(columns.run_of)).tolist():
             run = columns.runs[number]
@@ -246,7 +247,7 @@ class Rates:
         return RunRows(*rows)
 
     def _add(self, columns: Columns, found: tuple[Int64, RunRows]) -> None:
-        """Add messages to the rows that were found for them."""
+        """Add messages to their rows."""
         topics, sides = found
         weights = (None, columns.octets, columns.frames)
         count = len(self.topics)
@@ -272,7 +273,7 @@ class Rates:
             np.add.at(counters.interval[CONNECTIONS], rows, is_new)
         orders = columns.numbers[firsts]
         self._note(self.connections, columns, sides.connection[runs], orders, firsts, lasts)
-        # both sides in one: a peer may be the sender in one run and the receiver in another
+        # sender and receiver together, because a peer can be both
         peers = np.concatenate([sides.sender[runs], sides.receiver[runs]])
         orders = np.concatenate([2 * orders, 2 * orders + 1])
         self._note(self.peers, columns, peers, orders, np.tile(firsts, 2), np.tile(lasts, 2))
@@ -281,7 +282,7 @@ class Rates:
     def _note(
         counters: Counters[Any], columns: Columns, rows: Int64, orders: Int64, firsts: Int64, lasts: Int64
     ) -> None:
-        """Rows, some of them perhaps more than once, have messages at these first and last places."""
+        """Record the first and last messages of rows. A row may occur more than once."""
         counters.note(rows, columns.times[firsts], orders)
         by_last = np.argsort(lasts, kind="stable")
         places = lasts[by_last]
@@ -291,14 +292,14 @@ class Rates:
             counters.last[row] = UnreadMessage(columns.runs[number], row_of_run, time)
 
     def _is_new(self, stream: Stream) -> bool:
-        """Whether nothing of a connection was counted before."""
+        """Whether no message of the connection has been counted yet. Marks it as counted."""
         ends = self._open.of_stream(stream)
         is_new, ends.was_counted = not ends.was_counted, True
         return is_new
 
 
 def changes_subscribers(record: Record) -> bool:
-    """Whether a record is about a subscription, or the end of all of a connection."""
+    """Whether a record makes or cancels a subscription, or ends a connection with all of its subscriptions."""
     if record.type == "command":
         return record.values["name"] in ("SUBSCRIBE", "CANCEL")
     return record.type == "connection"

@@ -1,4 +1,4 @@
-"""Counting where there may be no room for the rows that messages need."""
+"""Count messages when the tables may be full."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def count_with_room(
     forget: Callable[[], None],
     fold: Callable[[Counters[Any]], object],
 ) -> None:
-    """Count messages: `find` their rows, and `add` them to these. Where there is no room for a row, all messages
-    in front of the first that needs it are counted before `fold` makes room, so that it is made at the same message
-    always. `forget` what rows were found: they have other numbers now."""
+    """Count messages: `find` returns their rows and `add` counts them. If a table is full, all messages before the
+    first one without a row are counted before `fold` makes room. The result is therefore independent of the size of
+    batches. `forget` drops cached row numbers, which are invalid after that."""
     before = [(each, len(each)) for each in counters]
     try:
         found = find(columns)

@@ -1,4 +1,4 @@
-"""Rows of counters as they are shown, and as JSON lines."""
+"""Rows of counters for display, and as JSON lines."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from zmtpscope.records import to_text
 
 
 class Row(NamedTuple):
-    """A topic, connection or peer, and its numbers of an interval, or of all."""
+    """A topic, connection or peer with its numbers in an interval or in total."""
 
     key: Topic | ConnectionEnds | Peer | None
-    """None: the others, that were folded."""
+    """None for the row of others, which were folded."""
     name: str
-    """Safe to show, like all texts here."""
+    """Printable, like all texts in this module."""
     counts: list[int]
     """By the columns of `counters.py`."""
     totals: list[int]
-    """The same up to the end of the interval."""
+    """The same columns, up to the end of the interval."""
     seconds: float
-    """Those of the interval, or of all."""
+    """Length of the interval, or of the whole capture."""
     busiest: float
-    """Messages a second in the busiest interval."""
+    """Messages per second in the busiest interval."""
     subscribers: int | None
     first: int | None
     """Time of the first message, nanoseconds since the epoch."""
@@ -50,26 +50,27 @@ class Row(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """Messages of both directions."""
+        """Number of messages in both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """Octets of both directions."""
+        """Octets in both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
     def rate(self, *columns: int) -> float:
-        """How much of some columns there was in a second."""
+        """Return the sum of some columns per second."""
         amount = sum(self.counts[column] for column in columns)
         return amount / self.seconds if self.seconds else 0.0
 
     @property
     def last_time(self) -> int:
-        """Time of the last message; 0 where there was none."""
+        """Time of the last message, or 0 if there is none."""
         return 0 if self.last is None else self.last.time
 
     def last_value(self, limit: int) -> str:
-        """The content of the last message, in about `limit` characters; behind its topic where the row is of many."""
+        """Return the content of the last message in about `limit` characters, after its topic unless the row is one
+        topic."""
         if self.last is None:
             return ""
         last = self.last.read()
@@ -80,7 +81,7 @@ class Row(NamedTuple):
 
 
 def value_text(last: LastMessage, limit: int) -> str:
-    """The content of a message in about `limit` characters, safe to show."""
+    """Return the content of a message in about `limit` characters, printable."""
     if last.content is None:
         return "sealed"
     if last.summary is not None:
@@ -89,12 +90,12 @@ def value_text(last: LastMessage, limit: int) -> str:
 
 
 def interval_rows(rates: Rates, kind: str, seconds: float) -> list[Row]:
-    """What there was in the last interval; rows that had nothing in it are there, too."""
+    """Return the rows of the last interval, including rows without messages."""
     return _rows(rates, kind, seconds, seconds, in_all=False)
 
 
 def total_rows(rates: Rates, kind: str, seconds: float, interval_seconds: float) -> list[Row]:
-    """What there was in all, in so many seconds; that of the interval under way counts, too."""
+    """Return the rows of the whole capture of `seconds`, including the current interval."""
     return _rows(rates, kind, seconds, min(seconds, interval_seconds), in_all=True)
 
 
@@ -131,7 +132,7 @@ def _rows(rates: Rates, kind: str, seconds: float, interval_seconds: float, *, i
 
 
 def name_of(key: Topic | ConnectionEnds | Peer | None, folded: int) -> str:
-    """A topic, connection or peer as people know it."""
+    """Return the display name of a topic, connection or peer."""
     if key is None:
         return f"({folded} others)"
     if isinstance(key, Topic):
@@ -140,7 +141,8 @@ def name_of(key: Topic | ConnectionEnds | Peer | None, folded: int) -> str:
 
 
 def with_senders(names: Sequence[str], keys: Sequence[Any]) -> list[str]:
-    """The names of rows, with the sender behind those of messages without a topic, and of a topic of several."""
+    """Return the names of rows. The sender is added if the messages have no topic, or if several senders use the
+    topic."""
     counts = Counter(names)
     return [
         f"{name} of {key.sender}" if isinstance(key, Topic) and (key.name is None or counts[name] > 1) else name
@@ -149,14 +151,14 @@ def with_senders(names: Sequence[str], keys: Sequence[Any]) -> list[str]:
 
 
 def lines(rows: Iterable[Row], kind: str, interval: Interval) -> Iterator[bytes]:
-    """A JSON line for each row that had messages in an interval."""
+    """Yield a JSON line for each row with messages in an interval."""
     for row in rows:
         if row.messages:
             yield orjson.dumps(_values(row, kind, interval), option=orjson.OPT_APPEND_NEWLINE)
 
 
 LONGEST_VALUE = 200
-"""Characters of a last value in JSON."""
+"""Maximum number of characters of a last value in JSON."""
 
 
 def _values(row: Row, kind: str, interval: Interval) -> dict[str, Any]:
@@ -213,11 +215,11 @@ KEY_FIELDS: dict[str, Any] = {
     "connection": _fields_of_connection,
     "peer": _fields_of_peer,
 }
-"""What names a row of each kind: the fields of the records of connections, or of the sender."""
+"""JSON fields that identify a row of each kind: fields of connection records, or of the sender."""
 
 
 def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
-    """What only rows of one kind have."""
+    """Return the fields that only rows of one kind have."""
     if kind == "topic":
         return {"subscribers": row.subscribers}
     connections = {} if kind == "connection" else {"connections": row.totals[CONNECTIONS]}
@@ -225,7 +227,7 @@ def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
 
 
 def directions_of(counts: list[int], kind: str) -> dict[str, int]:
-    """Messages and octets each way: of connections those that each side sent."""
+    """Return messages and octets in each direction; for connections, as sent by side 0 and side 1."""
     forth, back = ("0", "1") if kind == "connection" else ("sent", "received")
     return {
         f"messages_{forth}": counts[SENT],

@@ -1,7 +1,7 @@
-"""Who is subscribed to what: how many connections of a publisher hold a subscription that a topic matches.
+"""Count the connections of a publisher with a subscription that matches a topic.
 
-A subscription counts until the end of the interval in which it, or its connection, ends: so the number that stands
-beside the messages of an interval counts those who could get them.
+A subscription counts until the end of the interval in which it or its connection ends. The number therefore includes
+every connection that could receive messages of the interval.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.top.peers import ConnectionEnds, Peer
 
 MOST_SUBSCRIPTIONS = 131_072
-"""Subscriptions of all connections that are counted, at most 50 MB; those beyond are left out."""
+"""Maximum number of subscriptions to count, about 50 MB. Later ones are left out."""
 
 
 class Holders:
-    """Who has subscribed to what, of one publisher."""
+    """The subscriptions to one publisher."""
 
     def __init__(self) -> None:
         self.names: dict[bytes, set[ConnectionEnds]] = {}
         self._sizes = Counter[int]()
-        """How many of the names have so many octets."""
+        """Number of names by length in octets."""
 
     def add(self, name: bytes, connection: ConnectionEnds) -> None:
-        """A connection has subscribed to a name."""
+        """Add a subscription of a connection."""
         if name not in self.names:
             self.names[name] = set()
             self._sizes[len(name)] += 1
         self.names[name].add(connection)
 
     def remove(self, name: bytes, connection: ConnectionEnds) -> None:
-        """It has no more."""
+        """Remove a subscription of a connection."""
         self.names[name].discard(connection)
         if not self.names[name]:
             del self.names[name]
@@ -40,28 +40,28 @@ class Holders:
                 del self._sizes[len(name)]
 
     def count(self, topic: bytes) -> int:
-        """How many connections have subscribed to something that a topic begins with."""
+        """Return the number of connections with a subscription that is a prefix of `topic`."""
         sizes = [size for size in self._sizes if size <= len(topic)]
         found = [self.names[name] for size in sizes if (name := topic[:size]) in self.names]
         return len(found[0]) if len(found) == 1 else len(set().union(*found))
 
 
 class Subscriptions:
-    """The subscriptions of all connections that are open."""
+    """The subscriptions of all open connections."""
 
     def __init__(self, most: int = MOST_SUBSCRIPTIONS) -> None:
         self.most = most
         self.left_out = 0
-        """Subscriptions that came when there were too many."""
+        """Number of subscriptions beyond the limit."""
         self._held: dict[ConnectionEnds, tuple[Peer, Counter[bytes]]] = {}
-        """Of each connection: its publisher, and how often it has subscribed to what."""
+        """For each connection, its publisher and how often it has subscribed to each topic."""
         self._holders: dict[Peer, Holders] = {}
         self._size = 0
         self._ended: dict[tuple[ConnectionEnds, bytes], None] = {}
-        """Subscriptions that have ended in the interval under way."""
+        """Subscriptions that ended in the current interval."""
 
     def change(self, connection: ConnectionEnds, side: int, topic: bytes, entering: bool) -> None:
-        """`side` of a connection subscribes, or ends one subscription of it that is the same."""
+        """Add a subscription of `side` of a connection, or cancel one that is equal."""
         topic = topic[:LONGEST_TOPIC]
         publisher = connection.peers[1 - side]
         counts = self._held[connection][1] if connection in self._held else Counter[bytes]()
@@ -81,18 +81,18 @@ class Subscriptions:
             self._holders.setdefault(publisher, Holders()).add(topic, connection)
 
     def end_connection(self, connection: ConnectionEnds) -> None:
-        """All subscriptions of a connection end."""
+        """End all subscriptions of a connection."""
         if connection in self._held:
             for topic in self._held[connection][1]:
                 self._held[connection][1][topic] = 0
                 self._ended[connection, topic] = None
 
     def end_interval(self) -> None:
-        """Forget the subscriptions that have ended."""
+        """Remove the subscriptions that ended in the interval."""
         for connection, topic in self._ended:
             publisher, counts = self._held[connection]
             if counts[topic]:
-                continue  # it has subscribed anew
+                continue  # subscribed again
             del counts[topic]
             self._size -= 1
             if not counts:
@@ -104,6 +104,6 @@ class Subscriptions:
         self._ended = {}
 
     def count(self, publisher: Peer, topic: bytes) -> int:
-        """How many connections of a publisher hold a subscription that `topic` begins with."""
+        """Return the number of connections of a publisher with a subscription that is a prefix of `topic`."""
         holders = self._holders.get(publisher)
         return 0 if holders is None else holders.count(topic)

@@ -1,4 +1,4 @@
-"""The table of `zmtpscope top`, as Rich draws it. Every text in it is made safe before, and none is markup."""
+"""The table of `zmtpscope top`, drawn by Rich. All texts are escaped beforehand, and none contains markup."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from zmtpscope.export.top.rows import Row, with_senders
 from zmtpscope.export.top.view import Column, View
 
 NUMBER = 7
-"""Columns that a number takes, its heading included."""
+"""Width of a column of numbers, heading included."""
 
 LEAST_NAME, SPARED_NAME = 16, 44
 MOST_SENDER = 28
 LEAST_VALUE = 16
 WIDEST_NAME, VALUE = 100, 60
-"""Columns of a name and of the last value where no terminal tells how many fit."""
+"""Widths of the name and of the last value if the terminal width is unknown."""
 
 TEXTS = ("name", "from", "last")
 SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
@@ -39,7 +39,7 @@ HELP = (
 
 
 def scaled(number: float) -> str:
-    """A number in at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
+    """Format a number in at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
     for scale, unit in SCALES:
         if number >= scale and number >= 10_000:
             shown = number / scale
@@ -50,8 +50,8 @@ def scaled(number: float) -> str:
 
 
 def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | None) -> list[Column]:
-    """The columns there is room for, the more important first: those that can be spared give way to names of up to
-    `SPARED_NAME` characters."""
+    """Return the columns that fit, dropping less important columns first. Names get up to `SPARED_NAME` characters
+    before optional columns get any."""
     shown = list(columns)
     least = {"name": min(longest_name, SPARED_NAME), "from": LEAST_NAME, "last": LEAST_VALUE}
     while width is not None:
@@ -64,7 +64,7 @@ def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | 
 
 
 def table_of(view: View, rows: Sequence[Row], width: int | None = None, selected: int | None = None) -> Table:
-    """The rows as a table. `width` None: as wide as it needs to be."""
+    """Return the rows as a table. If `width` is None, it is as wide as its contents."""
     columns = columns_that_fit(view.columns, _longest(view.columns[0], rows), width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
     if view.kind == "topic" and all(column.name != "from" for column in columns):
@@ -93,12 +93,12 @@ def _number_width(column: Column) -> int:
 
 
 def _longest(column: Column, rows: Sequence[Row]) -> int:
-    """Columns of the terminal that the longest text in a column takes."""
+    """Return the width of the longest text in a column."""
     return max(map(cell_len, [column.heading, *(_cell(column, row, 0) for row in rows)]))
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> dict[str, int]:
-    """Columns of the terminal that each column gets: numbers what they need, texts the rest."""
+    """Return the width of each column: numbers get a fixed width, texts share the rest."""
     widths = {column.name: _number_width(column) for column in columns if column.name not in TEXTS}
     longest = {column.name: _longest(column, rows) for column in columns if column.name in ("name", "from")}
     if width is None:
@@ -123,7 +123,7 @@ def _cell(column: Column, row: Row, width: int) -> str:
 
 
 def help_table() -> Table:
-    """What the keys do."""
+    """Return a table of the keys and their effects."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for keys, meaning in HELP:
         table.add_row(Text(keys, style="bold"), Text(meaning))

@@ -1,9 +1,9 @@
-"""Which row the topic of each message has, many at a time.
+"""Find the rows of the topics of many messages at once.
 
-A dictionary answers for any topic, at the price of a slice for each message. In front of it stands a table that is
-looked into for whole columns: a topic of up to 32 octets is four words of eight, and has its place in the table by a
-hash of these. What stands there is compared word by word, so that no collision joins two topics; what differs goes to
-the dictionary and takes the place.
+A dictionary knows every topic, but needs a slice for each message. A hash table answers most lookups first, for whole
+columns at a time: a topic of up to 32 octets is read as four words of eight octets, and their hash is its place. The
+words are compared, so that colliding topics stay separate. A topic that is not in its place is looked up in the
+dictionary and replaces the entry.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MOST_WORDS = 4
 PLACE_BITS = 12
 
 LEAST_MESSAGES = 64
-"""Fewer are not worth the columns."""
+"""Minimum number of messages for which columns are faster than the dictionary."""
 
 
 class TopicRows:
-    """The rows of the topics of all senders; topics that are not known get one."""
+    """The rows of the topics of all senders. An unknown topic gets a new row."""
 
     def __init__(self, topics: Counters[Topic]) -> None:
         self._topics = topics
@@ -34,18 +34,18 @@ class TopicRows:
         self._words = np.zeros((MOST_WORDS, 1 << PLACE_BITS), np.uint64)
         self._sizes = np.zeros(1 << PLACE_BITS, np.int64)
         self._senders = np.full(1 << PLACE_BITS, -1)
-        """Whose topic it is, by its place among the keys of `_rows`; below 0: nobody's."""
+        """Number of the sender of each entry in `_numbers`, or -1 if the place is empty."""
         self._found = np.zeros(1 << PLACE_BITS, np.int64)
         self._numbers: dict[Peer, int] = {}
 
     def clear(self) -> None:
-        """Rows have other numbers now."""
+        """Forget all rows, because their numbers have changed."""
         self._rows.clear()
         self._numbers.clear()
         self._senders[:] = -1
 
     def of_messages(self, columns: Columns, connections: OpenConnections) -> Int64:
-        """The row of each message's topic. Raises `TooManyRows`."""
+        """Return the row of the topic of each message. Raises `TooManyRows`."""
         found = np.empty(len(columns.run_of), np.int64)
         by_run = np.argsort(columns.run_of, kind="stable")
         begins = [0, *(np.flatnonzero(np.diff(columns.run_of[by_run])) + 1).tolist()]
@@ -57,7 +57,7 @@ class TopicRows:
         return found
 
     def _rows_of_run(self, run: MessageRun, rows: Int64, sender: Peer) -> Int64 | int:
-        """The row of the topic of each message `rows` of a run."""
+        """Return the row of the topic of each message in `rows` of a run."""
         if run.topics is None:
             return self._topics.row(Topic(sender, None))
         sizes = np.minimum(run.topics[rows], LONGEST_TOPIC)
@@ -71,7 +71,7 @@ class TopicRows:
         return found
 
     def rows(self, sender: Peer, data: bytes, starts: Int64, sizes: Int64) -> Int64:
-        """The row of each topic `data[start : start + size]` of a sender. Raises `TooManyRows`."""
+        """Return the row of each topic `data[start : start + size]` of a sender. Raises `TooManyRows`."""
         longest = int(sizes.max())
         count = max(1, -(-longest // WORD))
         if len(starts) < LEAST_MESSAGES or count > MOST_WORDS:
@@ -79,7 +79,7 @@ class TopicRows:
         is_inside = starts + WORD * count <= len(data)
         if is_inside.all():
             return self._rows_by_words(sender, data, starts, sizes, count)
-        rows = np.empty(len(starts), np.int64)  # words are read whole, and the last topics have not so much behind them
+        rows = np.empty(len(starts), np.int64)  # whole words are read, and too few octets follow the last topics
         rows[~is_inside] = self._look_up(sender, data, starts[~is_inside], sizes[~is_inside])
         if is_inside.any():
             rows[is_inside] = self._rows_by_words(sender, data, starts[is_inside], sizes[is_inside], count)

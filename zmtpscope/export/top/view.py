@@ -1,4 +1,4 @@
-"""What of the rows is shown: the kind, the order, a filter, rows that stay on top; and the keys that change it."""
+"""The state of the display: kind of rows, order, filter, pinned rows; and the keys that change it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from zmtpscope.export.top.rows import Row
 
 
 class Column(NamedTuple):
-    """A column of the table. `value` is what rows are sorted by, and what is shown if that is a number."""
+    """A column of the table. Rows are sorted by `value`, which is also shown if it is a number."""
 
     name: str
     letter: str
-    """The key that sorts by it, if there is one."""
+    """The key that sorts by the column, or ""."""
     heading: str
     value: Callable[[Row], Any]
     priority: int
-    """Where there is no room for all columns, those with larger numbers are left out."""
+    """If not all columns fit, those with the largest number are dropped."""
 
 
 def _sender(row: Row) -> str:
@@ -77,7 +77,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         LAST,
     ),
 }
-"""The columns of each kind of rows, in their order."""
+"""The columns of each kind of rows, in order."""
 
 ASCENDING = ("name", "from")
 PLURALS = {"topic": "topics", "connection": "connections", "peer": "peers"}
@@ -86,36 +86,35 @@ KINDS_BY_KEY = {"t": "topic", "c": "connection", "p": "peer"}
 
 @dataclass
 class View:
-    """What is shown, of all rows. `rows` are those that can be seen at a time."""
+    """The current view of the rows."""
 
     kind: str = "topic"
     sort: str = "rate"
     reverse: bool = False
     filter: str = ""
     pinned: list[object] = field(default_factory=list)
-    """Keys of rows that stay on top, in the order in which they were pinned."""
+    """Keys of the rows that stay on top, in the order in which they were pinned."""
     selected: int = 0
-    """The place of the row that Enter pins ..."""
+    """Place of the row that Enter pins."""
     followed: object = None
-    """... and its key, once it was chosen: wherever it goes, it stays the one."""
+    """Key of the row that the user selected. The selection follows it when rows move."""
     paused: bool = False
     typed: str | None = None
-    """The filter while it is typed in."""
+    """The filter text while the user edits it."""
     help: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the kind that is shown."""
+        """Return the columns of the current kind."""
         return COLUMNS[self.kind]
 
     @property
     def column(self) -> Column:
-        """The column that rows are sorted by; by the rate where the kind has no such column."""
+        """Return the column to sort by, or the rate if the current kind does not have it."""
         return next((column for column in self.columns if column.name == self.sort), RATE)
 
     def select(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows that are shown, in order: pinned ones, then those that the filter lets through, the others of all
-        last."""
+        """Return the rows to show, in order: pinned rows, rows that match the filter, and the row of others last."""
         wanted = (self.filter if self.typed is None else self.typed).casefold()
         found = [row for row in rows if not wanted or wanted in f"{row.name} {_sender(row)}".casefold()]
         value, descending = self.column.value, (self.column.name not in ASCENDING) != self.reverse
@@ -127,13 +126,13 @@ class View:
         return on_top + [row for row in found if row.key is None or row.key not in self.pinned]
 
     def follow(self, shown: Sequence[Row]) -> None:
-        """Find the row again that was chosen; the same place where it has gone."""
+        """Select the followed row again, or the same place if the row is no longer shown."""
         places = (place for place, row in enumerate(shown) if row.key == self.followed)
         place = self.selected if self.followed is None else next(places, self.selected)
         self.selected = max(0, min(len(shown) - 1, place))
 
     def press(self, key: str, shown: Sequence[Row], page: int) -> bool:
-        """Do what a key asks for; False: leave. `shown` are the rows in order, `page` how many can be seen."""
+        """Handle a key; return False to quit. `shown` are the rows in order, and `page` of them are visible."""
         if self.typed is not None:
             self._type(key)
             return True
