@@ -1,1 +1,1 @@
-"""Conversations: what was said on a connection, by a peer or under a topic, message by message."""
+"""Conversations: the messages of a connection, a peer or a topic, one by one."""

@@ -1,7 +1,7 @@
-"""The bodies of a conversation as files: one for each message in a folder, or all of them joined in one.
+"""Write the bodies of a conversation to files: one per message in a folder, or all joined in one file.
 
-Beside them stands an index, a JSON line for each message: who said it, and where its frames begin and end. All of it is
-complete or absent, and readable as other files of the user are. Names are made of numbers only.
+An index has a JSON line for each message with its sender and the sizes of its frames. The output is complete or absent,
+and has the usual permissions of the user's files. File names consist of numbers only.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ ABOUT = (
     "complete",
     "bodies_kept",
 )
-"""What the index says of a message besides its octets."""
+"""Fields of a message in the index."""
 MOST_FILES = 1_000_000
-"""So many messages get a file; whoever has more joins them."""
+"""Maximum number of files. Use a joined file for more messages."""
 
 Values = dict[str, Any]
 
 
 class TooManyFiles(Exception):
-    """There are more messages than files are made for."""
+    """More messages than `MOST_FILES`."""
 
 
 class BodyFiles(ABC):
-    """Where bodies go."""
+    """A destination for bodies."""
 
     def written(self, records: Iterable[tuple[Values, bool]]) -> Iterator[tuple[Values, bool]]:
-        """The same records; the bodies of messages, as far as they were kept, are written on their way."""
+        """Yield the records unchanged, and write the captured bodies of messages on the way."""
         for values, is_told in records:
             if is_told and values["record"] == "message" and values["kind"] != "encrypted":
                 self._write(values)
@@ -58,15 +58,15 @@ class BodyFiles(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """No more messages come: put what was written in its place."""
+        """Move the output to its final place, after the last message."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Remove what was not committed."""
+        """Remove output that was not committed."""
 
 
 class JoinedBodies(BodyFiles):
-    """All bodies in one file, and `FILE.index.jsonl`."""
+    """All bodies in one file, with the index `FILE.index.jsonl`."""
 
     def __init__(self, target: Path) -> None:
         self._files = [OutputFile(target), OutputFile(target.with_name(f"{target.name}.{INDEX}"))]
@@ -95,7 +95,7 @@ class JoinedBodies(BodyFiles):
 
 
 class BodyFolder(BodyFiles):
-    """A file for each message in a folder that is new or empty, and `index.jsonl`."""
+    """One file per message in a new or empty folder, with the index `index.jsonl`."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -120,7 +120,7 @@ class BodyFolder(BodyFiles):
         umask = os.umask(0o077)
         os.umask(umask)
         os.chmod(self._folder, 0o777 & ~umask)
-        os.rename(self._folder, self.target)  # onto nothing, or an empty folder
+        os.rename(self._folder, self.target)  # target is absent or an empty folder
 
     def discard(self) -> None:
         self._index.close()
@@ -128,7 +128,8 @@ class BodyFolder(BodyFiles):
 
 
 def open_body_files(target: Path, *, is_folder: bool, force: bool) -> BodyFiles:
-    """Where bodies go. Raises `FileExistsError` where something is there already that nobody allowed to overwrite."""
+    """Open a destination for bodies. Raises `FileExistsError` if the folder is not empty, or the file exists and
+    `force` is false."""
     if is_folder:
         if target.exists() and any(target.iterdir()):
             raise FileExistsError(f"{target}: this folder is not empty; name a new one")

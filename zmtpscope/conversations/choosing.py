@@ -1,7 +1,6 @@
-"""Which records of a run are of chosen connections, of a peer, or what filters hold of: batches in, batches out.
+"""Select the records of some connections, of a peer, or that match filters, batch by batch.
 
-Unlike `following.py`, which is about what was said, this leaves nothing out of what is chosen: greetings, commands and
-findings are there, too.
+Unlike `following.py`, which selects conversations only, this keeps greetings, commands and findings.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 
 PLACES = frozenset({"gap", "leftover", "stall", "finding", "connection"})
-"""Records that say what else became of a connection on which something was chosen."""
+"""Types of records to add for each connection with a selected record."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is chosen; all that is given has to hold. `peer` is an identity, as records have it: of connections on which
-    either side has it, from the moment on when that is known."""
+    """The selection; all given conditions must hold. `peer` is an identity as in records. It selects the connections on
+    which either side has it, from the record that contains it."""
 
     conns: frozenset[int] = frozenset()
     peer: str | None = None
@@ -31,24 +30,24 @@ class Chosen:
 
     @property
     def is_whole(self) -> bool:
-        """Whether connections are chosen as a whole, from their start on."""
+        """Whether connections are selected whole, from their start."""
         return self.peer is None and not self.filters
 
 
 @dataclass
 class Choosing:
-    """Takes the batches of a run, all of them. `first_time` says when the first packet of all came."""
+    """Selects records from all batches of a run, in order. `first_time` returns the time of the first packet."""
 
     chosen: Chosen
     options: Options
     first_time: Callable[[], int | None]
     _of_peer: dict[int, int] = field(default_factory=dict)
-    """Connections that are open on which a side has the identity, and the ordinal at which it said so."""
+    """Open connections of the peer, and the ordinal of the record with its identity."""
     _shown: dict[int, int] = field(default_factory=dict)
-    """Connections that are open of which something was chosen, and the ordinal of the first of it."""
+    """Open connections with a selected record, and the ordinal of the first one."""
 
     def batch(self, batch: Batch) -> Batch:
-        """What of a batch is chosen."""
+        """Return the selected part of a batch."""
         chosen = self.chosen
         if chosen.conns:
             runs = [run for run in batch.runs if run.stream.conn in chosen.conns]
@@ -76,7 +75,7 @@ class Choosing:
         return Batch(batch.files, runs, [], [each for each in batch.records if self._is_behind(self._of_peer, each)])
 
     def _behind(self, run: MessageRun) -> MessageRun | None:
-        """The messages of a run that came when the identity was known."""
+        """Return the messages of a run after the identity was known, or None."""
         since = None if run.stream.conn is None else self._of_peer.get(run.stream.conn)
         if since is None:
             return None

@@ -1,5 +1,5 @@
-"""Which records of a run belong to what somebody follows: messages, what subscribes, and the gaps and ends of their
-connections. One pass, and what is remembered is bounded."""
+"""Select the records of a conversation: messages, subscriptions, and the gaps and ends of their connections. Works in
+one pass with bounded memory."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
-"""Commands that say something to the other application."""
+"""Commands that carry application data or subscriptions."""
 
 PLACES = frozenset({"gap", "stall", "leftover", "connection"})
-"""Records that say what else became of a connection on which something was said."""
+"""Types of records to add for each connection with a selected record."""
 
 MOST_CONNECTIONS = 100_000
-"""Connections that are remembered: more than can be open. The oldest is forgotten."""
+"""Maximum number of connections to remember, more than can be open. The oldest is forgotten."""
 
 Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Followed:
-    """What is followed; all that is given has to hold. `peer` is an identity, as records have it: of connections on
-    which either side has it."""
+    """The conversation to follow; all given conditions must hold. `peer` is an identity as in records. It selects the
+    connections on which either side has it."""
 
     conn: int | None = None
     peer: str | None = None
@@ -37,20 +37,20 @@ class Followed:
 
 @dataclass
 class Following:
-    """Takes the batches of a run, all of them, and gives the records of the conversation."""
+    """Selects the records of a conversation from all batches of a run, in order."""
 
     followed: Followed
     options: Options
     first_time: Callable[[], int | None]
-    """When the first packet of all came, once that is known."""
+    """Returns the time of the first packet, or None if it is not known yet."""
     _of_peer: dict[int, None] = field(default_factory=dict)
-    """Connections that are open on which a side has the identity."""
+    """Open connections on which a side has the identity."""
     _shown: dict[int, None] = field(default_factory=dict)
-    """Connections that are open of which something was given."""
+    """Open connections with a selected record."""
 
     def records(self, batch: Batch) -> Iterator[tuple[Values, bool]]:
-        """The records of the conversation, as JSON lines have them, in order; and in between (False) those that only
-        say who somebody is."""
+        """Yield (record, True) for the records of the conversation, in the format of JSON lines and in order, and
+        (record, False) for records in between that only identify a peer."""
         told = self._selected(batch)
         chosen = {id(record) for record in told.records}
         told.records = [
@@ -71,7 +71,7 @@ class Following:
             yield from self._record(item, chosen)
 
     def _selected(self, batch: Batch) -> Batch:
-        """What is said, and is not left out by connection or filters."""
+        """Return the messages and commands that the connection and the filters select."""
         conn = self.followed.conn
         runs = [run for run in batch.runs if conn in (None, run.stream.conn)]
         records = [each for each in batch.records if _says_something(each) and conn in (None, each.values["conn"])]
@@ -100,7 +100,7 @@ class Following:
 
 
 def _names_somebody(record: Record) -> bool:
-    """Whether a side says here what it is."""
+    """Whether a record contains the socket type or identity of its sender."""
     return record.type in ("greeting", "command") and bool(record.values["socket_type"] or record.values["identity"])
 
 

@@ -1,4 +1,4 @@
-"""The topics and identities of a run, for a sentence about one that is not there."""
+"""Collect the topics and identities of a run, to list them in an error about an unknown one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import MARKED
 
 MOST_NAMES = 10_000
-"""So many of each are remembered, ..."""
+"""Maximum number of topics and of identities."""
 LONGEST_NAME = 256
-"""... none of more octets."""
+"""Maximum length of a name in octets."""
 
 
 class Names:
-    """What `feed` came across; as records have it."""
+    """The names in all batches that `feed` received, as in records."""
 
     def __init__(self) -> None:
         self.identities: set[str] = set()
@@ -23,11 +23,11 @@ class Names:
 
     @property
     def topics(self) -> set[str]:
-        """Those of messages that were published."""
+        """Return the topics of published messages."""
         return set(map(to_text, self._topics))
 
     def feed(self, batch: Batch) -> None:
-        """Take in the names of a batch."""
+        """Add the names in a batch."""
         for record in batch.records:
             identity = record.values.get("identity")
             if identity and len(identity) <= LONGEST_NAME and len(self.identities) < MOST_NAMES:
@@ -35,7 +35,7 @@ class Names:
         for run in batch.runs:
             if run.topics is None or len(self._topics) >= MOST_NAMES:
                 continue
-            marked = (run.flags[run.first] & MARKED) != 0  # subscriptions are no names of what is published
+            marked = (run.flags[run.first] & MARKED) != 0  # subscriptions are not published topics
             rows = np.flatnonzero((run.topics > 0) & (run.topics <= LONGEST_NAME) & ~marked)
             starts = run.bodies[run.first[rows]] - run.base
             stops = starts + run.topics[rows]

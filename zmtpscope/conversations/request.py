@@ -1,11 +1,11 @@
-"""One request and its reply over all hops: batches in, batches out.
+"""Select one request and its reply on all hops, batch by batch.
 
-Brokers put addresses in front of a request and leave its frames as they are (28/REQREP), so whatever ends with the
-same frames, on another connection and before the reply, is taken for a hop of it. The reply of a hop is what comes
-first back on its connection with the same addresses in front, or, where a broker has put others there, what ends with
-the frames of the reply. Who asks the same at the same time is taken for a hop, too, and so is who asks the same again
-while there is no reply: nothing on the wire tells them apart. What findings say of other requests on these connections
-is left out.
+Brokers add addresses before a request and leave its frames unchanged (28/REQREP). A message is therefore taken for a
+hop of the request if it ends with the same frames, on another connection and before the reply. The reply of a hop is
+the first message back on its connection with the same addresses. If a broker replaced the addresses, it is the message
+that ends with the frames of the reply. Equal requests of other clients at the same time, and retries before the reply,
+are also taken for hops, because nothing on the wire distinguishes them. Findings about other requests on these
+connections are left out.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from zmtpscope.dissect import Batch, MessageRun, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 
 MOST_REPLIES = 10_000
-"""Messages that may be a hop of the reply, and are remembered until it comes; the others are no hops."""
+"""Maximum number of messages to remember that may be a hop of the reply. Further ones are no hops."""
 
 OF_REQUESTS = "REQREP-"
-"""How the ids of findings begin that are about a single request or reply."""
+"""Prefix of the ids of findings about a single request or reply."""
 
 Frames = list[bytes]
 
 
 class _Message(NamedTuple):
-    """Row `row` of a run, and its frames."""
+    """Row `row` of a run, with its frames."""
 
     run: MessageRun
     row: int
@@ -42,19 +42,19 @@ class _Message(NamedTuple):
 
     @property
     def packets(self) -> tuple[int, int]:
-        """The first and the last."""
+        """First and last packet number."""
         packets = self.run.packets[self.row], self.run.packet_ends[self.row]
         first, last = (int(packet) & PACKET_MASK for packet in packets)
         return first, last
 
     def alone(self) -> MessageRun:
-        """It as a run of its own."""
+        """Return the message as a run of its own."""
         return self.run.part(self.row, self.row + 1)
 
 
 @dataclass
 class _Hop:
-    """`side` asks there; `front` are the frames in front of those of the request."""
+    """A hop of the request. `side` sends the request; `front` are the address frames before it."""
 
     side: int | None
     front: Frames
@@ -63,22 +63,22 @@ class _Hop:
 
 @dataclass
 class RequestHops:
-    """Takes the batches of a run, all of them; of the first message in packet `packet` it gives all hops."""
+    """Selects all hops of the first message in packet `packet`, from all batches of a run."""
 
     packet: int
     options: Options
     _request: _Message | None = None
     _is_over: bool = False
-    """Whether the reply came."""
+    """Whether the reply arrived."""
     _hops: dict[int | None, _Hop] = field(default_factory=dict)
     """By connection."""
     _back: list[_Message] = field(default_factory=list)
-    """What goes the other way on those that are not answered."""
+    """Messages in the other direction on hops without a reply."""
     _said: set[tuple[int | None, int]] = field(default_factory=set)
     """Connection and packet of each hop."""
 
     def batch(self, batch: Batch) -> Batch:
-        """What of a batch belongs to the request; and what became of its connections until the reply."""
+        """Return the hops in a batch, and the other records of their connections until the reply."""
         messages = () if self._is_over else _messages(batch, self.options)
         told = {"connection"} if self._is_over else PLACES
         hops = [hop for message in messages for hop in self._of(message)]
@@ -87,14 +87,14 @@ class RequestHops:
         return Batch(batch.files, [hop.alone() for hop in hops], [], records)
 
     def _is_about_hops(self, record: Record) -> bool:
-        """Whether it is about the connection of one, and no other request on it."""
+        """Whether a record is about the connection of a hop, and not about another request on it."""
         conn = record.values["conn"]
         if record.type == "finding" and record.values["id"].startswith(OF_REQUESTS):
             return (conn, record.values["packet"]) in self._said
         return conn in self._hops
 
     def _of(self, message: _Message) -> Iterator[_Message]:
-        """The messages that are known to be hops now that this one has come."""
+        """Yield the messages that are known to be hops after this message."""
         if self._is_over:
             return
         conn, side = message.place
@@ -121,7 +121,7 @@ class RequestHops:
 
 
 def _messages(batch: Batch, options: Options) -> Iterator[_Message]:
-    """The messages of a batch whose frames are known, in order."""
+    """Yield the messages of a batch with known frames, in order."""
     order = batch.arranged()
     if not len(order.run_of):
         return

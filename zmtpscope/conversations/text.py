@@ -1,6 +1,6 @@
-"""A conversation for people: who said what, with bodies in full and the frames of a message told apart.
+"""Print a conversation as text, with full bodies and numbered frames.
 
-Whatever side 0 of a connection says, the one that opened it, begins with `>`, what the other one says with `<`.
+Messages of side 0, which opened the connection, start with `>`, messages of side 1 with `<`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from zmtpscope.export.side_names import SideNames
 from zmtpscope.export.words import counted
 
 MARKERS = (">", "<")
-"""Of side 0 and side 1."""
+"""Markers of side 0 and side 1."""
 NOBODY = "="
 ROW = 16
-"""Octets in a line of hex."""
+"""Octets per line of hex."""
 
 Values = dict[str, Any]
 
 
 class ConversationText:
-    """Makes the lines. `form` is one of `option_texts.BODY_FORMS`. `paint`: (style, text) to text."""
+    """Formats the lines of a conversation. `form` is one of `option_texts.BODY_FORMS`. `paint` takes a style and a
+    text, and returns text."""
 
     def __init__(self, clock: Clock, form: str, paint: Callable[[str, str], str]) -> None:
         self.clock = clock
@@ -37,11 +38,12 @@ class ConversationText:
         self._introduced: set[int] = set()
 
     def learn(self, values: Values) -> None:
-        """Take in what a greeting or command says of its sender, also on connections that are not followed yet."""
+        """Record the socket type and identity in a greeting or command, also on connections that are not followed
+        yet."""
         self._sides_of(values)[values["side"]].learn(values["socket_type"], values["identity"])
 
     def lines(self, values: Values) -> Iterator[str]:
-        """The lines of a record, each with its newline."""
+        """Yield the lines of a record, each with its newline."""
         if values["conn"] is None:
             yield from self._said(
                 NOBODY, "nobody", f"udp  {_address(values, 'src')} > {_address(values, 'dst')}", values
@@ -66,7 +68,7 @@ class ConversationText:
         yield from self._said(MARKERS[side], f"side {side}", who, values)
 
     def _said(self, marker: str, style: str, who: str, values: Values) -> Iterator[str]:
-        """What happened, and the bodies below it."""
+        """Yield a line about the record, then its bodies."""
         kind = values["record"]
         words = _message(values) if kind == "message" else DESCRIBE[kind](values)
         packet = "" if values["packet"] is None else values["packet"]
@@ -99,7 +101,7 @@ class ConversationText:
             yield from _numbered(number, lines, kept)
 
     def _text(self, body: bytes) -> Iterable[str]:
-        """Lines of text; in hex where it is none and nobody insists on text."""
+        """Return lines of text; or of hex, if the body is not printable text and the format is not text."""
         try:
             text = body.decode()
         except UnicodeDecodeError:
@@ -131,7 +133,7 @@ def _address(values: Values, which: str) -> str:
 
 
 def _message(values: Values) -> str:
-    """`message of 2 frames, 7 octets (likely)`."""
+    """Format a message: `message of 2 frames, 7 octets (likely)`."""
     names = {"data": "message", "encrypted": "encrypted message", "subscribe": "SUBSCRIBE", "cancel": "CANCEL"}
     name = names.get(values["kind"], values["kind"])
     if values["kind"] in ("subscribe", "cancel"):
@@ -145,7 +147,7 @@ def _message(values: Values) -> str:
 
 
 def _numbered(number: int, lines: Iterable[str], about: str) -> Iterator[str]:
-    """The lines of a frame, the first with its number; `about` is said behind it."""
+    """Yield the lines of a frame, the first with its number, then `about` in parentheses."""
     front = f"{number:>4}  "
     for line in lines:
         yield (front + line).rstrip()
@@ -158,7 +160,7 @@ def _hex(octets: bytes) -> Iterator[str]:
     for start in range(0, len(octets), ROW):
         row = octets[start : start + ROW]
         letters = "".join(chr(octet) if 0x20 <= octet < 0x7F else "." for octet in row)
-        yield f"{start:08x} {row.hex(' '):<{3 * ROW - 1}} {letters}"  # 80 columns behind marker and number
+        yield f"{start:08x} {row.hex(' '):<{3 * ROW - 1}} {letters}"  # 80 columns after marker and number
 
 
 def _plain(style: str, text: str) -> str:

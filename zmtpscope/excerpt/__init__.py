@@ -1,1 +1,1 @@
-"""Excerpts: the packets behind some records, as a capture of their own."""
+"""Excerpts: the packets of selected records, as a new capture."""

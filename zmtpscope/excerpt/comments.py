@@ -1,5 +1,5 @@
-"""What is said of packets: the words of `read` for each record. Comments travel with a file that others open, so what
-was encrypted is named there and not shown."""
+"""Packet comments: the description that `read` prints for each record. The excerpt may be shared, so comments name
+decrypted data without its contents."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zmtpscope.export.values import record_values
 from zmtpscope.export.words import counted
 
 MOST_LINES = 50
-"""Records that the comment of one packet names."""
+"""Maximum number of records in the comment of one packet."""
 MOST_OCTETS = 64 << 20
-"""Of all comments; packets behind that have none."""
+"""Maximum octets of all comments. Later packets have none."""
 LINE_WEIGHT = 100
-"""Octets of memory that a line takes besides its text."""
+"""Estimated octets of memory for a line in addition to its text."""
 
 
 class Comments:
@@ -24,13 +24,13 @@ class Comments:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.is_full = False
-        """There were more than fit; some packets have none."""
+        """Whether comments were dropped because of `MOST_OCTETS`."""
         self._octets = 0
         self._lines: dict[int, list[str]] = {}
         self._left_out: dict[int, int] = {}
 
     def add(self, reference: int, item: Record | MessageRun | FrameRun, index: int, words: RunWords | None) -> None:
-        """Say of a packet what a record is; `words` are those of its run."""
+        """Add a record to the comment of a packet. `words` formats the rows of its run."""
         lines = self._lines.get(reference)
         if self.is_full:
             return
@@ -46,7 +46,7 @@ class Comments:
             lines.append(line)
 
     def of(self, reference: int) -> str:
-        """The comment of a packet; nothing where there is none."""
+        """Return the comment of a packet, or ""."""
         lines = self._lines.get(reference, [])
         more = self._left_out.get(reference)
         return "\n".join([*lines, f"and {counted(more, 'more record')}"] if more else lines)

@@ -1,4 +1,4 @@
-"""Packets copied into a pcapng file: each once, in the order of the capture, as they were captured."""
+"""Copy packets into a pcapng file: each once, unchanged, in the order of the capture."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from zmtpscope.export.words import counted
 
 
 def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) -> Iterator[int]:
-    """Write the packets of `paths` that are wanted, with comments, step by step; how many there were so far, once at
-    least. Raises `CaptureError`."""
+    """Write the wanted packets of `paths` with comments. Yields the number of packets so far, at least once. Raises
+    `CaptureError`."""
     file.write(section_header("packets behind what zmtpscope found, which stands in packet comments"))
     known, interfaces, count = wanted.packets, dict[int, int](), 0
     segmenter = Segmenter() if wanted.lifetimes or wanted.stretches else None
@@ -35,8 +35,7 @@ def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) 
 
 
 def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
-    """What those should know who get the packets, of which so many were copied: the ends of sentences about the file,
-    which they begin with."""
+    """Yield warnings about an excerpt of `copied` packets. Each continues a sentence that starts with the file name."""
     if wanted.begun_before is not None:
         how = f"take connections whole, as with -Y 'conn == {wanted.begun_before}'"
         yield f"lacks handshakes -> to read it again with zmtpscope, {how}"
@@ -48,7 +47,7 @@ def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
 
 
 def _among(references: Int64, known: Int64) -> Bool:
-    """Which of `references` are known; `known` ascends."""
+    """Return which of `references` are in `known`, which is sorted."""
     if not len(known):
         return np.zeros(len(references), np.bool_)
     found: Bool = known[np.minimum(np.searchsorted(known, references), len(known) - 1)] == references
@@ -56,7 +55,7 @@ def _among(references: Int64, known: Int64) -> Bool:
 
 
 def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
-    """The packets of a block that belong to wanted connections, or carry octets of wanted stretches."""
+    """Return the packets of a block that belong to wanted connections, or carry octets of wanted stretches."""
     found = [np.empty(0, np.int64)]
     for number, key in enumerate(block.keys):
         size = (len(key) - 4) // 2
@@ -74,7 +73,7 @@ def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
 
 
 def _blocks(packets: PacketBlock, rows: Int64, wanted: WantedPackets, interfaces: dict[int, int]) -> Iterator[bytes]:
-    """Packet blocks, and in front of them the interfaces that they need: one for each link type."""
+    """Yield packet blocks, each after the interface block of its link type."""
     columns = (packets.links, packets.starts, packets.stops, packets.missing, packets.times, packets.references)
     for link, start, stop, missing, time, reference in zip(*(each[rows].tolist() for each in columns), strict=True):
         if link not in interfaces:

@@ -1,5 +1,5 @@
-"""Which packets stand behind records: those that carried the octets of a unit, what a finding is about, and for the
-record of a connection all packets of it."""
+"""Collect the packets of records: packets with the octets of a unit, packets that a finding refers to, and all packets
+of a connection record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_PACKETS = 1 << 20
 
 
 class Stretch(NamedTuple):
-    """Packets of one direction that carry octets, from one packet reference to another, both included."""
+    """Packets of one direction that carry octets, from the first to the last packet reference, both included."""
 
     first: int
     last: int
@@ -35,34 +35,34 @@ class Lifetime(NamedTuple):
 
 
 class WantedPackets:
-    """The packets behind records, which come as batches that were read with `Options.details`."""
+    """The packets of the records in batches that were read with `Options.details`."""
 
     def __init__(self, options: Options) -> None:
         self.comments = Comments(options)
         self.options = options
         self.stretches: dict[bytes, list[Stretch]] = defaultdict(list)
-        """By the flow key of a direction: of units whose packets are not known one by one."""
+        """By the flow key of a direction: units whose packets are not known individually."""
         self.lifetimes: dict[bytes, list[Lifetime]] = defaultdict(list)
-        """By the flow key of the side that opened a connection, or spoke first."""
+        """By the flow key of the side that opened the connection or sent first."""
         self.references: set[str] = set()
-        """Identities of records that findings are about, whose packets are not known yet."""
+        """Ids of records that findings refer to and whose packets are not known yet."""
         self._begun: set[int] = set()
-        """Connections whose greetings or all of whose packets are wanted, ..."""
+        """Connections whose greetings or whole packets are wanted."""
         self._spoken: set[int] = set()
-        """... and those of which anything else is."""
+        """Connections with any other wanted record."""
         self._packets = array("q")
         self._most = LEAST_PACKETS
-        """So many are kept before those are taken out that are there twice: a packet has many messages."""
+        """Number of packets at which duplicates are removed next. A packet can carry many messages."""
         self._files: dict[str | None, int] = {}
 
     def feed(self, batch: Batch) -> None:
-        """Add what stands behind the records of a batch."""
+        """Add the packets of the records in a batch."""
         self._learn_files(batch.files)
         for record in batch.records:
             self._add_record(record)
             if record.type in ("greeting", "connection"):
                 self._begun.add(record.values["conn"])
-            elif None not in (record.values["conn"], record.values.get("source")):  # it is about octets of a stream
+            elif None not in (record.values["conn"], record.values.get("source")):  # about octets of a stream
                 self._spoken.add(record.values["conn"])
         for run in _runs(batch):
             if run.stream.conn is not None:
@@ -73,7 +73,7 @@ class WantedPackets:
                 self.comments.add(packet, run, row, words)
 
     def find(self, batch: Batch) -> None:
-        """Add what stands behind those records of a batch, of all that there are, that findings are about."""
+        """Add the packets of those records in a batch that findings refer to. Expects all batches again."""
         self._learn_files(batch.files)
         for record in batch.records:
             values = record.values
@@ -93,12 +93,13 @@ class WantedPackets:
 
     @property
     def begun_before(self) -> int | None:
-        """A connection of which something is wanted, but not how it began: what is written cannot be read as ZMTP."""
+        """A connection with wanted records but without its greeting, so that the excerpt cannot be parsed as ZMTP; or
+        None."""
         return min(self._spoken - self._begun, default=None)
 
     @property
     def packets(self) -> Int64:
-        """Packet references of those that are known one by one, ascending."""
+        """Sorted references of the individually known packets."""
         return np.unique(np.frombuffer(self._packets, np.int64)) if self._packets else np.empty(0, np.int64)
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ class WantedPackets:
             self.lifetimes[key].append(Lifetime(values["start_ns"], values["end_ns"]))
 
     def _add_run(self, run: MessageRun | FrameRun, rows: Int64) -> None:
-        """The packets of some rows: most have one."""
+        """Add the packets of some rows. Most rows have one packet."""
         if len(self._packets) > self._most:
             self._packets = array("q", self.packets.tobytes())
             self._most = max(LEAST_PACKETS, 2 * len(self._packets))

@@ -1,4 +1,4 @@
-"""Lines that users describe: `-T fields -e topic -e size`, `--format '{time} {topic} {size}'`."""
+"""Line formats chosen by users: `-T fields -e topic -e size`, `--format '{time} {topic} {size}'`."""
 
 from zmtpscope.templates.lines import TemplateLines
 from zmtpscope.templates.separators import Separators, parse_separators

@@ -1,4 +1,4 @@
-"""What an operand shows in many rows: from columns, and row by row where it is made of more than one."""
+"""Format the values of an operand in many rows: by column if one column has the values, otherwise row by row."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from zmtpscope.templates.separators import Separators
 from zmtpscope.templates.values import Shown
 
 MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
-"""Texts whose form is remembered, and their octets."""
+"""Maximum number of texts to cache, and the maximum length of one in octets."""
 
 
 class Remembered(dict[Any, str]):
-    """What values show, as many as are worth it: the same few come again and again."""
+    """A cache of formatted values, because few values repeat often."""
 
     def __init__(self, show: Callable[[Any], str]) -> None:
         self._show = show
@@ -36,7 +36,7 @@ class Remembered(dict[Any, str]):
 
 
 class Cells:
-    """What `operand` shows, one cell a row. `moves`: the same value is shown in another way a row further on."""
+    """The values of `operand` as text, one cell per row. `moves`: equal values can look different in each row."""
 
     def __init__(self, operand: Operand, shown: Shown, separators: Separators, *, moves: bool) -> None:
         self.operand = operand
@@ -51,11 +51,11 @@ class Cells:
         return self._separators.quoted(self._shown(value))
 
     def of_record(self, record: dict[str, Any]) -> str:
-        """What it shows of one record, as fields by name."""
+        """Format the values in one record."""
         return self._separators.written(map(self._shown, self.operand.values(record))) or ""
 
     def of_rows(self, columns: RowColumns[Any], start: int | None) -> list[str]:
-        """What it shows in all rows; `start` is the time of the first packet of all."""
+        """Format the values in all rows. `start` is the time of the first packet of the run."""
         rows = Rows(columns, start)
         column = self._column(rows)
         if column is not None:
@@ -65,7 +65,7 @@ class Cells:
         return [self.of_record(rows.known | dict(zip(names, each, strict=True))) for each in values]
 
     def _column(self, rows: Rows) -> Column | None:
-        """The one column that has the values, if there is such a one."""
+        """Return the column that has the values, or None if there is no single one."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -96,7 +96,7 @@ class Cells:
             return ["" if value is None else show(value) for value in column.tolist()]
         if show is str or self._moves:
             return list(map(show, values.tolist()))
-        # numbers that are alike stand side by side: the times of messages that came with one packet
+        # equal numbers are adjacent: messages from one packet have the same time
         begins = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
         shown = list(map(show, values[begins].tolist()))
         repeated: list[str] = np.array(shown, object).repeat(np.diff(begins, append=len(values))).tolist()

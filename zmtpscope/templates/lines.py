@@ -1,4 +1,4 @@
-"""Batches in, the lines of a template out: in the order of JSON lines, each record a line."""
+"""Format batches with a template: one line per record, in the order of JSON lines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zmtpscope.templates.template import Template
 from zmtpscope.templates.values import shown_by
 
 ROWS = 1 << 16
-"""Rows whose lines are made at once."""
+"""Number of rows to format at once."""
 
 
 class TemplateLines:
-    """Makes the lines of a run. `first_time` is asked for the time of the first packet of all."""
+    """Formats the records of a run. `first_time` returns the time of the first packet."""
 
     def __init__(
         self, template: Template, clock: Clock, options: Options, first_time: Callable[[], int | None]
@@ -38,7 +38,7 @@ class TemplateLines:
         }
 
     def lines(self, batch: Batch) -> Iterator[str]:
-        """The lines of a batch, some at a time."""
+        """Yield the lines of a batch, several at a time."""
         start, order = self.first_time(), batch.arranged()
         between, at = order.between, 0
         frames: Iterator[dict[str, Any]] = iter(())
@@ -58,7 +58,7 @@ class TemplateLines:
                 while at < len(between) and between[at][0] == begin:
                     yield line(between[at][1])
                     at += 1
-                if pieces is None:  # behind the lines in front of it, which its times may depend on
+                if pieces is None:  # after the previous lines, which its times can depend on
                     pieces = self._pieces(_part(order, low, high, batch.files, self.options), start)
                 end = min(high, between[at][0]) if at < len(between) else high
                 yield "".join(pieces[(begin - low) * self._width : (end - low) * self._width])
@@ -68,12 +68,12 @@ class TemplateLines:
 
     @property
     def _width(self) -> int:
-        """Pieces of a line."""
+        """Number of pieces of a line."""
         return len(self.template.texts) + len(self.template.operands)
 
     def _chunks(self, order: Arrangement) -> Iterator[tuple[int, int]]:
-        """(low, high): rows whose lines are made at once; where a line depends on the one above it, no record stands
-        between them."""
+        """Return (low, high) ranges of rows to format at once. If a line depends on the previous one, no record lies
+        inside a range."""
         count = len(order.run_of)
         edges = {*range(0, count, ROWS), count}
         if self._moves:
@@ -86,7 +86,7 @@ class TemplateLines:
         return "".join(chain.from_iterable(zip(self.template.texts, [*shown, ""], strict=True)))
 
     def _pieces(self, columns: MessageColumns, start: int | None) -> list[str]:
-        """The lines of rows, as many pieces each."""
+        """Return the lines of rows as a flat list of pieces."""
         pieces = [""] * (self._width * len(columns))
         for place, text in enumerate(self.template.texts):
             if text:

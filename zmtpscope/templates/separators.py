@@ -1,4 +1,4 @@
-"""What stands between fields and around their values: `-E`, as tshark has it."""
+"""Separators and quotes of fields: `-E`, as in tshark."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from zmtpscope.export.line_tables import no_formula
 
 SPELLED = {"/t": "\t", "/s": " "}
-"""Separators that shells make hard to type."""
+"""Separators that are hard to type in a shell."""
 
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 FOR_SPREADSHEETS = '"'
-"""The quote of CSV: with it no cell is a formula."""
+"""The quote of CSV. With it, no cell can be a formula."""
 CHOICES: dict[str, dict[str, str | bool]] = {
     "header": {"y": True, "n": False},
     "quote": {"d": '"', "s": "'", "n": ""},
@@ -23,8 +23,8 @@ CHARACTERS = ("separator", "aggregator")
 
 
 class Separators(NamedTuple):
-    """`separator` stands between fields, `aggregator` between the values of one. `occurrence` is "f" for the first of
-    these, "l" for the last, "a" for all. `quote` stands around what a field shows, if there is anything."""
+    """`separator` separates fields, `aggregator` the values of one field. `occurrence` selects the first ("f"), the
+    last ("l") or all ("a") values. `quote` encloses fields that are not empty."""
 
     separator: str = "\t"
     aggregator: str = ","
@@ -33,10 +33,10 @@ class Separators(NamedTuple):
     header: bool = False
 
     def written(self, values: Iterable[str]) -> str | None:
-        """What a field of these values, made safe before, shows; None: nothing, not even quotes.
+        """Return the text of a field from its escaped values, or None without quotes if there are none.
 
-        A quote within quotes is doubled; without quotes a separator has a backslash in front of it. In double quotes,
-        which is CSV for spreadsheets, text that would be a formula has an apostrophe in front of it.
+        A quote within quotes is doubled. Without quotes, a separator in the text is preceded by a backslash. In double
+        quotes (CSV), text that would be a formula is preceded by an apostrophe.
         """
         shown = list(values)
         if not shown:
@@ -46,11 +46,11 @@ class Separators(NamedTuple):
 
     @property
     def leave_numbers(self) -> bool:
-        """Whether a number is what it is, with nothing around or in it."""
+        """Whether numbers need no quotes and no escapes."""
         return not self.quote and self.separator not in "-0123456789"
 
     def quoted(self, text: str) -> str:
-        """The same of a text that is joined already."""
+        """Return joined text with quotes and escapes."""
         if self.quote == FOR_SPREADSHEETS and not NUMBER.fullmatch(text):
             text = no_formula(text)
         if self.quote:
@@ -59,7 +59,7 @@ class Separators(NamedTuple):
 
 
 def parse_separators(options: Iterable[str]) -> Separators:
-    """`-E`, any number of times, the last of a kind counts. Raises `ValueError` with a sentence for people."""
+    """Parse the values of `-E`; the last of a kind counts. Raises `ValueError` with a message for users."""
     found: dict[str, str | bool] = {}
     for option in options:
         name, equals, value = option.partition("=")

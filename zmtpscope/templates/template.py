@@ -1,4 +1,4 @@
-"""A line as its writer describes it: fixed texts, and operands between them whose values are filled in."""
+"""Line templates: fixed texts, and operands whose values are inserted between them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zmtpscope.templates.separators import Separators
 
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _EVERYWHERE = {field.name for field in COMMON}
-"""What every record has."""
+"""Fields of every record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Line i is `texts[0]`, the values of `operands[0]`, `texts[1]` and so on; the last text ends with the newline.
+    """A line is `texts[0]`, the values of `operands[0]`, `texts[1]` and so on. The last text ends with a newline.
 
-    `header` is a line in front of all. `separators` say how several values become one text.
+    `header` is a line before all others. `separators` join several values of an operand.
     """
 
     texts: tuple[str, ...]
@@ -30,19 +30,19 @@ class Template:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields of records that are looked at."""
+        """Return the names of all record fields that the operands read."""
         return frozenset().union(*(operand.reads for operand in self.operands))
 
     @property
     def records(self) -> frozenset[str]:
-        """The types of records that have a line: those that have a field of these which not every record has; where
-        there is no such field, all."""
+        """Return the types of records that have a line: types with at least one of the fields that are not common to
+        all records. If there are no such fields, all types."""
         own = [field for field in map(described, self.operands) if not _EVERYWHERE.issuperset(field.reads)]
         return frozenset().union(*(field.records for field in own)) if own else frozenset(RECORDS)
 
 
 def of_fields(names: Iterable[str], separators: Separators) -> Template:
-    """`-e NAME -e NAME`. Raises `FilterError`."""
+    """Return the template of `-e NAME -e NAME`. Raises `FilterError`."""
     operands = tuple(map(operand_of, names := list(names)))
     texts = ("", *[separators.separator] * (len(operands) - 1), "\n")
     header = separators.separator.join(names) + "\n" if separators.header else None
@@ -50,7 +50,7 @@ def of_fields(names: Iterable[str], separators: Separators) -> Template:
 
 
 def parse_template(text: str) -> Template:
-    """`{time} {topic} {size}`; `{{` and `}}` are braces, `\\n`, `\\t`, `\\r` and `\\\\` what they are everywhere.
+    """Parse `{time} {topic} {size}`. `{{` and `}}` are braces; `\\n`, `\\t`, `\\r` and `\\\\` are the usual escapes.
 
     Raises `FilterError`.
     """
@@ -86,7 +86,7 @@ def parse_template(text: str) -> Template:
 
 
 def _operand_within(text: str, start: int, stop: int) -> Operand:
-    """The operand in `text[start:stop]`; what is wrong with it is shown under the whole."""
+    """Parse the operand in `text[start:stop]`. Errors point into the whole text."""
     try:
         return operand_of(text[start:stop])
     except FilterError as error:

@@ -1,7 +1,7 @@
-"""Single values as lines show them.
+"""Format single values.
 
-All that comes from the network goes through `safe_text`, wherever the line goes: a tab or a newline in a topic would
-else be one of the line. A backslash that is data is doubled, so the octets can be had back.
+Everything from the network passes through `safe_text`, because a tab or newline in a topic would otherwise end a field
+or line. A backslash in data is doubled, so that the octets can be restored.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from zmtpscope.filter.fields import FilterField, Type
 from zmtpscope.records import SECOND, to_text
 
 Shown = Callable[[Any], str]
-"""A value that is not null as text."""
+"""Formats a value that is not null."""
 
 
 def shown_by(operand: Operand, clock: Clock) -> Shown:
-    """How the values of an operand are shown. `time` is as `clock` writes it; names of Wireshark show what tshark
-    does."""
+    """Return the formatter of an operand. `time` uses `clock`; Wireshark names print the same text as tshark."""
     field = described(operand)
     if isinstance(operand, Applied):
         return FORMS[operand.type]
@@ -40,28 +39,28 @@ def shown_by(operand: Operand, clock: Clock) -> Shown:
 
 
 def truth(value: bool) -> str:
-    """As filters write it."""
+    """Format a truth value as in filters."""
     return "true" if value else "false"
 
 
 def octets(value: bytes) -> str:
-    """Text as far as they are, the rest as escapes."""
+    """Format octets as text, with escapes for the rest."""
     return safe_text(to_text(value))
 
 
 def seconds(time: int) -> str:
-    """Nanoseconds as seconds, to nine decimals."""
+    """Format nanoseconds as seconds, with nine decimals."""
     sign, time = ("-", -time) if time < 0 else ("", time)
     return f"{sign}{time // SECOND}.{time % SECOND:09}"
 
 
 def date(time: int) -> str:
-    """RFC 3339, to nine decimals."""
+    """Format a time as in RFC 3339, with nine decimals."""
     return timestamp(time)
 
 
 def member(value: Any) -> str:
-    """Of what rides inside: text as it is, the rest as JSON."""
+    """Format a value in a payload: text unchanged, other types as JSON."""
     if isinstance(value, str):
         return safe_text(value.replace("\\", "\\\\"))
     if isinstance(value, bytes):
@@ -94,4 +93,4 @@ WIRESHARK: dict[str, Shown] = {
     "zmtp.ping.context": bytes.hex,
     "zmtp.flags": "0x{:02x}".format,
 }
-"""Those that show something else than ours do."""
+"""Wireshark names with formats different from ours."""

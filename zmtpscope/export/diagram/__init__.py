@@ -1,1 +1,1 @@
-"""Sequence diagrams: what happened between peers, in which order, and when."""
+"""Sequence diagrams: the events between peers in the order of time."""

@@ -1,6 +1,7 @@
-"""What is drawn of a record: an event, in words that are safe to show.
+"""Convert records to events of a diagram, with printable texts.
 
-What a peer says goes from its lifeline to that of its peer; what is said about a connection stands between the two.
+A transmission is an arrow from the lifeline of its sender to the lifeline of its peer. A remark about a connection is a
+note between the two.
 """
 
 from __future__ import annotations
@@ -31,38 +32,38 @@ End = tuple[str, int]
 """Address and port."""
 
 SAID = frozenset({"greeting", "command", "message", "datagram"})
-"""Kinds of events in which one side says something."""
+"""Kinds of events that one side sends."""
 
 OPENING, CLOSING, ATTEMPT, NOTE = "open", "close", "attempt", "note"
-"""The others: a connection begins, a side sends FIN or RST, somebody tries to connect in vain, and what is said about a
-connection. A gap or leftover keeps the name of its record."""
+"""Other kinds: a connection opens, a side sends FIN or RST, a connection attempt fails, a note about a connection. A
+gap or leftover keeps the name of its record."""
 
 ARROWS = SAID | {OPENING, CLOSING, ATTEMPT}
-"""Kinds of events that are drawn from one lifeline to another; the others are notes."""
+"""Kinds of events that are arrows; others are notes."""
 
 HANDSHAKE = frozenset({"READY", "HELLO", "WELCOME", "INITIATE", "TOKEN"})
-"""Commands that come before messages, unless something is wrong."""
+"""Commands that precede messages unless there is a problem."""
 
 HEARTBEATS = {"PING": False, "PONG": True, "WS-PING": False, "WS-PONG": True}
-"""Commands that ask whether the other side is there (False), and that answer (True)."""
+"""Heartbeat commands: False for requests, True for answers."""
 
 DRAWN = frozenset(
     {"greeting", "command", "datagram", "gap", "leftover", "finding", "stall", "retransmission", "zre_pair"}
 )
-"""Records of which something is drawn, but for messages and connections."""
+"""Types of records that are drawn, other than messages and connections."""
 
 OUTCOMES = {id_: outcome for outcome, id_ in FINDING_BY_OUTCOME.items()}
-"""What came of attempts to connect, by the findings that sum them up."""
+"""Outcomes of connection attempts, by the findings that summarise them."""
 
 MOST_WORDS = 400
-"""Characters of what an event says; what is longer is cut."""
+"""Maximum number of characters of a text; longer texts are truncated."""
 
 MOST_CONTENT = 60
-"""Characters of what a message carries, about."""
+"""Approximate maximum number of characters of contents."""
 
 
 class Ends(NamedTuple):
-    """The two ends of a connection, side 0 first; of datagrams (`conn` None) the sender and the receiver."""
+    """The two ends of a connection, side 0 first. For datagrams (`conn` is None), sender and receiver."""
 
     conn: int | None
     one: End
@@ -70,9 +71,9 @@ class Ends(NamedTuple):
 
 
 class Event(NamedTuple):
-    """`packet` is its number, with its file where there are several. `ends` are None for what is about all of the
-    capture. `side` sent it; None where it is about both. `name` is what it is called where many are counted, `what`
-    says it, `content` what it carries."""
+    """An event. `packet` is the packet number, with the file if there are several. `ends` is None if the event concerns
+    the whole capture. `side` is the sender, or None if the event concerns both sides. `name` is used in counts, `what`
+    describes the event, `content` its contents."""
 
     time: int
     packet: str
@@ -86,18 +87,18 @@ class Event(NamedTuple):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """Alike for what is the same again; it begins with whom it is about."""
+        """A key that is equal for repetitions of the event. It starts with the ends."""
         return self.ends, self.side, self.kind, self.name
 
     @property
     def is_handshake(self) -> bool:
-        """Whether it is part of a handshake that goes well."""
+        """Whether the event belongs to a successful handshake."""
         return self.kind == "greeting" or (self.kind == "command" and self.name in HANDSHAKE)
 
 
 def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) -> Event | None:
-    """What is drawn of a record that is no message and no connection; None: nothing. `chat`: also findings that are
-    normal events."""
+    """Return the event of a record other than a message or connection, or None if it is not drawn. `chat` includes
+    findings about normal events."""
     kind = values["record"]
     ends = ends_of(values)
     if kind not in DRAWN or (kind == "finding" and not _is_drawn(values, chat)):
@@ -124,12 +125,12 @@ def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) 
 
 
 def _is_drawn(values: Values, chat: bool) -> bool:
-    """Whether a finding says more than what stands there already, and is no normal event."""
+    """Whether a finding adds information and is not about a normal event, unless `chat`."""
     return values["id"] != LOSS and (chat or not is_habitual(values["severity"], values["id"]))
 
 
 class MessageEvents:
-    """The events of the messages of a run; `files` are those of its batch."""
+    """The events of the messages of a run. `files` are the files of its batch."""
 
     def __init__(self, run: MessageRun, options: Options, files: Sequence[str | None]) -> None:
         self.run, self.files, self._options = run, files, options
@@ -142,8 +143,7 @@ class MessageEvents:
         return RunWords(self.run, self._options, MOST_CONTENT)
 
     def alike(self, low: int, high: int) -> Iterator[tuple[str, int, int]]:
-        """The messages `low..high` (high excluded) by what they are called where many are counted: (name, begin, end)
-        for each stretch of one name."""
+        """Yield (name, begin, end) for each stretch of messages with the same name in `low..high` (high excluded)."""
         if self._are_data:
             yield self._name(0), low, high
             return
@@ -168,11 +168,11 @@ class MessageEvents:
         return {"data": decrypted, "encrypted": "encrypted message"}.get(kind, kind.upper())
 
     def key(self, name: str) -> tuple[Hashable, ...]:
-        """That of the events of this name."""
+        """Return the key of events with this name."""
         return self.ends, self.run.stream.side, "message", name
 
     def event(self, row: int, name: str) -> Event:
-        """The event of a message of this name."""
+        """Return the event of a message."""
         words, reference = self._words, int(self.run.packets[row])
         is_open = name.endswith("message") and name != "encrypted message"
         packet = _packet(self.files[reference >> FILE_SHIFT], reference & PACKET_MASK, self.files)
@@ -196,8 +196,8 @@ class BatchEvents:
         self._of_runs = [MessageEvents(run, options, columns.files) for run in columns.runs]
 
     def by_run(self, rows: Sequence[int]) -> Iterator[tuple[MessageEvents, int, int]]:
-        """These rows in their order: (events of a run, low, high) where the messages `low..high` (high excluded) of one
-        run follow one another."""
+        """Yield (events of a run, low, high) for consecutive messages `low..high` (high excluded) of one run, in the
+        order of `rows`."""
         runs, places = self._columns.run_of[rows], self._columns.row_of[rows]
         cuts = np.flatnonzero((runs[1:] != runs[:-1]) | (places[1:] != places[:-1] + 1)) + 1
         begins = [0, *cuts.tolist()]
@@ -207,7 +207,8 @@ class BatchEvents:
 
 
 def opening(values: Values, *, short: bool) -> Event:
-    """How a connection began, by its record; `short`: with its handshake, which is drawn nowhere else."""
+    """Return the event of the opening of a connection. `short` includes the handshake, if it is not drawn
+    separately."""
     ends, start = _of_connection(values), values["start_ns"]
     if values["opened_by"] is None:
         what = "begins before the capture" if values["handshake"] == "unseen" else "TCP opening not captured"
@@ -219,7 +220,7 @@ def opening(values: Values, *, short: bool) -> Event:
 
 
 def closings(values: Values) -> list[Event]:
-    """How a connection ended, by its record: who sent the first FIN or RST, and what came of it."""
+    """Return the events of the end of a connection: the first FIN or RST and the effect."""
     ends, end, how = _of_connection(values), values["end_ns"], values["close"]
     story = DESCRIBE["connection"](values)
     closed, by = values["closed_ns"], values["closed_by"]
@@ -227,18 +228,18 @@ def closings(values: Values) -> list[Event]:
         return [Event(end, "", ends, None, NOTE, "end", _cut(story))]
     at_once = how == "rst" and values["reset_by"] == by and end == closed
     flag, verb = ("RST", "reset") if at_once else ("FIN", "closed")
-    story = story.removeprefix(f"{verb} by {name_of_side(values, by)} ")  # that is what the arrow says
+    story = story.removeprefix(f"{verb} by {name_of_side(values, by)} ")  # the arrow shows this
     events = [Event(closed, "", ends, by, CLOSING, flag, flag, _cut(story))]
     later = f"{duration(end - closed)} later"
     if how == "rst" and not at_once:
         events.append(Event(end, "", ends, values["reset_by"], CLOSING, "RST", "RST", later))
-    elif how == "fin" and end - closed >= SECOND:  # else it is no news
+    elif how == "fin" and end - closed >= SECOND:  # otherwise it is insignificant
         events.append(Event(end, "", ends, 1 - by, CLOSING, "FIN", "FIN", later))
     return events
 
 
 def ends_of(values: Values) -> Ends | None:
-    """The ends of the connection or flow of a record; None for what is of no connection."""
+    """Return the ends of the connection or flow of a record, or None if it has none."""
     if values["src_ip"] is None:
         return None
     ends = (values["src_ip"], values["src_port"]), (values["dst_ip"], values["dst_port"])

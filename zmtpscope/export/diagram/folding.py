@@ -1,7 +1,7 @@
-"""Repeats folded: of what happens in cycles the first and the last are drawn, and how many were in between.
+"""Fold cycles of events: the first and the last are drawn, and the events in between are counted.
 
-A cycle is any sequence of events that comes three times in a row: one message after the other, PING and PONG, request
-and reply over all hops of a broker, attempts to connect with all that came of each.
+A cycle is any sequence of events that occurs three times in a row: equal messages, PING and PONG, request and reply
+over all hops of a broker, or connection attempts with all their events.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import NamedTuple
 from zmtpscope.export.diagram.events import Event
 
 LONGEST_CYCLE = 64
-"""Events of a cycle, at most."""
+"""Maximum number of events in a cycle."""
 
 CYCLES = 3
-"""So many in a row make a cycle of events."""
+"""Number of repetitions in a row that make a cycle."""
 
 SHORT_CYCLE = 2
-"""Of cycles of so many events two are drawn in front of what is folded, of longer ones one."""
+"""If a cycle has at most this number of events, two cycles are drawn before the fold, otherwise one."""
 
 FEW = 2
-"""So many events are drawn, not folded: the line that says so takes as much room."""
+"""This number of events is drawn and not folded, because the line of a fold takes the same space."""
 
 
 class Fold(NamedTuple):
-    """What is not drawn of repeats: how many events, by name, in which time; `cycle` are the events of one cycle, or,
-    where they came not `in_order`, one of each kind."""
+    """Repeated events that are not drawn: their number by name, and their times. `cycle` has the events of one cycle
+    or, unless `in_order`, one event of each kind."""
 
     time: int
     until: int
@@ -36,7 +36,7 @@ class Fold(NamedTuple):
 
     @property
     def events(self) -> int:
-        """How many events are not drawn."""
+        """Number of events that are not drawn."""
         return self.names.total()
 
 
@@ -44,30 +44,29 @@ Step = Event | Fold
 
 
 class Folding:
-    """Takes events in order, each with a key that is alike for what is the same again; `steps` are those that are
-    drawn, and folds between them, once `finish` was called. `drain` may take those that no cycle can contain any more
-    on the way."""
+    """Folds events that are fed in order, with a key that is equal for repetitions. After `finish`, `steps` has the
+    drawn events with folds between them. Earlier, `drain` returns the steps that no cycle can contain any more."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self._keys: list[object] = []
-        """Those of `steps`; None for a fold."""
+        """Keys of `steps`; None for a fold."""
         self._cycle: list[object] = []
-        """The keys of the cycle that repeats, if one does, ..."""
+        """Keys of the repeating cycle, or empty."""
         self._place = 0
-        """... which of them comes next, ..."""
+        """Index of the next expected key in the cycle."""
         self._first: tuple[Event, ...] = ()
-        """... the events of it, ..."""
+        """The events of the first cycle."""
         self._last: deque[Event] = deque()
-        """... those that came last, ..."""
+        """The latest events of the cycle."""
         self._few: list[Event] = []
-        """... those in front of them, as long as they are few, ..."""
+        """The counted events, while they are at most `FEW`."""
         self._names: Counter[str] = Counter()
         self._time = self._until = 0
-        """... and what is said of them else."""
+        """Time of the last counted event. `_names` counts them; `_time` is the time of the first."""
 
     def feed(self, step: Event, key: object) -> None:
-        """The next event."""
+        """Add an event."""
         if self._cycle:
             if key == self._cycle[self._place]:
                 self._repeat(step)
@@ -78,13 +77,13 @@ class Folding:
         self._look_for_cycle()
 
     def feed_fold(self, fold: Fold) -> None:
-        """What was folded before comes next; it is part of no cycle."""
+        """Add an earlier fold, which is not part of any cycle."""
         self._end_cycle()
         self.steps.append(fold)
         self._keys.append(None)
 
     def drain(self) -> list[Step]:
-        """The steps that are settled, in order; they are given once. Sometimes more, and often none."""
+        """Return the final steps in order and remove them. Sometimes returns more than one, and often none."""
         settled = len(self.steps) - CYCLES * LONGEST_CYCLE
         if settled < LONGEST_CYCLE:
             return []
@@ -93,12 +92,12 @@ class Folding:
         return drained
 
     def repeats(self, key: object) -> bool:
-        """Whether `key` alone is the cycle that repeats, so that `pass_by` may be called."""
+        """Whether `key` alone is the repeating cycle, so that `pass_by` may be called."""
         return self._cycle == [key]
 
     def pass_by(self, count: int, name: str, until: int) -> None:
-        """`count` more events of the cycle (more than `FEW`), of one name, the last of them at `until`, which are only
-        counted; one that is fed has to come behind."""
+        """Count `count` further events of the cycle (more than `FEW`) with one name, the last at `until`. Another one
+        must be fed after them."""
         while self._last:
             self._count(self._last.popleft())
         self._names[name] += count
@@ -106,11 +105,11 @@ class Folding:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing repeats now."""
+        """Whether no cycle repeats now."""
         return not self._cycle
 
     def finish(self) -> None:
-        """No more comes."""
+        """End the current cycle, after the last event."""
         self._end_cycle()
 
     def _look_for_cycle(self) -> None:
@@ -160,6 +159,6 @@ class Folding:
         self._until = 0
 
     def _keys_of_rest(self, count: int) -> list[object]:
-        """The keys of the last `count` events of the cycle, up to the one that came last."""
+        """Return the keys of the last `count` events of the cycle."""
         length = len(self._cycle)
         return [self._cycle[(self._place - back) % length] for back in range(count, 0, -1)]

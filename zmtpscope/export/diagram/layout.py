@@ -1,4 +1,4 @@
-"""The layout of a diagram: lifelines side by side, and below them rows in the order of time. All writers draw this."""
+"""The layout of a diagram for all output formats: lifelines side by side, and below them rows in the order of time."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from zmtpscope.export.diagram.thinning import Key, Thinning
 from zmtpscope.export.words import counted
 
 FOLD, PAUSE, REST = "fold", "pause", "rest"
-"""Kinds of rows that are no events: repeats that are not drawn, a time in which nothing happened, and what is left out
-at the end."""
+"""Kinds of rows that are not events: a fold, a pause, and a summary of omitted events at the end."""
 
 FEW_CONNECTIONS = 3
-"""Of so many connections the handshakes are drawn in full."""
+"""Up to this number of connections, handshakes are drawn in full."""
 
 SHORTEST_PAUSE = SECOND // 10
-"""What is shorter is no pause, ..."""
+"""Minimum duration of a pause in nanoseconds."""
 PAUSE_SHARE = 20
-"""... nor what is a smaller share of the time that is drawn."""
+"""A pause is at least this fraction (one in `PAUSE_SHARE`) of the time of the diagram."""
 
 ALIKE = (8, 4, 2)
-"""Where there are more steps than may be drawn, so many of a kind are drawn between two peers before others are
-counted: the first number with which all fit, else the last one."""
+"""If there are too many steps, number of steps of a kind to draw between two peers before further ones are counted. The
+first number that is small enough is used, otherwise the last."""
 
 MOST_NAMES = 4
-"""Names of what is folded that are listed."""
+"""Maximum number of names listed in a fold."""
 
 
 class Row(NamedTuple):
-    """One row: an event, or a kind of its own. `source` and `target` are places of lifelines: from which to which, or,
-    of what is no arrow, the first and the last that it is about. `until` is another time for what takes a while."""
+    """A row. `source` and `target` are indexes of lifelines: of sender and receiver for an arrow, otherwise of the
+    first and last lifeline concerned. `until` differs from `time` if the row covers a period."""
 
     kind: str
     time: int
@@ -51,13 +50,13 @@ class Row(NamedTuple):
 
     @property
     def is_arrow(self) -> bool:
-        """Whether it goes from `source` to `target`."""
+        """Whether the row is an arrow from `source` to `target`."""
         return self.kind in ARROWS
 
 
 @dataclass(frozen=True)
 class Diagram:
-    """What is drawn. `left_out` says what is not, in words; empty: nothing is left out."""
+    """The contents of a diagram. `left_out` describes omitted events, or is ""."""
 
     lifelines: list[Lifeline]
     rows: list[Row]
@@ -65,13 +64,13 @@ class Diagram:
 
     @property
     def connections(self) -> set[int]:
-        """Those that rows are of."""
+        """Numbers of the connections in the rows."""
         return {row.conn for row in self.rows if row.conn is not None}
 
 
 def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
-    """The diagram of a sequence that is finished, of at most `most` arrows and notes. `whole`: connections were chosen
-    as a whole, so that handshakes can be drawn; else a connection begins with one arrow."""
+    """Return the diagram of a finished sequence with at most `most` arrows and notes. `whole`: connections were
+    selected whole, so handshakes can be drawn; otherwise each connection opens with one arrow."""
     in_full = whole and len(sequence.connections) <= FEW_CONNECTIONS
     steps = _with_ends_of_connections(sequence, in_full=in_full)
     every = dict.fromkeys(event.ends for step in steps for event in _events(step) if event.ends is not None)
@@ -98,11 +97,11 @@ def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
 
 
 def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list[Step]:
-    """The steps in the order of time, with how connections began and ended."""
+    """Return the steps in the order of time, with the opening and the end of connections."""
     before: list[Step] = []
     behind: list[Step] = []
     short = set()
-    """Connections that begin with one arrow."""
+    """Connections that open with one arrow."""
     for conn, values in sequence.connections.items():
         is_short = not in_full and values["handshake"] == "complete" and values["opened_by"] is not None
         if is_short:
@@ -114,13 +113,13 @@ def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list
 
 
 def _is_in(short: set[int], event: Event) -> bool:
-    """Whether an event is part of the one arrow with which a connection begins."""
+    """Whether an event is included in the arrow of the opening of its connection."""
     return event.is_handshake and event.ends is not None and event.ends.conn in short
 
 
 def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
-    """The steps with repeats folded between peers, whatever their connections: such as attempts to connect. Where that
-    are more than `most`, they are thinned out, as far as it needs."""
+    """Return the steps with repeats folded between peers, even over several connections, such as connection attempts.
+    If more than `most` remain, they are thinned out as far as necessary."""
 
     def key_of(event: Event) -> Key:
         sides = () if event.ends is None else tuple(lines.of(event.ends, side) for side in (0, 1))
@@ -144,7 +143,7 @@ def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
 
 
 def _events(step: Step) -> tuple[Event, ...]:
-    """The event of a step, or those that a fold repeats."""
+    """Return the event of a step, or the events that a fold repeats."""
     return step.cycle if isinstance(step, Fold) else (step,)
 
 
@@ -158,8 +157,8 @@ def _until(step: Step) -> int:
 
 
 def _order(steps: Iterable[Step], lines: Lifelines) -> list[Lifeline]:
-    """The lifelines from left to right: by their first messages, so that what goes on from one to the next goes from
-    left to right; behind them those that say nothing."""
+    """Return the lifelines from left to right, in the order of their first messages, so that forwarded messages go from
+    left to right. Lifelines without messages follow."""
     messages: dict[Lifeline, None] = {}
     others: dict[Lifeline, None] = {}
     for step in steps:
@@ -187,7 +186,7 @@ def _row(step: Step, lines: Lifelines, places: Mapping[Lifeline, int]) -> Row:
 
 
 def _words_of_fold(fold: Fold) -> str:
-    """`118 more messages in 2.3 s`; of a longer cycle `49 more times the 2 above in 2.3 s`."""
+    """Format a fold: `118 more messages in 2.3 s`, or for longer cycles `49 more times the 2 above in 2.3 s`."""
     took = f" in {duration(fold.until - fold.time)}" if fold.until > fold.time else ""
     length = len(fold.cycle)
     if length > 1 and fold.in_order and fold.events % length == 0:
@@ -199,7 +198,7 @@ def _words_of_fold(fold: Fold) -> str:
 
 
 def _more(count: int, name: str) -> str:
-    """`118 more messages`, `7 more PING`: names of the protocol have no plural."""
+    """Format a count: `118 more messages`, `7 more PING`. Protocol names have no plural."""
     return f"{count} more {name}" + ("s" if name.islower() and count > 1 else "")
 
 
@@ -215,7 +214,7 @@ def _left_out(rest: Iterable[Step], sequence: EventSequence, peers: int) -> str:
 
 
 def _with_pauses(rows: list[Row]) -> Iterator[Row]:
-    """The rows, and between them the times in which nothing happened."""
+    """Yield the rows with pauses between them."""
     if not rows:
         return
     shortest = max(SHORTEST_PAUSE, (rows[-1].until - rows[0].time) // PAUSE_SHARE)

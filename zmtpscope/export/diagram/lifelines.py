@@ -1,8 +1,8 @@
-"""Who is drawn as one lifeline: the connections of one peer, as far as the capture tells that they are of one.
+"""Assign connections to lifelines: one for each peer, as far as the capture identifies peers.
 
-Whoever is connected to is known by its address and port. Whoever connects is known by its address, socket type and
-identity, on all its connections, unless two of these to one peer are there at the same time. Without an identity only
-connections that follow one another, of one type and to one peer, are taken for those of one that connects again.
+A listener is identified by address and port. A client is identified by address, socket type and identity over all its
+connections, unless two of them to one peer are open at the same time. Without an identity, only successive connections
+of one type to one peer are taken for reconnects of one client.
 """
 
 from __future__ import annotations
@@ -18,46 +18,47 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_SHORT_IDENTITY, LONGEST_TYPE, name_and_type, named
 
 MOST_SINGLE = 12
-"""Where there would be more lifelines, those that connect to one peer with one type become one."""
+"""If there were more lifelines, clients with one type and the same peers share one."""
 
 MOST_LIFELINES = 24
-"""So many are drawn."""
+"""Maximum number of lifelines drawn."""
 
 MOST_COMPARED = 100
-"""So many lifelines of one kind are looked at for one that connects again."""
+"""Maximum number of lifelines of one kind to search for a reconnecting client."""
 
 MOST_ADDRESSES = 4
-"""Addresses of a lifeline that are named."""
+"""Maximum number of addresses listed for a lifeline."""
 
 FOR_EVER = 1 << 63
 
 
 @dataclass(eq=False)
 class Lifeline:
-    """One peer. `name` is short, and no other lifeline of the diagram has it; `about` says who it is."""
+    """One peer. `name` is short and unique in the diagram; `about` identifies the peer."""
 
     ends: list[End]
-    """Its addresses and ports."""
+    """Addresses and ports of the peer."""
     socket_type: str | None = None
     identity: str | None = None
     is_bound: bool = False
-    """Whether it was seen to accept connections."""
+    """Whether the peer accepted connections."""
     peers: int = 1
-    """How many it stands for."""
+    """Number of peers that the lifeline represents."""
     name: str = ""
     connected_until: dict[End, int] = field(default_factory=dict)
-    """Until when it was connected to whom."""
+    """End of its last connection to each listener."""
 
     @property
     def kind(self) -> str:
-        """Identity, else socket type, else nothing."""
+        """The identity, otherwise the socket type, otherwise ""."""
         if self.identity and self.peers == 1:
             return named(self.identity, LONGEST_SHORT_IDENTITY)
         return safe_text(self.socket_type)[:LONGEST_TYPE] if self.socket_type else ""
 
     @property
     def about(self) -> list[str]:
-        """What its name does not say: its type, where it has an identity, where it is, and whether it was bound."""
+        """Details that are not in the name: the socket type if there is an identity, the addresses, and whether it is
+        bound."""
         if self.peers > 1:
             hosts = sorted({host for host, _ in self.ends})
             shown = ", ".join(hosts[:MOST_ADDRESSES]) + (", ..." if len(hosts) > MOST_ADDRESSES else "")
@@ -73,11 +74,11 @@ class Lifeline:
 
 
 class Lifelines:
-    """The lifelines of connections, and of what else has two ends."""
+    """The lifelines of connections, of failed attempts and of datagrams."""
 
     def __init__(self, connections: Iterable[Values], others: Iterable[Ends]) -> None:
         self._of_end: dict[End, Lifeline] = {}
-        """Of those that are known by address and port."""
+        """Peers known by address and port."""
         self._of_side: dict[tuple[int, int], Lifeline] = {}
         """By connection and side."""
         self._connecting: dict[tuple[str, str | None, str | None], list[Lifeline]] = {}
@@ -91,7 +92,7 @@ class Lifelines:
             self._join(every)
 
     def of(self, ends: Ends, side: int) -> Lifeline:
-        """The lifeline of a side of a connection, or of an end of a flow of datagrams."""
+        """Return the lifeline of a side of a connection, or of an end of a datagram flow."""
         if ends.conn is not None:
             return self._of_side[ends.conn, side]
         return self._of_end[ends.other if side else ends.one]
@@ -133,7 +134,7 @@ class Lifelines:
         return line
 
     def _add_ends(self, ends: Ends) -> None:
-        """Of no connection: those who tried in vain, and datagrams."""
+        """Add ends without a connection: failed attempts and datagrams."""
         other = self._bound(ends.other)
         if ends.conn is None:
             self._bound(ends.one)
@@ -146,7 +147,7 @@ class Lifelines:
         return line.ends[0][0] == ends.one[0] and ends.other in line.connected_until
 
     def _join(self, lines: Sequence[Lifeline]) -> None:
-        """Those of one type that connect to the same peers become one."""
+        """Join the clients of one type with the same peers."""
         joined: dict[tuple[object, ...], Lifeline] = {}
         single = set(self._of_end.values())
         new: dict[Lifeline, Lifeline] = {}
@@ -165,7 +166,7 @@ class Lifelines:
 
 
 def name_all(lines: Sequence[Lifeline]) -> None:
-    """Give each a short name of its own: `PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` where there are several."""
+    """Give each lifeline a short unique name: `PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` if there are several."""
     names = [_short(line) for line in lines]
     counts = Counter(names)
     for place, line in enumerate(lines):

@@ -1,7 +1,7 @@
-"""A diagram as Mermaid text, which Markdown pages of GitHub, GitLab and others draw: `sequenceDiagram`.
+"""Write a diagram as Mermaid text (`sequenceDiagram`), which GitHub, GitLab and others draw in Markdown pages.
 
-Nothing that peers sent can be taken for Mermaid: all but letters, digits and a few characters of ASCII is written as
-`#NNN;`, which Mermaid shows as the character of this number (mermaid.js.org, "Entity codes to escape characters").
+Text from peers cannot be parsed as Mermaid: all characters but letters, digits and some ASCII punctuation are written
+as `#NNN;`, which Mermaid shows as the character with this number (mermaid.js.org, "Entity codes to escape characters").
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from zmtpscope.export.diagram.events import ATTEMPT, CLOSING, OPENING
 from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
 
 MOST_TEXT = 50_000
-"""Mermaid draws nothing of a longer text (`maxTextSize`)."""
+"""Maximum length of a text that Mermaid draws (`maxTextSize`)."""
 
 WIDEST = 60
-"""Characters of a line in a label."""
+"""Maximum number of characters per line of a label."""
 
 MOST_LINES = 8
-"""Lines of a label."""
+"""Maximum number of lines of a label."""
 
 ARROWS = {OPENING: "-->>", CLOSING: "-->>", ATTEMPT: "--x"}
-"""Dotted for TCP, with a cross where nobody answered; all others are solid."""
+"""TCP events are dotted, and have a cross if the attempt failed. All others are solid."""
 
 _ESCAPED = re.compile(r"""[^A-Za-z0-9 .,:_/()+="'|…-]|(?<=[pP]):""")
-"""(`wrap:` at the beginning of a label is a directive.)"""
+"""`wrap:` at the start of a label is a directive."""
 
 
 def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
-    """The lines of the text, each with its newline, of at most `MOST_TEXT` characters."""
+    """Yield the lines of the text, each with its newline, at most `MOST_TEXT` characters in total."""
     yield "sequenceDiagram\n"
     size = len("sequenceDiagram\n")
     last = len(diagram.lifelines)
@@ -50,7 +50,7 @@ def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
 
 
 def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
-    """An arrow or a note; `many`: there are several connections; `last` is the number of the last lifeline."""
+    """Return an arrow or a note. `many`: there are several connections. `last` is the number of the last lifeline."""
     if row.kind in (PAUSE, REST):
         return f"Note over p1,p{last}: {_label([row.what])}" if last > 1 else f"Note over p1: {_label([row.what])}"
     conn = f" c{row.conn}" if many and row.conn is not None else ""
@@ -64,7 +64,7 @@ def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
 
 
 def _label(parts: Iterable[str]) -> str:
-    """Texts below one another, each folded where it is long."""
+    """Join texts as lines, wrapping long ones."""
     lines: Sequence[str] = [line for part in parts for line in textwrap.wrap(part, WIDEST)]
     if len(lines) > MOST_LINES:
         lines = [*lines[: MOST_LINES - 1], "…"]

@@ -1,4 +1,4 @@
-"""What repeats, folded where it comes in cycles and thinned out where it does not."""
+"""Reduce repeated events: fold cycles, and thin out repeats without an order."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from zmtpscope.export.diagram.folding import FEW, Fold, Folding, Step
 from zmtpscope.export.diagram.thinning import Key, Thinning
 
 MOST_ALIKE = 20
-"""So many steps of a key are remembered before others are counted: on one connection, since something was new."""
+"""Maximum number of steps of a key to keep on one connection before further ones are counted; starts over when
+something new occurs."""
 
 
 class Repeats:
-    """Takes steps in order; `steps` are those that are drawn, once `finish` was called: all of them unless it `folds`.
-    `key_of` an event is alike for what is the same again."""
+    """Reduces steps that are fed in order. After `finish`, `steps` has the drawn steps, or all of them unless it
+    `folds`. `key_of` returns equal keys for repetitions of an event."""
 
     def __init__(self, key_of: Callable[[Event], Key], *, folds: bool = True) -> None:
         self.folds = folds
@@ -24,11 +25,11 @@ class Repeats:
         self._thinning = Thinning(key_of, MOST_ALIKE)
 
     def __len__(self) -> int:
-        """How many steps are remembered."""
+        """Return the number of steps kept."""
         return len(self.steps) + len(self._folding.steps)
 
     def feed(self, step: Step) -> None:
-        """The next step."""
+        """Add a step."""
         if not self.folds:
             self.steps.append(step)
         elif isinstance(step, Fold):
@@ -38,31 +39,31 @@ class Repeats:
         self._thin_out(self._folding.drain())
 
     def only_counts(self, key: Key) -> bool:
-        """Whether events of this key are drawn no more, so that `count` takes them."""
+        """Whether further events of this key are not drawn, so that `count` accepts them."""
         if not self.folds or not self._thinning.is_full(key):
             return False
         self._end_cycles()
         return self._thinning.is_full(key)
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """So many events of a key that are drawn no more, from `time` to `until`; the last of them is to be given to
-        `keep` before anything is fed."""
+        """Count events of a key that is not drawn any more, from `time` to `until`. The last of them must be passed to
+        `keep` before the next `feed`."""
         self._thinning.count(key, name, count, time, until)
 
     def keep(self, event: Event) -> None:
-        """The last event of its key, which was counted."""
+        """Keep the last event of its key, which is already counted."""
         self._thinning.keep(self._key_of(event), event)
 
     def can_pass_by(self, key: Key, count: int) -> bool:
-        """Whether so many more events of this key need not be fed, but for one more behind them."""
+        """Whether `pass_by` accepts this number of events of the key. One more event must be fed after them."""
         return count > FEW and self._folding.repeats(key)
 
     def pass_by(self, count: int, name: str, until: int) -> None:
-        """So many events of the key that repeats, the last of them at `until`."""
+        """Count events of the repeating key, the last at `until`."""
         self._folding.pass_by(count, name, until)
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Complete `steps`, after the last event."""
         self._end_cycles()
         self.steps += self._thinning.finish()
 

@@ -1,6 +1,6 @@
-"""What happened in a capture, in the order of time, as far as it is drawn: batches in, steps out.
+"""Collect the events of a capture that are drawn, in the order of time, from batches.
 
-Memory is bounded by `MOST_STEPS`: what comes when so many are there is only counted.
+Memory is bounded by `MOST_STEPS`. Events beyond this limit are only counted.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ from zmtpscope.export.time_order import Item, TimeOrder
 from zmtpscope.export.values import record_values
 
 MOST_STEPS = 10_000
-"""Steps that are remembered: many more than are drawn, since repeats fold further once it is known who is who."""
+"""Maximum number of steps to keep. Fewer are drawn, because repeats are folded further when all peers are known."""
 
 Source = tuple[Record | BatchEvents, Files]
-"""A record, or the messages of a batch; and the files of it."""
+"""A record, or the messages of a batch, with the files of the batch."""
 
 
 class EventSequence:
-    """Takes the batches of a run, all of them; then it has what is drawn. `chat`: also findings that are normal
-    events; `folds`: of what repeats only the first and the last."""
+    """Collects the drawn steps from all batches of a run. `chat` includes findings about normal events. `folds` reduces
+    repeats to the first and the last."""
 
     def __init__(self, options: Options, *, chat: bool = False, folds: bool = True) -> None:
         self.folds = folds
         self.connections: dict[int, Values] = {}
-        """The records of the connections on which something is drawn."""
+        """Connection records of the connections with drawn events."""
         self.left_out: Counter[str] = Counter()
-        """What came when there was no room any more, by name."""
+        """Number of events beyond the limit, by name."""
         self.until: int | None = None
-        """When the last of it came."""
+        """Time of the last event beyond the limit."""
         self._options = options
         self._chat = chat
         self._order = TimeOrder(self._source_of)
         self._repeats = Repeats(lambda event: event.key, folds=folds)
         self._heartbeats: dict[int, Heartbeats] = {}
         self._aside: list[Step] = []
-        """Heartbeats, which happen beside all else."""
+        """Heartbeats, which are folded separately."""
         self._counted: dict[Hashable, tuple[MessageEvents, int, str]] = {}
-        """By key, the last message, and its name, of those that were only counted."""
+        """By key, the last message that was only counted, with its name."""
         self._drawn: set[int] = set()
-        """Connections on which something is drawn that have not ended."""
+        """Open connections with drawn events."""
 
     @property
     def steps(self) -> list[Step]:
-        """What is drawn, in the order of time."""
+        """Return the drawn steps in the order of time."""
         return sorted([*self._repeats.steps, *self._aside], key=lambda step: step.time)
 
     def feed(self, batch: Batch) -> None:
-        """Take in what a batch says."""
+        """Add a batch."""
         self._take(self._order.feed(batch))
 
     def finish(self) -> None:
-        """No more batch comes."""
+        """Complete the steps, after the last batch."""
         self._take(self._order.finish())
         self._repeats.finish()
         for heartbeats in self._heartbeats.values():
@@ -81,7 +81,7 @@ class EventSequence:
                     self._take_messages(events, low, high)
                 else:
                     self._leave_out("message", high - low, int(events.run.times[high - 1]))
-        self._keep_counted()  # what it refers to is large
+        self._keep_counted()  # its references keep large objects in memory
 
     @property
     def _has_room(self) -> bool:
@@ -117,14 +117,15 @@ class EventSequence:
             self._repeats.feed(event)
 
     def _take_messages(self, events: MessageEvents, low: int, high: int) -> None:
-        """The messages `low..high` (high excluded) of a run."""
+        """Add the messages `low..high` (high excluded) of a run."""
         if events.ends.conn is not None:
             self._drawn.add(events.ends.conn)
         for name, begin, end in events.alike(low, high):
             self._take_alike(events, name, begin, end)
 
     def _take_alike(self, events: MessageEvents, name: str, row: int, high: int) -> None:
-        """The messages `row..high` (high excluded) of a run, all of one name. Where they repeat, many are counted."""
+        """Add the messages `row..high` (high excluded) of a run, which have one name. Repeats are counted many at a
+        time."""
         repeats, key, times = self._repeats, events.key(name), events.run.times
         while row < high:
             if repeats.only_counts(key):
@@ -140,25 +141,26 @@ class EventSequence:
                 row = high - 1
 
     def _keep_counted(self) -> None:
-        """Make events of the last messages of what was only counted."""
+        """Convert the last counted message of each key to an event."""
         for events, row, name in self._counted.values():
             self._repeats.keep(events.event(row, name))
         self._counted.clear()
 
 
 class Heartbeats:
-    """Those of one connection: the first that was answered is drawn, and each that was not; the others are counted."""
+    """The heartbeats of one connection. The first answered one and all unanswered ones are drawn; others are
+    counted."""
 
     def __init__(self) -> None:
         self._open: list[Event | None] = [None, None]
-        """What each side asked, as long as the other has not answered."""
+        """The unanswered PING of each side."""
         self._names: Counter[str] = Counter()
         self._since = self._until = 0
         self._cycle: tuple[Event, ...] = ()
-        """The first that was answered, with its answer."""
+        """The first answered PING with its PONG."""
 
     def feed(self, event: Event) -> list[Event]:
-        """Take in the next PING or PONG of the connection; what is drawn now."""
+        """Add a PING or PONG of the connection and return the events to draw now."""
         is_answer = HEARTBEATS[event.name]
         assert event.side is not None
         asker = 1 - event.side if is_answer else event.side
@@ -177,7 +179,7 @@ class Heartbeats:
         return []
 
     def finish(self) -> list[Step]:
-        """What is drawn at the end of the connection."""
+        """Return the steps to draw at the end of the connection."""
         steps: list[Step] = [asked for asked in self._open if asked is not None]
         if self._names:
             steps.append(Fold(self._since, self._until, self._names, self._cycle, in_order=False))

@@ -1,4 +1,4 @@
-"""A diagram as text, for terminals and pipes: lifelines are columns, and what an arrow says stands behind them all."""
+"""Draw a diagram as text for terminals and pipes: a column for each lifeline, and the texts of arrows to the right."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
 from zmtpscope.export.wrap import wrap
 
 CLOSEST, WIDEST = 6, 22
-"""Columns from one lifeline to the next."""
+"""Minimum and maximum columns between lifelines."""
 
 LEAST_WORDS = 30
-"""Columns that should be left for what arrows say."""
+"""Minimum columns to leave for the texts of arrows."""
 
 
 class Marks(NamedTuple):
-    """The characters of a drawing: lines, ends of arrows, crossings, and what stands on lifelines in rows of notes."""
+    """The characters of a drawing: lines, ends of arrows, crossings, and marks of notes on lifelines."""
 
     life: str
     line: str
@@ -43,8 +43,8 @@ ASCII = Marks("|", "-", ".", ">", "<", "|", "|", "|", "x", "*", ":", "@", "...")
 
 
 class Look(NamedTuple):
-    """How it looks. `width` is that of the terminal, if there is one, else lines are as long as they get; `is_unicode`
-    says that it can show lines. `paint`: (style, text) to text, with a style of `export.text.STYLES`."""
+    """The appearance. `width` is the terminal width, or None for lines of any length. `is_unicode`: the terminal can
+    show box-drawing characters. `paint` takes a style of `export.text.STYLES` and a text, and returns text."""
 
     clock: Clock
     paint: Callable[[str, str], str]
@@ -53,7 +53,7 @@ class Look(NamedTuple):
 
 
 def text_lines(diagram: Diagram, look: Look) -> Iterator[str]:
-    """The lines of a diagram, each with its newline."""
+    """Yield the lines of a diagram, each with its newline."""
     if diagram.rows:
         yield from _Drawing(diagram, look).lines()
 
@@ -74,7 +74,7 @@ class _Drawing:
 
     @property
     def columns(self) -> int:
-        """Those that lifelines take, with the name of the last."""
+        """Number of columns of the lifelines, including the name of the last."""
         return self.places[-1] + 1
 
     def lines(self) -> Iterator[str]:
@@ -115,7 +115,7 @@ class _Drawing:
         return wrap(said, used, painted, look.width)
 
     def _drawn(self, row: Row) -> str:
-        """The lifelines of a row, and what goes on between them."""
+        """Return the lifelines of a row with its arrow or note."""
         marks, places = self.marks, self.places
         cells = [" "] * self.columns
         for place in places:
@@ -146,7 +146,7 @@ class _Drawing:
 
 
 def _places(widths: list[int], room: int | None) -> list[int]:
-    """Where lifelines stand: as far from each other as their names need, or as `room` allows."""
+    """Return the columns of lifelines. Names determine the distances, limited by `room`."""
     places = [0]
     for one, other in pairwise(widths):
         places.append(places[-1] + min(WIDEST, max(CLOSEST, (one + other) // 2 + 2)))

@@ -1,8 +1,7 @@
-"""What goes on and on in no order, thinned out: of each kind the first are drawn and the last, the rest is counted.
+"""Thin out repeats without an order: the first and the last of each kind are drawn, and others are counted.
 
-Two publishers that send as they like make no cycle (`folding.py`), and still nobody wants to see a million arrows. Each
-connection is thinned out by itself. What is new on it, such as a note or a kind of event that was not there before,
-ends the stretch: behind it, the next of each kind is drawn again.
+Two independent publishers form no cycle (`folding.py`), but a million arrows are useless. Each connection is thinned
+out separately. A new kind of event or a note ends the stretch; after it, the next event of each kind is drawn again.
 """
 
 from __future__ import annotations
@@ -14,27 +13,27 @@ from zmtpscope.export.diagram.events import ARROWS, Event
 from zmtpscope.export.diagram.folding import Fold, Step
 
 Key = tuple[Hashable, ...]
-"""Alike for what is the same again; it begins with whom it is about."""
+"""Equal for repetitions of an event. It starts with the ends."""
 
 
 class _Stretch:
-    """What is thinned out between two peers, since something was new; `alike` steps of a key are drawn before others
+    """The thinned-out events between two peers since the last new one. `alike` steps of a key are drawn before others
     are counted."""
 
     def __init__(self, alike: int) -> None:
         self.alike = alike
         self.drawn: Counter[Key] = Counter()
-        """How many steps were drawn of each key."""
+        """Number of drawn steps by key."""
         self.names: Counter[str] = Counter()
-        """What was not drawn, ..."""
+        """Number of events that are not drawn, by name."""
         self.time = self.until = 0
         self.last: dict[Key, Event] = {}
-        """... the last event of each key, ..."""
+        """The last event of each key."""
         self.kinds: dict[Key, Event] = {}
-        """... and any event of each."""
+        """Any event of each key."""
 
     def end(self) -> Iterator[Step]:
-        """What is drawn of it."""
+        """Yield the fold and the last events, and start over."""
         self.names.subtract(event.name for event in self.last.values())
         if names := +self.names:
             yield Fold(self.time, self.until, names, tuple(self.kinds.values()), in_order=False)
@@ -44,8 +43,8 @@ class _Stretch:
 
 
 class Thinning:
-    """Takes steps in order; gives those that are drawn, not always in order of time. `alike` steps of a key are drawn
-    before others are counted."""
+    """Thins out steps that are fed in order. Returned steps are not always in the order of time. `alike` steps of a key
+    are drawn before others are counted."""
 
     def __init__(self, key_of: Callable[[Event], Key], alike: int) -> None:
         self.alike = alike
@@ -53,7 +52,7 @@ class Thinning:
         self._stretches: defaultdict[Hashable, _Stretch] = defaultdict(lambda: _Stretch(alike))
 
     def feed(self, step: Step) -> Iterator[Step]:
-        """The next step; what is drawn now."""
+        """Add a step and yield the steps to draw now."""
         kinds = {self._key_of(event): event for event in (step.cycle if isinstance(step, Fold) else (step,))}
         if all(self.is_full(key) and event.kind in ARROWS for key, event in kinds.items()):
             self._thin_out(step, kinds)
@@ -66,24 +65,24 @@ class Thinning:
         yield step
 
     def is_full(self, key: Key) -> bool:
-        """Whether an arrow of this key is counted, not drawn."""
+        """Whether an arrow of this key is counted and not drawn."""
         stretch = self._stretches.get(key[0])
         return stretch is not None and stretch.drawn[key] >= self.alike
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """So many events of a key that is full, from `time` to `until`; the last of them is to be kept."""
+        """Count events of a full key from `time` to `until`. The last of them must be passed to `keep`."""
         stretch = self._stretches[key[0]]
         stretch.time = min(stretch.time, time) if stretch.names else time
         stretch.until = max(stretch.until, until)
         stretch.names[name] += count
 
     def keep(self, key: Key, event: Event) -> None:
-        """The last event of its key, which is counted already."""
+        """Keep the last event of its key, which is already counted."""
         stretch = self._stretches[key[0]]
         stretch.last[key] = stretch.kinds[key] = event
 
     def finish(self) -> Iterator[Step]:
-        """What is drawn when nothing more comes."""
+        """Yield the remaining steps."""
         for stretch in self._stretches.values():
             yield from stretch.end()
 
@@ -100,6 +99,6 @@ class Thinning:
             for name, count in step.names.items():
                 self.count(keys[0], name, count, step.time, step.until)
             return
-        rounds, rest = divmod(step.events, len(keys))  # a cycle: all come as often, those in front once more
+        rounds, rest = divmod(step.events, len(keys))  # the first events of a cycle occur once more than the others
         for place, key in enumerate(keys):
             self.count(key, kinds[key].name, rounds + (place < rest), step.time, step.until)
