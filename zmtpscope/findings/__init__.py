@@ -1,7 +1,7 @@
-"""Everything that zmtpscope can find wrong or worth saying: id, usual severity, source, sentence, what to do.
+"""All findings of zmtpscope: id, default severity, source, text, hint.
 
-Ids and severities are those of conformance.md, section 1, which also states the exact conditions. Ids are stable: never
-used again for something else, never renumbered.
+Ids and severities are from conformance.md, section 1, which also states the exact conditions. Ids are stable: they are
+never reused and never renumbered.
 """
 
 from zmtpscope.findings import capturing, commands, framing, mechanisms, patterns, payloads, zre, zws
@@ -12,4 +12,4 @@ __all__ = ["FINDINGS", "SEVERITIES", "FindingKind"]
 PARTS = capturing, framing, commands, patterns, mechanisms, zre, zws, payloads
 
 FINDINGS: dict[str, FindingKind] = {kind.id: kind for part in PARTS for kind in part.KINDS}
-"""Every check by its id, in the order of conformance.md."""
+"""Every finding by its id, in the order of conformance.md."""

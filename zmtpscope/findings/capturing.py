@@ -1,4 +1,4 @@
-"""What the capture shows of connections, whatever they speak, and what it lacks."""
+"""Findings about connections of any protocol, and about incomplete captures."""
 
 from zmtpscope.findings.kinds import FindingKind
 
@@ -199,5 +199,5 @@ ATTEMPTS = {
     "ZMTP-CONN-20": "rejected by ICMP",
     "ZMTP-CONN-21": "unreachable",
 }
-"""Findings about connections that were never established, and their outcome. Each stands for all attempts of a client
-at an endpoint."""
+"""Outcomes of connections that were never established, by finding. Each finding covers all attempts of a client at an
+endpoint."""

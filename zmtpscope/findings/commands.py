@@ -1,4 +1,4 @@
-"""Commands, their metadata, and the handshake of NULL (37/ZMTP 3.1)."""
+"""Findings about commands, their metadata, and the handshake of NULL (37/ZMTP 3.1)."""
 
 from zmtpscope.findings.kinds import FindingKind
 

@@ -1,4 +1,4 @@
-"""Greetings and frames (wire.md 3 to 6)."""
+"""Findings about greetings and frames (wire.md 3 to 6)."""
 
 from zmtpscope.findings.kinds import FindingKind
 

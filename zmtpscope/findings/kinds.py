@@ -1,20 +1,21 @@
-"""What a finding of one kind is known by."""
+"""The type of an entry in the table of findings."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
 Severity = Literal["error", "warn", "note", "chat"]
-"""Malformed or forbidden; unusual, probably wrong; worth knowing; a normal event."""
+"""Severities: error is malformed or forbidden, warn unusual and probably wrong, note a remark, chat a normal event."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warn", "note", "chat")
 
 
 class FindingKind(NamedTuple):
-    """One check. `text` is a sentence without its full stop, so that details can follow; `hint` says what to do.
+    """One kind of finding. `text` is a sentence without its full stop, so that details can follow; `hint` is the
+    remedy.
 
-    `section` names the specification (at rfc.zeromq.org, but for TCP) and the section there, or a page of docs/protocol
-    where what implementations do is the only source.
+    `section` names a specification (at rfc.zeromq.org, except TCP) and its section. If implementations are the only
+    source, it names a page of docs/protocol.
     """
 
     id: str

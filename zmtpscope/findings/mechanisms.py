@@ -1,4 +1,4 @@
-"""Security mechanisms, and who is let in (24/PLAIN, 26/CURVEZMQ, 27/ZAP)."""
+"""Findings about security mechanisms and authentication (24/PLAIN, 26/CURVEZMQ, 27/ZAP)."""
 
 from zmtpscope.findings.kinds import FindingKind
 

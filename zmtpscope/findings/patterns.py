@@ -1,4 +1,5 @@
-"""Subscriptions, heartbeats, groups, and what sockets of a type may send (28/REQREP to 31/EXPAIR, 48/RADIO-DISH)."""
+"""Findings about subscriptions, heartbeats, groups, and messages by socket type (28/REQREP to 31/EXPAIR,
+48/RADIO-DISH)."""
 
 from zmtpscope.findings.kinds import FindingKind
 

@@ -1,4 +1,4 @@
-"""What rides inside messages (payload-dissectors.md)."""
+"""Findings about payloads (payload-dissectors.md)."""
 
 from zmtpscope.findings.kinds import FindingKind
 

@@ -1,4 +1,4 @@
-"""ZRE nodes and their beacons (20/ZRE 1, 36/ZRE)."""
+"""Findings about ZRE nodes and their beacons (20/ZRE 1, 36/ZRE)."""
 
 from zmtpscope.findings.kinds import FindingKind
 

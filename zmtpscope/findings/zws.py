@@ -1,4 +1,4 @@
-"""ZMTP over WebSocket (45/ZWS)."""
+"""Findings about ZMTP over WebSocket (45/ZWS)."""
 
 from zmtpscope.findings.kinds import FindingKind
 
