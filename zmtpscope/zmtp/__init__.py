@@ -1,11 +1,11 @@
-"""The ZMTP core: octets in, events out; fields in, octets out.
+"""The ZMTP core: parses octets into events, and builds octets from fields.
 
 Standard library only: no I/O, no clock, no packets, no crypto.
 
-- `negotiation` decides the version from the first octets of both sides;
-- `side` reads one side with it: `scanner` for plain message frames, the careful readers for everything else;
-- `greeting`, `framing`, `commands` (with `traffic` and `mechanisms`), `metadata` and `content` are the layouts, each
-  read and built in one place; `details` runs the same readers once more with a recorder, which gives the field tree;
-- `handshake_state` and `memberships` (over a `trie`) judge what a side sends by what it has sent before;
-- `regime`, `reader`, `events`, `layout`, `tally` and `socket_types` are what these share.
+- `negotiation` decides the version from the first octets of both sides.
+- `side` reads one side: `scanner` parses plain message frames, the careful readers everything else.
+- `greeting`, `framing`, `commands` (with `traffic` and `mechanisms`), `metadata` and `content` are the layouts. Each
+  reads and builds in one place. `details` runs the same readers with a recorder, which returns the field tree.
+- `handshake_state` and `memberships` (over a `trie`) check each unit of a side against its earlier ones.
+- `regime`, `reader`, `events`, `layout`, `tally` and `socket_types` are shared by all of them.
 """

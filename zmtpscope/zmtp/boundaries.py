@@ -1,4 +1,4 @@
-"""What the beginning of a frame looks like among octets that may be anything (wire.md 9.5)."""
+"""Recognise the start of a frame among arbitrary octets (wire.md 9.5)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 LARGEST_BELIEVED = 1 << 31
-"""Octets of the largest frame that is believed in without other evidence."""
+"""Maximum body of a frame, in octets, that is accepted without other evidence."""
 
 GREETING_REST = re.compile(
     rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
 )
-"""What may be left of a 3.x greeting whose first octets were lost: at least a letter of the mechanism, all behind it,
-and the command that follows. Without looking it would pass for frames: `01 4E` begins one of 78 octets."""
+"""Matches the rest of a 3.x greeting whose first octets were lost, before a command: at least one letter of the
+mechanism and everything after it. Without this check the rest would parse as frames: `01 4E` starts a frame of 78
+octets."""
 
 SEALED_HEADERS = (9, 2)
-"""Octets of a frame header in front of a MESSAGE."""
+"""Possible sizes in octets of the frame header before a MESSAGE."""
 
 TRAFFIC = regime(Framing.V2, "3.1", None, Phase.TRAFFIC)
 
@@ -34,7 +35,7 @@ KNOWN_NAME = re.compile(
         )
     )
 )
-"""How a command begins that can be read in `TRAFFIC`."""
+"""Matches the start of a command that can be read in `TRAFFIC`."""
 
 LONGEST_KNOWN_NAME = 16
 STARTS = {
@@ -44,12 +45,12 @@ STARTS = {
     ),
     Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
 }
-"""Octets at which a frame header may begin, so that nothing else is looked at."""
+"""Matches the octets at which a frame header may start, by framing; all other octets are skipped."""
 
 LEAST_RUN = 16
-"""So many times in a row comes one octet where it is worth to pass all of them at once."""
+"""Minimum number of equal octets in a row that are skipped at once."""
 RUNS = {Framing.V2: {0: 2, 1: 3}, Framing.V1: {1: 2}}
-"""Of which octets frames may consist that are one octet repeated, and the octets of such a frame."""
+"""Octets that form a frame when repeated, and the size of that frame, by framing."""
 LONG_RUN = {
     framing: re.compile(b"|".join(b"\\x%02x{%d}" % (octet, LEAST_RUN) for octet in sizes))
     for framing, sizes in RUNS.items()
@@ -58,7 +59,7 @@ OTHER_THAN = {octet: re.compile(b"[^\\x%02x]" % octet) for sizes in RUNS.values(
 
 
 def is_known_command(body: bytes) -> bool:
-    """Whether `body` is a command that is known, with its exact grammar."""
+    """Whether `body` is a known command without errors."""
     reader = Reader(body, 0, len(body), 0)
     layout = read_command(reader, TRAFFIC, {})
     severities = (finding.severity or FINDINGS[finding.id].severity for finding in reader.findings)
@@ -66,8 +67,10 @@ def is_known_command(body: bytes) -> bool:
 
 
 def frame_header(data: bytes | bytearray, at: int, framing: Framing) -> tuple[int, int, bool] | None:
-    """(header length, body length, COMMAND) of a frame at index `at`, zeros where none can be that a peer would send,
-    None where more octets are needed (wire.md 3.1, 4.2, 6)."""
+    """Return (header length, body length, COMMAND) of a frame at index `at` (wire.md 3.1, 4.2, 6).
+
+    Zeros if no peer would send such a frame; None if more octets are needed.
+    """
     none = (0, 0, False)
     if at >= len(data):
         return None

@@ -1,7 +1,6 @@
-"""The careful reader: one unit of a side at a time, whatever is in it.
+"""The careful reader: parses any unit of a side, one at a time.
 
-It reads greetings, frames and commands, says what is wrong with them, and knows from unit to unit under which regime
-the next one is read.
+It reads greetings, frames and commands, checks them, and tracks the regime for the next unit.
 """
 
 from __future__ import annotations
@@ -32,40 +31,40 @@ from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.units import UnitReader
 
 LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
-"""Findings of sizes behind which there is no next frame."""
+"""Findings on sizes so large that the next frame cannot be found."""
 
 LENGTH_0 = "frame of length 0"
 TOO_LARGE = "size above 2^63-1"
-"""Why octets are no unit."""
+"""Reasons why octets are not a unit."""
 
 
 class CarefulReader(UnitReader):
-    """Reads one unit of a side that stands at `position`, and decides whether a scanner may go on behind it."""
+    """Reads one unit of a side at `position`, and decides whether a scanner may continue after it."""
 
     position: int
-    """The stream offset of the next unit not read.
+    """The stream offset of the next unit to read.
 
-    It may lie beyond the octets given: bodies that nobody has to look into are counted, never awaited.
+    It may lie after the octets given: bodies that need no parsing are counted, not awaited.
     """
     wanted = 0
-    """The unit at `position` cannot be read before the stream has come to this offset; 0: that is not known."""
+    """The stream offset that must be received before the unit at `position` can be read; 0 if unknown."""
     broken: int | None = None
-    """The stream offset behind which the framing is lost: a size above 2^63-1."""
+    """The stream offset after which frame boundaries are unknown, because of a size above 2^63-1."""
     opaque = False
-    """No version is in force, or the greeting is cut: nothing behind `position` will be read."""
+    """Whether nothing after `position` will be read: no version is in force, or the greeting is truncated."""
     gave_up_at: int | None = None
-    """The stream offset behind the header because of which nothing more is read, where that stands amid traffic."""
+    """The stream offset after the header that ended reading, if it came after the greeting."""
     unreliable_from: int | None = None
-    """Where the first 1.0 frame of length 0 stands, behind which boundaries are uncertain (wire.md 3.1)."""
+    """The stream offset of the first 1.0 frame of length 0; boundaries after it are uncertain (wire.md 3.1)."""
     version_announced: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
 
     inside = 0
-    """Octets of events that stand inside the message at `position`, which is not whole yet."""
+    """Octets of control frames inside the message at `position`, which is not complete yet."""
     _padding = 0
     _may_be_too_new = False
-    """A newer peer facing a 1.0 one has sent its signature, and nothing behind it was read."""
+    """Whether a newer peer has sent its signature to a 1.0 peer, and nothing after it was read."""
     _partial = b""
     _scanning = False
     _undecided = False
@@ -74,7 +73,7 @@ class CarefulReader(UnitReader):
         super()._enter(first, offset)
         self.position = offset
         self.skipped: list[Skipped] = []
-        """What was passed over since `drain_skipped`."""
+        """Octets skipped since the last `drain_skipped`."""
         self._nonces = curve.Nonces()
 
     # Greeting
@@ -85,8 +84,8 @@ class CarefulReader(UnitReader):
         reader = Reader(data, at, len(data), base)
         fields: Fields = {}
         if form is Form.FRAMES_1 and data[at] not in (0, 0xFF) and data[at + 1 : at + 2] == b"\1":
-            # libzmq 3.1.0 sends no identity frame from most types: MORE cannot be on one (wire.md 9.3). A frame of
-            # length 0 has no flags, and what follows it may not be there yet.
+            # most socket types of libzmq 3.1.0 send no identity frame, which never has MORE (wire.md 9.3); a frame of
+            # length 0 has no flags, and the octets after it may be missing
             fields["version_announced"] = "1.0"
             reader.finding("ZMTP10-GREETING-02", reader.offset + 1, 1, detail="no identity frame")
         elif form is not None:
@@ -99,7 +98,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _finish_greeting(self, stop: int) -> None:
-        """The stream ends inside the greeting: show what there is of it."""
+        """Emit the incomplete greeting at the end of the stream."""
         form = self.regime.form
         if form is None or not self._partial:
             return
@@ -139,9 +138,11 @@ class CarefulReader(UnitReader):
             self._change(phase=Phase.TRAFFIC)
 
     def _pass_greeting_3(self, data: bytes, at: int) -> bool:
-        """What follows the signature of a newer peer that meets a 1.0 one: frames, or, if it did not wait to see which
-        version the other side speaks, the rest of its greeting, behind which nothing is read. False where more octets
-        are needed."""
+        """Decide how a newer peer continues after sending its signature to a 1.0 peer.
+
+        Either 1.0 frames follow, or the rest of its 3.x greeting, if it did not wait for the other version; then
+        nothing further is read. Returns False if more octets are needed.
+        """
         goes_on = goes_on_as_greeting_3(data[at : at + GREETING_3_SIZE - SIGNATURE_SIZE])
         if goes_on is None:
             return False
@@ -157,7 +158,7 @@ class CarefulReader(UnitReader):
     # Frames
 
     def _read_unit(self, data: bytes, base: int) -> bool:
-        """One unit by the careful reader; False where more octets are needed."""
+        """Read one unit; return False if more octets are needed."""
         if self.regime.greets:
             return self._read_greeting(data, base)
         if self._may_be_too_new:
@@ -176,7 +177,7 @@ class CarefulReader(UnitReader):
         return self._read_body(reader, flags, size)
 
     def _read_body(self, reader: Reader, flags: int, size: int) -> bool:
-        """The body of the frame whose header `reader` has read; False where more octets are needed."""
+        """Read the body of the frame whose header `reader` has read; return False if more octets are needed."""
         now, data, body = self.regime, reader.data, reader.position
         stop = body + size
         head = data[body : body + MESSAGE_HEAD if size > MESSAGE_HEAD else stop]
@@ -197,7 +198,8 @@ class CarefulReader(UnitReader):
         return True
 
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
-        """A frame that becomes a row. Its body need not be there, so `reader.stop` may lie beyond the octets given."""
+        """Add a row for a message frame. `reader.stop` may lie after the octets given, because the body is not
+        needed."""
         if self.regime.is_old:
             habit_noted = flags in HABITUAL_FLAGS_1 and not self._tally.first_time("ZMTP10-FRAME-02")
             judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
@@ -247,7 +249,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _judge_command(self, reader: Reader, name: str, fields: Fields) -> None:
-        """What a command means to the state of the side, beyond its place in the handshake."""
+        """Update the side by the content of a command; the handshake has already checked its order."""
         self._judge_traffic(reader, name, fields)
         if "nonce" in fields:
             self._judge_nonce(reader, name, fields)
@@ -255,7 +257,7 @@ class CarefulReader(UnitReader):
             self._learn(reader, fields)
 
     def _learn(self, reader: Reader, fields: Fields) -> None:
-        """Keep what the first metadata of the side says."""
+        """Store socket type and identity of the side's first metadata, and check the padding of its signature."""
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
         if self.identity is None or not 1 <= self._padding <= 256:
@@ -276,13 +278,14 @@ class CarefulReader(UnitReader):
         self._handshake.encrypted(reader)
 
     def _judge_nonce(self, reader: Reader, name: str, fields: Fields) -> None:
-        """Where the mechanism counts commands, which is not known of a side without a greeting."""
+        """Check the nonce of a command; a side without a captured greeting may have an unknown mechanism and no
+        nonces."""
         place = self._handshake.mechanism.nonce_at.get(name)
         if place is not None and "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + place)
 
     def _decide_mechanism(self, size: int, head: bytes) -> None:
-        """The first message frame of a side without a greeting shows whether its traffic is encrypted (wire.md 9.5)."""
+        """Detect from the first message frame of a side without a greeting whether it is encrypted (wire.md 9.5)."""
         self._undecided = False
         if head.startswith(MESSAGE_NAME) and len(head) > 11:
             token = int.from_bytes(head[8:12], "big") == size - 12
@@ -291,10 +294,10 @@ class CarefulReader(UnitReader):
             self._change()
         self._let_scan()
 
-    # What is no unit
+    # Octets outside units
 
     def _pass_zeros(self, reader: Reader) -> bool:
-        """A 1.0 length of 0 has no flags: go on behind it, and trust nothing any more (wire.md 3.1)."""
+        """Skip a 1.0 length of 0, which has no flags; boundaries after it are uncertain (wire.md 3.1)."""
         if self.unreliable_from is None:
             self.unreliable_from = reader.unit
         self.position = reader.offset
@@ -305,7 +308,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _pass_run_of_zeros(self, reader: Reader) -> None:
-        """Count a run of such units at once: streams of zeros are common in files that are not ZMTP."""
+        """Skip a run of zeros at once: streams of zeros are common in files that are not ZMTP."""
         stop = end_of_zeros(reader.data, reader.position)
         if stop > reader.position:
             self.position = reader.base + stop
@@ -313,7 +316,8 @@ class CarefulReader(UnitReader):
             self._tally.repeat("ZMTP10-FRAME-01", stop - reader.position, self.position - 1)
 
     def _skip(self, start: int, stop: int, reason: str, *, single: bool = True, inside: int = 0) -> None:
-        """Note that `start..stop` is no unit; what follows octets that stand for themselves goes on with them."""
+        """Record that `start..stop` was skipped; extend the previous entry if it is adjacent and both count octets one
+        by one."""
         last = self.skipped[-1] if self.skipped else None
         if last is not None and not (single or last.single or last.runs) and last.stop == start:
             self.skipped[-1] = last._replace(stop=stop)
@@ -331,14 +335,14 @@ class CarefulReader(UnitReader):
     # State
 
     def _begin_amid_traffic(self) -> None:
-        """What came before was not captured: its order proves nothing."""
+        """Start in the middle of the traffic: earlier commands are unknown, so their order is not checked."""
         self._handshake = HandshakeState(self.mechanism, done=True)
         self.memberships.forgive()
         self._undecided = self.regime.has_commands and self.mechanism is None
         self._let_scan()
 
     def _settle_phase(self) -> None:
-        """Take over what the unit just read has changed; it holds from the next unit on."""
+        """Apply the changes of the unit just read; they take effect with the next unit."""
         now = self.regime
         done = self._handshake.done
         known = self.socket_type if self.socket_type in PEERS else None

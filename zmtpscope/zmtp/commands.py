@@ -1,4 +1,4 @@
-"""Command bodies (wire.md 7): the name in its three spellings, then the data by the row of the mechanism."""
+"""Command bodies (wire.md 7): the name in one of three spellings, then data in the layout of the mechanism."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
 LARGEST_AWAITED_COMMAND = 1 << 20
-"""A command of more octets than this is named from its head and skipped, never waited for."""
+"""Maximum size in octets of a command that is awaited. Of a larger one only the name is read."""
 
 COMMAND_HEAD = 1 + 255
-"""Octets that hold any command name."""
+"""Octets that contain any command name."""
 
 PADDED_NAME = re.compile(rb"(?=[A-Z ]{8})[A-Z]+ *")
-"""A command name of the early 3.0 draft: eight characters, padded with spaces (wire.md 7.4)."""
+"""Matches a command name of the early 3.0 draft: eight characters, padded with spaces (wire.md 7.4)."""
 
 
 def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = True) -> Layout | None:
-    """One command body: fills `name` and the fields of its layout, and gives the layout, None where there is none.
+    """Parse a command body: fill `name` and the fields of its layout, and return the layout or None.
 
-    `whole` False: only the head of a body is there, so only the name is read.
+    With `whole` False only the head of the body is available, and only the name is read.
     """
     mechanism = mechanism_named(regime.mechanism)
     if reader.left == 0:
@@ -47,7 +47,7 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
 
 
 def read_data(reader: Reader, regime: Regime, layout: Layout, fields: Fields) -> None:
-    """What stands behind the name of a command; fields that it is too short for are left out."""
+    """Parse the data after a command name; fields missing from a short body are left out."""
     try:
         layout.read(reader, regime, fields)
     except Cut:
@@ -57,7 +57,7 @@ def read_data(reader: Reader, regime: Regime, layout: Layout, fields: Fields) ->
 def _read_name(
     reader: Reader, regime: Regime, mechanism: Mechanism | None, fields: Fields, *, named_in_vain: bool
 ) -> Layout | None:
-    """The name, and the layout that it has. `named_in_vain`: a name that runs past the end is kept as it goes."""
+    """Parse a command name and return its layout. With `named_in_vain` a name longer than the body is kept."""
     if mechanism is not None:
         for misspelling in mechanism.misspellings:
             if reader.starts_with(misspelling.octets):
@@ -83,7 +83,7 @@ def _read_name(
 
 
 def starts_padded(reader: Reader) -> bool:
-    """Whether the body begins with a space-padded name."""
+    """Whether the body starts with a space-padded name."""
     return PADDED_NAME.fullmatch(reader.data, reader.position, min(reader.position + 8, reader.stop)) is not None
 
 
@@ -98,7 +98,7 @@ def _read_misspelt(reader: Reader, mechanism: Mechanism, fields: Fields, misspel
 
 
 def _look_up(reader: Reader, mechanism: Mechanism | None, fields: Fields, name: str) -> Layout | None:
-    """The layout of a name; where there is none, why. The commands of an unknown mechanism are opaque and legal."""
+    """Return the layout of a name. If there is none, add a finding, unless the mechanism is unknown."""
     fields["name"] = name
     if mechanism is None:
         return None
@@ -117,11 +117,12 @@ def _look_up(reader: Reader, mechanism: Mechanism | None, fields: Fields, name: 
 
 
 def _is_known(name: str) -> bool:
-    """Whether any mechanism has a command of this name."""
+    """Whether any mechanism has a command with this name."""
     return any(name in mechanism.commands for mechanism in MECHANISMS.values())
 
 
 def build_command(mechanism: str, name: str, fields: Fields) -> bytes:
-    """The body of a command, name included, from the fields of its layout. Raises KeyError for an unknown command."""
+    """Build a command body, including its name, from the fields of its layout. Raises KeyError for an unknown
+    command."""
     data = MECHANISMS[mechanism].commands[name].build(fields)
     return bytes([len(name)]) + name.encode("ascii") + data

@@ -1,4 +1,4 @@
-"""Frame bodies: plain data, or one of the few forms that the sender's phase, mechanism or socket type gives them."""
+"""Frame bodies: plain data, or a format given by the sender's phase, mechanism or socket type."""
 
 from __future__ import annotations
 
@@ -16,39 +16,41 @@ from zmtpscope.zmtp.traffic import LARGEST_GROUP, read_group
 MESSAGE_NAME = b"\x07MESSAGE"
 
 LARGEST_AWAITED_TOPIC = 1 << 16
-"""A subscription message of more octets than this is not waited for: its topic is not remembered."""
+"""Maximum size in octets of a subscription message that is awaited. Topics of larger ones are not stored."""
 
 RULED = SUBSCRIBERS | {"RADIO"}
-"""Sender types with a rule for single frames: their frames are read with care."""
+"""Socket types with rules for single frames; the scanner does not read them."""
 
 MESSAGE_HEAD = 16
-"""Octets of a MESSAGE body that hold its name and nonce or token length; no handshake command has a longer name."""
+"""Octets of a MESSAGE body that contain its name and its nonce or token length. No handshake command has a longer
+name."""
 
 
 Kind = Literal["data", "command", "encrypted", "subscription", "group"]
-"""How a frame body is read.
+"""The format of a frame body.
 
-encrypted: MESSAGE of a mechanism that seals messages, in a message or command frame (D2), but for one that is a step of
-the handshake because it wraps READY (wire.md 8.4); subscription: `01` or `00` and the topic, from SUB or XSUB
-(wire.md 10.2); group: the first frame of a RADIO message (wire.md 10.4).
+- encrypted: MESSAGE of a mechanism that encrypts messages, in a message or command frame (D2), except a handshake step
+  that wraps READY (wire.md 8.4)
+- subscription: `01` or `00` and the topic, from SUB or XSUB (wire.md 10.2)
+- group: the first frame of a RADIO message (wire.md 10.4)
 """
 
 
 def head_size(regime: Regime) -> int:
-    """How many octets of a message frame's body `kind_of` wants to see, where it has them."""
+    """Return how many octets of a message frame's body `kind_of` needs, if the body has as many."""
     if regime.shakes_hands or seals(regime):
         return MESSAGE_HEAD
     return 1 if regime.socket_type in SUBSCRIBERS else 0
 
 
 def seals(regime: Regime) -> bool:
-    """Whether messages travel inside MESSAGE."""
+    """Whether the mechanism encrypts messages in MESSAGE."""
     mechanism = mechanism_named(regime.mechanism)
     return mechanism is not None and mechanism.seals
 
 
 def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """How to read a body of `size` octets that begins with `head`; `inside`: an earlier frame had MORE."""
+    """Return the format of a body of `size` octets that starts with `head`; `inside`: an earlier frame had MORE."""
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is not None and mechanism.seals and head.startswith(MESSAGE_NAME):
         step = flags & COMMAND and regime.shakes_hands and mechanism.wraps_ready
@@ -63,7 +65,7 @@ def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) ->
 
 
 def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """The same for what is known to be a message frame of traffic in clear, or behind its seal."""
+    """Return the format of an unencrypted or decrypted message frame."""
     if inside:
         return "data"
     if regime.socket_type in SUBSCRIBERS and not flags & MORE and head[:1] in (b"\0", b"\1"):
@@ -74,7 +76,7 @@ def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: 
 
 
 def _is_handshake_command(regime: Regime, head: bytes) -> bool:
-    """Whether a message frame carries what belongs into a command frame (D30), or a password."""
+    """Whether a message frame contains a handshake command (D30), or a password."""
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is None or not head:
         return False
@@ -85,13 +87,13 @@ def _is_handshake_command(regime: Regime, head: bytes) -> bool:
 
 
 def read_sealed(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """A MESSAGE: its name, and what the layout of the mechanism makes of the rest. The rest need not be there."""
+    """Parse a MESSAGE: its name, and the rest by the layout of the mechanism. The rest may be missing."""
     fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
     MECHANISMS[str(regime.mechanism)].commands["MESSAGE"].read(reader, regime, fields)
 
 
 def read_opened(reader: Reader, regime: Regime, inside: bool) -> tuple[int, Kind]:
-    """A MESSAGE whose box is open, up to the body of the frame inside: the flags of that, and how to read it."""
+    """Parse a decrypted MESSAGE up to the inner frame's body; return the inner flags and the body's format."""
     read_sealed(reader, regime, {})
     flags = curve.read_flags(reader)
     if flags & curve.COMMAND:
@@ -101,7 +103,7 @@ def read_opened(reader: Reader, regime: Regime, inside: bool) -> tuple[int, Kind
 
 
 def read_subscription(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """A subscription message: `01` subscribe or `00` cancel, topic."""
+    """Parse a subscription message: `01` subscribe or `00` cancel, topic."""
     if regime.version == "3.1":
         reader.finding("ZMTP31-SUB-01", reader.offset, 1)
     fields["kind"] = "subscribe" if reader.u8("zmtp.subscription.op") else "cancel"
@@ -110,17 +112,18 @@ def read_subscription(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def build_subscription(fields: Fields) -> bytes:
-    """From `kind` ("subscribe" or "cancel") and `topic`, a `text`."""
+    """Build a subscription message from `kind` ("subscribe" or "cancel") and `topic`, a `text`."""
     return bytes([fields["kind"] == "subscribe"]) + from_text(fields["topic"])
 
 
 def read_group_frame(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """The group frame of a RADIO message."""
+    """Parse the group frame of a RADIO message."""
     fields["group"] = read_group(reader, reader.left)
 
 
 def judge_ruled(reader: Reader, regime: Regime, flags: int, size: int, inside: bool) -> None:
-    """Rules for single frames of SUB, XSUB and RADIO (wire.md 10.2, 10.4); `inside`: an earlier frame had MORE."""
+    """Check the rules for single frames of SUB, XSUB and RADIO (wire.md 10.2, 10.4); `inside`: an earlier frame had
+    MORE."""
     if regime.socket_type == "RADIO":
         if inside == bool(flags & MORE):
             reader.finding("ZMTP31-GROUP-03", reader.unit, 1)

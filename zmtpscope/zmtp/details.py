@@ -1,4 +1,4 @@
-"""The field tree of one unit, made again from its octets and its regime whenever somebody looks (P5, P6)."""
+"""Build the field tree of one unit from its octets and its regime, on demand (P5, P6)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from zmtpscope.zmtp.zws import begins_with_control, read_control
 
 
 def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = False) -> FieldNode:
-    """The fields of the unit whose octets begin at stream offset `offset`.
+    """Return the field tree of the unit whose octets begin at stream offset `offset`.
 
-    `octets` may be fewer than the unit has: fields that are cut are as long as the octets there. `inside`: the frame
-    continues a message, so it is no subscription. The leaves of the tree tile `octets`.
+    `octets` may be truncated: the last field then has the octets available. `inside`: the frame continues a message, so
+    it is not a subscription. The leaves of the tree cover `octets` without gaps or overlaps.
     """
     recorder = Recorder("zmtp.greeting" if regime.phase is Phase.GREETING else "zmtp.frame", offset)
     reader = Reader(octets, 0, len(octets), offset, recorder)

@@ -1,4 +1,4 @@
-"""What a side reader hands up: message frames as columns, everything else as small frozen objects."""
+"""Results of a side reader: message frames as columns, everything else as small immutable objects."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Regime
 
 ENCRYPTED = 0x100
-"""Beside the flags octet in `FrameColumns.flags`: the body is a MESSAGE of CURVE or GSSAPI."""
+"""Added to the flags octet in `FrameColumns.flags`: the body is a MESSAGE of CURVE or GSSAPI."""
 SUBSCRIBE = 0x200
 """The frame is a subscription message (`01` and the topic)."""
 CANCEL = 0x400
-"""The frame is a cancelling message (`00` and the topic)."""
+"""The frame is a cancel message (`00` and the topic)."""
 
 MARKED = SUBSCRIBE | CANCEL
-"""An octet stands in front of the topic."""
+"""One octet precedes the topic."""
 
 SPECIAL = ENCRYPTED | MARKED
-"""What makes a frame something else than data."""
+"""Flags of frames that are not plain data."""
 
 Fields = dict[str, Any]
-"""Values keyed by the field names of `zmtpscope.records`; absent means null."""
+"""Values by the field names of `zmtpscope.records`; a missing key means null."""
 
 
 class FrameColumns:
-    """Message frames, one row each: stream offsets of header and body, size of the body in octets, flags.
+    """Message frames as columns: stream offsets of header and body, size of the body in octets, flags.
 
-    `flags` is the flags octet as on the wire, with `ENCRYPTED`, `SUBSCRIBE` and `CANCEL` above it.
+    `flags` is the flags octet on the wire, with `ENCRYPTED`, `SUBSCRIBE` and `CANCEL` in higher bits.
     """
 
     __slots__ = ("bodies", "flags", "offsets", "sizes")
@@ -49,21 +49,19 @@ class FrameColumns:
         self.flags.append(flags)
 
     def extend(self, offsets: list[int], bodies: list[int], sizes: list[int], flags: list[int]) -> None:
-        """Add frames, one list for each column."""
         self.offsets.fromlist(offsets)
         self.bodies.fromlist(bodies)
         self.sizes.fromlist(sizes)
         self.flags.fromlist(flags)
 
     def add(self, others: FrameColumns) -> None:
-        """Add the frames of others."""
         self.offsets += others.offsets
         self.bodies += others.bodies
         self.sizes += others.sizes
         self.flags += others.flags
 
     def behind(self, count: int) -> FrameColumns:
-        """The frames behind the first `count`, in new columns."""
+        """Return the frames after the first `count`, in new columns."""
         others = FrameColumns()
         others.offsets = self.offsets[count:]
         others.bodies = self.bodies[count:]
@@ -72,24 +70,24 @@ class FrameColumns:
         return others
 
     def split(self, count: int) -> FrameColumns:
-        """Keep the first `count` frames, and give the others."""
+        """Keep the first `count` frames and return the rest."""
         others = self.behind(count)
         del self.offsets[count:], self.bodies[count:], self.sizes[count:], self.flags[count:]
         return others
 
     def rows(self) -> list[tuple[int, int, int, int]]:
-        """(offset, body, size, flags) of every frame."""
+        """Return (offset, body, size, flags) of every frame."""
         return list(zip(self.offsets, self.bodies, self.sizes, self.flags, strict=True))
 
 
 NO_FRAMES = FrameColumns()
-"""For all who have none; nothing is ever added to it."""
+"""Shared empty columns; never modified."""
 
 
 class Greeting(NamedTuple):
-    """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False where the stream ends inside it.
+    """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False if the stream ends inside it.
 
-    `head` is as in `Command`; what is too large is an identity.
+    `head` is as in `Command`, for a large identity.
     """
 
     start: int
@@ -102,16 +100,16 @@ class Greeting(NamedTuple):
 
     @property
     def read_to(self) -> int:
-        """The stream offset behind the octets that it was read from."""
+        """The stream offset after the octets that were parsed."""
         return self.stop if self.head is None else self.head
 
 
 class Command(NamedTuple):
     """One command frame, or a handshake command in a message frame (wire.md 7).
 
-    `octets` are those of a control frame of WebSocket, which may stand inside of a message whose octets are moved;
-    None: those of the stream. `head` is the stream offset behind the octets that a command was read from which is too
-    large to wait for, whatever else of it has come by then; None: all of it was read.
+    `octets` are the octets of a WebSocket control frame, which may lie inside a message that was rearranged; None: see
+    the stream. `head` is set for a command that is too large to await: the stream offset after the part that was
+    parsed, even if more octets have been received. None: all of it was parsed.
     """
 
     start: int
@@ -124,15 +122,15 @@ class Command(NamedTuple):
 
     @property
     def read_to(self) -> int:
-        """The stream offset behind the octets that it was read from."""
+        """The stream offset after the octets that were parsed."""
         return self.stop if self.head is None else self.head
 
 
 class Remark(NamedTuple):
     """Findings about a unit that is neither greeting nor command.
 
-    `frame` True: the unit is a message frame and has a row. False: it has none, as a header that is invalid, what the
-    end of the stream cut off, or the end itself (`start` and `stop` are equal).
+    `frame` True: the unit is a message frame and has a row. Otherwise it has none: an invalid header, a unit truncated
+    by the end of the stream, or the end itself (`start` equals `stop`).
     """
 
     start: int
@@ -146,20 +144,19 @@ Event = Greeting | Command | Remark
 
 
 class Runs(NamedTuple):
-    """Stretches of a stream: the offsets at which they begin, and those behind them."""
+    """Start and stop offsets of ranges of a stream."""
 
     starts: list[int]
     stops: list[int]
 
 
 class Skipped(NamedTuple):
-    """Octets `start..stop` that are no unit and were passed over. `stop` may lie beyond the octets seen.
+    """Octets `start..stop` that belong to no unit and were skipped. `stop` may lie after the octets received.
 
-    `single`: they are one thing, for example one WebSocket frame, and else each octet stands for itself. `inside` of
-    them belong to control frames of WebSocket, which are events of their own. `between_units`: no message is under way
-    around them, sealed or in clear, so that of the units in front of them and behind them none goes on beyond them.
-    `runs`: of `start..stop` these octets were passed over, each stretch one thing if `single`, and whole units stand
-    between them.
+    `single`: they are one item, for example one WebSocket frame; otherwise each octet counts by itself. `inside` counts
+    the octets of WebSocket control frames among them, which have their own events. `between_units`: no message,
+    encrypted or not, continues across them. `runs`: only these ranges of `start..stop` were skipped, each one item if
+    `single`, with whole units between them.
     """
 
     start: int

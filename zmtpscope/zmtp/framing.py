@@ -1,4 +1,4 @@
-"""Frame headers of ZMTP 1.0 (wire.md 3.1) and of 2.0 and 3.x (wire.md 4.2, 6): read and build."""
+"""Parse and build the frame headers of ZMTP 1.0 (wire.md 3.1) and of 2.0 and 3.x (wire.md 4.2, 6)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ MORE, LONG, COMMAND = 0x01, 0x02, 0x04
 
 LARGEST_SIZE = 2**63 - 1
 LARGEST_SHORT = 255
-"""Octets of a body whose size stands in a short header of 2.0 and 3.x."""
+"""Maximum size in octets of a body with a short header of 2.0 and 3.x."""
 HEADER_OF_SHORT, HEADER_OF_LONG = 2, 9
-"""Octets of a header there, flags included."""
+"""Octets of the headers of 2.0 and 3.x, flags included."""
 
 FLAG_BITS_1 = (("zmtp1.flags.more", MORE), ("zmtp1.flags.reserved", 0xFE))
 FLAG_BITS_2 = (("zmtp.flags.more", MORE), ("zmtp.flags.long", LONG), ("zmtp.flags.reserved", 0xFC))
@@ -23,13 +23,13 @@ FLAG_BITS_3 = (
 )
 
 HABITUAL_FLAGS_1 = (0x7E, 0x7F)
-"""What libzmq 2.1.11 sets on every 1.0 frame, last and more (D40)."""
+"""Flags that libzmq 2.1.11 sets on every 1.0 frame, last and more (D40)."""
 
 
 def read_header_1(reader: Reader) -> tuple[int, int]:
-    """A 1.0 frame header: flags and size of the body in octets; size -1 for the invalid length 0, which has no flags.
+    """Parse a 1.0 frame header; return flags and size of the body in octets.
 
-    Raises `Cut` where the header is not whole.
+    The size is -1 for the invalid length 0, which has no flags. Raises `Cut` if the header is incomplete.
     """
     start = reader.offset
     if reader.starts_with(b"\xff"):
@@ -50,9 +50,9 @@ def read_header_1(reader: Reader) -> tuple[int, int]:
 
 
 def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_noted: bool) -> None:
-    """Findings of the header of a 1.0 message frame that started at `reader.unit` and has `header` octets.
+    """Add findings about the header of a 1.0 message frame at `reader.unit`, of `header` octets.
 
-    `habit_noted`: flags 7E and 7F were met before on this side.
+    `habit_noted`: flags 7E or 7F have occurred before on this side.
     """
     if header == 10 and size < 254:
         reader.finding("ZMTP10-FRAME-03", reader.unit, 9)
@@ -64,9 +64,9 @@ def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_not
 
 
 def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
-    """A 2.0 or 3.x frame header: flags and size of the body in octets. `commands`: bit 2 is COMMAND (3.x).
+    """Parse a 2.0 or 3.x frame header; return flags and size of the body in octets. `commands`: bit 2 is COMMAND (3.x).
 
-    Raises `Cut` where the header is not whole.
+    Raises `Cut` if the header is incomplete.
     """
     start = reader.unit
     flags = reader.u8("zmtp.flags")
@@ -92,7 +92,7 @@ def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
 def build_frame(
     framing: Framing, body: bytes, *, more: bool = False, command: bool = False, long: bool = False
 ) -> bytes:
-    """One frame; `long` takes the long form also where the short one would do. `command` has no meaning in 1.0."""
+    """Build a frame; `long` forces the long header. `command` is ignored in 1.0."""
     if framing is Framing.V1:
         length = len(body) + 1
         if length < 255 and not long:

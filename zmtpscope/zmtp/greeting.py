@@ -1,4 +1,4 @@
-"""The greetings of every version (wire.md 3.2, 4.1, 5): read and build."""
+"""Parse and build the greetings of every version (wire.md 3.2, 4.1, 5)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
 GREETING_3_SIZE = 64
 
 LARGEST_AWAITED_IDENTITY = 1 << 16
-"""An identity frame of 1.0 or 2.0 that announces more octets than this is not waited for: it is counted and skipped."""
+"""Maximum size in octets of an identity frame of 1.0 or 2.0 that is awaited. A larger one is skipped."""
 
 
 def read_greeting_3(reader: Reader, fields: Fields) -> None:
-    """64 octets: signature, version, mechanism, as-server, filler (wire.md 5)."""
+    """Parse a 3.x greeting, 64 octets: signature, version, mechanism, as-server, filler (wire.md 5)."""
     padding = _read_signature(reader)
     if 1 <= padding <= 256:
         reader.finding("ZMTP-GREETING-03", reader.unit + 1, 8)
@@ -50,7 +50,8 @@ def read_greeting_3(reader: Reader, fields: Fields) -> None:
 
 
 def read_greeting_2(reader: Reader, fields: Fields) -> None:
-    """Signature, revision, socket type, identity frame (wire.md 4.1). A newer peer may send 03 as its revision."""
+    """Parse a 2.0 greeting: signature, revision, socket type, identity frame (wire.md 4.1). A newer peer may send
+    revision 03."""
     if _read_signature(reader):
         reader.finding("ZMTP20-GREETING-07", reader.unit + 1, 8)
     _judge_signature_end(reader)
@@ -74,7 +75,7 @@ def read_greeting_2(reader: Reader, fields: Fields) -> None:
 
 
 def read_identity_1(reader: Reader, fields: Fields) -> None:
-    """The identity frame of 1.0; also in the form whose header is the signature of a newer peer (wire.md 3.2, 9.3)."""
+    """Parse the 1.0 identity frame, whose header may be the signature of a newer peer (wire.md 3.2, 9.3)."""
     fields.setdefault("version_announced", "1.0")
     start = reader.offset
     flags, size = read_header_1(reader)
@@ -93,7 +94,7 @@ def read_identity_1(reader: Reader, fields: Fields) -> None:
 
 
 def read_greeting_0(reader: Reader, fields: Fields) -> None:
-    """Signature, revision 0, socket type, then the 1.0 identity frame (D7)."""
+    """Parse a signature, revision 0, socket type, and the 1.0 identity frame (D7)."""
     _read_signature(reader)
     _judge_signature_end(reader)
     revision = reader.u8("zmtp.version.major")
@@ -105,7 +106,7 @@ def read_greeting_0(reader: Reader, fields: Fields) -> None:
 
 
 def read_signature(reader: Reader, fields: Fields) -> None:
-    """The signature of a peer that goes no further, or goes on with 1.0 frames; nothing is read of those."""
+    """Parse the signature of a peer that sends nothing more, or continues with 1.0 frames; the frames are not read."""
     _read_signature(reader)
     _judge_signature_end(reader)
     if reader.position == reader.stop:
@@ -124,11 +125,11 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.ZWS_RESPONSE: read_response,
     Form.ZWS_IDENTITY: read_identity,
 }
-"""Fill version_announced, mechanism, as_server, socket_type, identity; raise `Cut` where the greeting is not whole."""
+"""Fill version_announced, mechanism, as_server, socket_type, identity; raise `Cut` if the greeting is incomplete."""
 
 
 def _read_signature(reader: Reader) -> int:
-    """Octets 0 to 9; the padding as a number."""
+    """Parse octets 0 to 9; return the padding as a number."""
     reader.u8("zmtp.signature.first")
     octets = reader.octets("zmtp.signature.padding", 8)
     padding = int.from_bytes(octets, "big")
@@ -180,14 +181,14 @@ def _read_socket_type(reader: Reader) -> str:
 
 
 def build_signature(padding: int = 0) -> bytes:
-    """The ten octets all versions above 1.0 begin with; `padding` is identity size + 1 to detect 1.0 (wire.md 9.1)."""
+    """Build the signature of all versions above 1.0; `padding` is identity size + 1 to detect 1.0 (wire.md 9.1)."""
     return b"\xff" + padding.to_bytes(8, "big") + b"\x7f"
 
 
 def build_greeting_3(
     mechanism: str = "NULL", *, version: str = "3.1", as_server: bool = False, padding: int = 0
 ) -> bytes:
-    """A 3.x greeting, 64 octets; `mechanism` is a `text` of at most 20 octets."""
+    """Build a 3.x greeting, 64 octets; `mechanism` is a `text` of at most 20 octets."""
     major, minor = version.split(".")
     name = from_text(mechanism)
     if len(name) > 20:
@@ -201,12 +202,14 @@ def build_greeting_3(
 
 
 def build_greeting_2(socket_type: str, identity: str = "", *, padding: int = 0, revision: int = 1) -> bytes:
-    """A 2.0 greeting; `identity` is a `text` of at most 255 octets, `revision` 3 for a newer peer facing 2.0."""
+    """Build a 2.0 greeting; `identity` is a `text` of at most 255 octets, `revision` is 3 for a newer peer facing
+    2.0."""
     octets = from_text(identity)
     return build_signature(padding) + bytes([revision, CODES.index(socket_type), 0, len(octets)]) + octets
 
 
 def build_greeting_1(identity: str = "", *, pseudo_signature: bool = False) -> bytes:
-    """A 1.0 greeting: the identity (a `text`) as one frame, or behind the ten octets of a newer peer's signature."""
+    """Build a 1.0 greeting: the identity (a `text`) as one frame. With `pseudo_signature` its header is a newer
+    signature."""
     octets = from_text(identity)
     return build_signature(len(octets) + 1) + octets if pseudo_signature else build_frame(Framing.V1, octets)

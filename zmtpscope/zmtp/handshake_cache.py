@@ -1,8 +1,8 @@
-"""Handshake cache: what was read once of octets that many sides begin with is taken over, not read again.
+"""Handshake cache: reuse the parsed greeting and READY of earlier sides that sent the same octets.
 
-All connections of one application greet with the same octets, and what is known of a side behind its greeting and its
-READY depends on nothing but these octets and the version in force. So it is kept: of few units and small ones, and only
-of those that can hold no secret and come again, which are greetings and the READY of NULL without an identity.
+All connections of one application send the same greeting. The state of a side after its greeting and READY depends only
+on these octets and the version in force, so it can be cached. Only a few small units are cached that cannot contain a
+secret and are likely to repeat: greetings, and READY of NULL without an identity.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.regime import Regime
 
 LARGEST_UNIT = 512
-"""Octets of a unit; what is larger is read anew each time."""
+"""Maximum size in octets of a cached unit."""
 
 MOST_CACHED = 8
-"""How many units are kept of those that may come next: the ones met last."""
+"""Maximum number of units per cache; the least recently used is evicted."""
 
 
 class HandshakeCache:
-    """The units met so far that sides may go on with from where they are."""
+    """Cached units that may come next on a side."""
 
     __slots__ = ("_units",)
 
@@ -33,7 +33,7 @@ class HandshakeCache:
         return iter(self._units)
 
     def find(self, data: bytes, at: int) -> CachedUnit | None:
-        """The unit that stands at `data[at]`; None where it was not met before, or is not whole."""
+        """Return the cached unit at `data[at]`, or None if it is unknown or incomplete."""
         for place, unit in enumerate(self._units):
             if data.startswith(unit.octets, at):
                 if place:
@@ -42,16 +42,16 @@ class HandshakeCache:
         return None
 
     def keep(self, unit: CachedUnit) -> None:
-        """Find this one from now on, if it is small; the one that was not met for the longest time makes room."""
+        """Cache `unit` if it is small, and evict the least recently used one."""
         if len(unit.octets) <= LARGEST_UNIT:
             self._units.insert(0, unit)
             del self._units[MOST_CACHED:]
 
 
 class SideState(NamedTuple):
-    """What greeting and handshake say of a side: attributes of its reader.
+    """The state of a side after its greeting or handshake: attributes of its reader.
 
-    All sides that come here share it, so what changes later has to be copied: `handshake`.
+    All sides with the same octets share it. `handshake` changes later, so it must be copied.
     """
 
     position: int
@@ -70,17 +70,18 @@ class SideState(NamedTuple):
 
 
 class CachedUnit(NamedTuple):
-    """What is known of a side behind a unit that had these `octets` and said `event`."""
+    """A unit with its `octets` and `event`, and the state of a side after it."""
 
     octets: bytes
     event: Event
     state: SideState
     cache: HandshakeCache
-    """What sides may go on with."""
+    """Units that may follow this one."""
 
 
 def may_be_cached(event: Event) -> bool:
-    """Whether what was read can hold no secret, says all that changed, and is not its sender's alone."""
+    """Whether a unit can contain no secret, its event describes all changes, and other senders are likely to send
+    it."""
     if not isinstance(event, Command):
         return isinstance(event, Greeting)
     fields = event.fields

@@ -1,6 +1,6 @@
-"""What the order of one side's own frames decides: handshake steps, roles, traffic too early (wire.md 7, 8).
+"""Check the order of one side's own commands: handshake steps, roles, traffic too early (wire.md 7, 8).
 
-Nothing here looks at the other side; what compares both sides is judged where both are known.
+Comparisons with the other side are made where both sides are known.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from zmtpscope.zmtp.regime import Phase
 
 
 class HandshakeState:
-    """How far one side has come in its handshake, and the findings that follow from it.
+    """The progress of one side in its handshake, with the findings on its order.
 
     `done`: its last handshake command was sent, or was never captured; `traffic`: it has sent a message or a traffic
     command; `error`: it has sent ERROR.
@@ -42,7 +42,7 @@ class HandshakeState:
         self._forgiving = done
 
     def copy(self) -> HandshakeState:
-        """The same state, to go on from alone."""
+        """Return an independent copy."""
         other = HandshakeState.__new__(HandshakeState)
         other.mechanism, other.role = self.mechanism, self.role
         other.done, other.error, other.traffic = self.done, self.error, self.traffic
@@ -51,16 +51,16 @@ class HandshakeState:
         return other
 
     def forgive(self) -> None:
-        """Octets were lost: commands may have been among them, so their order proves nothing any more."""
+        """Stop checking the order: lost octets may have contained commands."""
         self._forgiving = True
 
     @property
     def never_ready(self) -> bool:
-        """Traffic was sent and the handshake never finished (NULL-06)."""
+        """Whether the side sent traffic without finishing its handshake (NULL-06)."""
         return self._premature and not self.done
 
     def command(self, reader: Reader, layout: Layout) -> None:
-        """A command with a layout was read by `reader`."""
+        """Process a command with a layout."""
         if layout.name == "MESSAGE":
             self.encrypted(reader)
             return
@@ -72,13 +72,13 @@ class HandshakeState:
             self._judge_handshake(reader, layout)
 
     def message(self, reader: Reader) -> None:
-        """A message frame was read whose content is in clear."""
+        """Process a message frame that is not encrypted."""
         if self.error:
             self._judge_after_error(reader)
         self._judge_traffic(reader, "ZMTP3X-CMD-09")
 
     def encrypted(self, reader: Reader) -> None:
-        """A MESSAGE was read. Where it may wrap READY, the first one behind INITIATE does (wire.md 8.4)."""
+        """Process a MESSAGE. If it may wrap READY, the first one after INITIATE does (wire.md 8.4)."""
         if self.error:
             self._judge_after_error(reader)
         self.traffic = True

@@ -1,4 +1,4 @@
-"""The header of a frame under any framing."""
+"""Parse a frame header of any framing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from zmtpscope.zmtp.zws import read_header_zws
 
 
 def read_header(reader: Reader, regime: Regime) -> tuple[int, int]:
-    """Flags, as those of ZMTP 3.x, and size of the body in octets. Raises `Cut` where the header is not whole."""
+    """Return the flags, as in ZMTP 3.x, and the size of the body in octets. Raises `Cut` if the header is
+    incomplete."""
     if regime.framing is Framing.ZWS:
         return read_header_zws(reader)
     return read_header_1(reader) if regime.is_old else read_header_2(reader, regime.has_commands)

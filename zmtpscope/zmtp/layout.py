@@ -1,4 +1,4 @@
-"""What the table of commands says about each one: how to read and build its data, when and by whom it is sent."""
+"""Entries of the command table: how to parse and build a command's data, and when which role sends it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from zmtpscope.zmtp.regime import Phase, Regime
 class Layout(NamedTuple):
     """One command of one mechanism (wire.md 7, 8).
 
-    `read` takes everything behind the name and fills the fields; `build` makes these octets from fields. `sender` is
-    the role ("client", "server") that may send it, None where both may. `last` marks the sender's last handshake
-    command. `sealed`: the data holds a box; inside of another box it means nothing.
+    `read` parses all octets after the name into fields; `build` makes these octets from fields. `sender` is the only
+    role ("client", "server") that may send the command, or None for both. `last` marks the sender's last handshake
+    command. `sealed`: the data contains a box, which is not valid inside another box.
     """
 
     name: str
@@ -28,12 +28,12 @@ class Layout(NamedTuple):
 
 
 def read_nothing(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """A command without data; octets there are `zmtp.trailing`."""
+    """Parse a command without data; any octets become `zmtp.trailing`."""
     reader.rest("zmtp.trailing")
 
 
 def read_opaque(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Data that has no layout here: kept as `data`, at most the first 256 octets."""
+    """Store data without a layout as `data`, at most the first 256 octets."""
     fields["data"] = reader.rest("zmtp.command.data")[:256]
 
 

@@ -1,4 +1,4 @@
-"""What a security mechanism is made of: the row that each has in the table `zmtpscope.zmtp.mechanisms.MECHANISMS`."""
+"""The type of a row in the table of security mechanisms, `zmtpscope.zmtp.mechanisms.MECHANISMS`."""
 
 from __future__ import annotations
 
@@ -16,49 +16,51 @@ Read = Callable[[Reader, Regime, Fields], None]
 
 
 class Misspelling(NamedTuple):
-    """A command that an implementation begins with `octets` where length and name belong; it means `name`."""
+    """A command `name` that an implementation starts with wrong `octets`, instead of name length and name."""
 
     octets: bytes
     name: str
     finding: str | None
-    """What is said of it where it is met, if anything."""
+    """The finding id to report, if any."""
 
 
 @dataclass(slots=True, eq=False)
 class Mechanism:
-    """One security mechanism (wire.md 8). A new one is a module with its layouts and one of these, in the table.
+    """One security mechanism (wire.md 8). To add one, write a module with its layouts and an instance, and list it in
+    the table.
 
-    `layouts` are its handshake commands and, where it seals messages, MESSAGE; `steps` the handshake commands of each
-    role in order, None for a mechanism without roles.
+    `layouts` are its handshake commands, and MESSAGE if it encrypts messages. `steps` are the handshake commands of
+    each role in order; the role is None if the mechanism has no roles.
     """
 
     name: str
     layouts: tuple[Layout, ...]
     steps: Mapping[str | None, tuple[str, ...]]
     seals: bool = False
-    """Messages travel inside MESSAGE, in command frames or message frames (D2).
+    """Whether messages are encrypted in MESSAGE, in command frames or message frames (D2).
 
-    Its layout may look at the first `content.MESSAGE_HEAD` octets of the body, name included; it skips the rest.
+    The layout of MESSAGE may read the first `content.MESSAGE_HEAD` octets of the body, name included, and skips the
+    rest.
     """
     repeated: str | None = None
-    """The handshake command that a side may send several times, one after the other."""
+    """The handshake command that a side may send several times in a row."""
     wraps_ready: bool = False
-    """READY may come inside MESSAGE, so the first MESSAGE ends the handshake of its side; in a command frame it is a
+    """Whether MESSAGE may wrap READY. Then the first MESSAGE ends the handshake of its side; in a command frame it is a
     command, not a message."""
     may_send_nothing: bool = False
-    """A command frame without a body is a step of the handshake that has nothing to say."""
+    """Whether an empty command frame is a handshake step without data."""
     misspellings: tuple[Misspelling, ...] = ()
     read_unknown: Read = read_opaque
-    """How to read a handshake command without a layout."""
+    """Parses a handshake command without a layout."""
     nonce_at: Mapping[str, int] = field(default_factory=dict)
-    """Where the short nonce of each command stands, counted from the first octet of the body."""
+    """Index of the short nonce in the body of each command."""
     clear_traffic: str | None = None
-    """The finding for a message or traffic command in clear, behind the handshake."""
+    """The finding for an unencrypted message or traffic command after the handshake."""
     error_of_client: str = "ZMTP3X-CMD-12"
-    """The finding for an ERROR from the client, where only the server may send one."""
+    """The finding for an ERROR from the client, if only the server may send one."""
 
     commands: Mapping[str, Layout] = field(init=False, repr=False)
-    """By name, those of traffic included."""
+    """Layouts by name, traffic commands included."""
 
     def __post_init__(self) -> None:
         self.commands = {layout.name: layout for layout in (*self.layouts, *traffic.LAYOUTS)}

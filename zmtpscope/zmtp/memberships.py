@@ -1,4 +1,4 @@
-"""What one side has subscribed to and joined: counted, as the text wants it (wire.md 10.2, 10.4, D12)."""
+"""Count the subscriptions and groups of one side, as specified (wire.md 10.2, 10.4, D12)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ LEAVING = {"CANCEL": "topic", "LEAVE": "group"}
 MEMBERSHIP_COMMANDS = ENTERING.keys() | LEAVING.keys()
 
 UNMATCHED = {"topic": "ZMTP-SUB-02", "group": "ZMTP31-GROUP-05"}
-"""Findings for a cancel without subscription and a LEAVE without JOIN."""
+"""Findings for CANCEL without SUBSCRIBE and LEAVE without JOIN."""
 
 LARGEST_MEMORY = 16 << 20
-"""Octets of memory for the names of one side, as `Trie.size` counts them, after which nothing more is remembered."""
+"""Maximum memory in octets for the names of one side, as counted by `Trie.size`; further names are not stored."""
 
 _NOTHING = Trie()
-"""Most sides subscribe to nothing."""
+"""A shared empty trie, because most sides subscribe to nothing."""
 
 
 class Memberships:
-    """Topics and groups that are open on one side, with their counts."""
+    """Open topics and groups of one side, with their counts."""
 
     __slots__ = ("_complete", "_full", "_groups", "_most", "_topics")
 
@@ -29,39 +29,38 @@ class Memberships:
         self._complete = complete
         self._full = False
         self._most = LARGEST_MEMORY
-        """What `size` may become."""
+        """The upper limit of `size`."""
         self._topics = self._groups = _NOTHING
 
     def limit_to(self, octets: int) -> None:
-        """Remember no more than what takes so many octets."""
+        """Limit the memory for names, in octets."""
         self._most = octets
 
     def forgive(self) -> None:
-        """Octets were lost: a subscription may have been among them."""
+        """Note that lost octets may have contained subscriptions."""
         self._complete = False
 
     @property
     def complete(self) -> bool:
-        """Everything that is open is known."""
+        """Whether all open topics and groups are known."""
         return self._complete
 
     @property
     def size(self) -> int:
-        """Octets of memory that all names take up, about."""
+        """Approximate memory in octets of all names."""
         if self._topics is self._groups:  # neither has a name
             return 0
         return self._topics.size + self._groups.size
 
     def has_topic_of(self, message: bytes) -> bool:
-        """Whether `message` begins with an open topic."""
+        """Whether `message` starts with an open topic."""
         return self._topics.has_prefix_of(message)
 
     def has_group(self, group: bytes) -> bool:
-        """Whether this group is open."""
         return self._groups.count(group) > 0
 
     def judge(self, reader: Reader, command: str, name: str, start: int, length: int) -> None:
-        """One more SUBSCRIBE, CANCEL, JOIN or LEAVE of `name`; findings are about `length` octets at `start`."""
+        """Count a SUBSCRIBE, CANCEL, JOIN or LEAVE of `name`; findings cover `length` octets at `start`."""
         what = ENTERING.get(command) or LEAVING[command]
         names = self._topics if what == "topic" else self._groups
         octets = from_text(name)
@@ -85,7 +84,7 @@ class Memberships:
         names.add(octets)
 
     def _begin(self, what: str) -> Trie:
-        """The first name of its kind comes."""
+        """Create the trie for topics or groups."""
         names = Trie()
         if what == "topic":
             self._topics = names

@@ -1,4 +1,4 @@
-"""Connection metadata: the property list of READY and INITIATE (wire.md 7.2): read and build."""
+"""Parse and build connection metadata, the property list of READY and INITIATE (wire.md 7.2)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from zmtpscope.zmtp.regime import Regime
 from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, PEERS
 
 LARGEST_VALUE = 2**31 - 1
-"""Octets of a property value."""
+"""Maximum size in octets of a property value."""
 
 PROPERTY_NAME = re.compile(r"[A-Za-z0-9\-_.+]{1,255}")
 _RESOURCE_PART = r"[A-Za-z0-9$\-_@.&+]+"
 _RESOURCE = re.compile(_RESOURCE_PART + r"(?:/" + _RESOURCE_PART + r")*")
 
 _DEFINED = {"socket-type": "Socket-Type", "identity": "Identity", "resource": "Resource"}
-"""Property names compare without regard to case (D15); these are the spellings of the text."""
+"""Defined properties in their specified spelling, by folded name: property names ignore case (D15)."""
 
 
 Seen = dict[str, tuple[int, int, str]]
-"""Properties by folded name: stream offset, octets and text of the first value."""
+"""Properties by folded name: stream offset, length in octets, and text of the first value."""
 
 
 def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """All octets that are left, as properties.
+    """Parse all remaining octets as properties.
 
-    Fills `metadata` (names and values as `text`, order and repeats kept), `socket_type` and `identity`. A property that
-    runs past the end ends the list.
+    Fills `metadata` (names and values as `text`, in order, repeats included), `socket_type` and `identity`. A property
+    longer than the remaining octets ends the list.
     """
     metadata: list[dict[str, str]] = []
     fields["metadata"] = metadata
@@ -50,7 +50,7 @@ def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_property(reader: Reader, metadata: list[dict[str, str]], seen: Seen) -> bool:
-    """One property: name length, name, value length, value. False where the list cannot go on behind it."""
+    """Parse one property: name length, name, value length, value. Returns False if no further property can be read."""
     start = reader.offset
     name_length = reader.u8("zmtp.metadata.name_length")
     name = reader.text("zmtp.metadata.name", name_length)
@@ -87,7 +87,7 @@ def _judge_name(reader: Reader, start: int, length: int, name: str, seen: Seen) 
 
 
 def _judge(reader: Reader, regime: Regime, fields: Fields, seen: Seen, whole: bool) -> None:
-    """Findings about the properties that ZMTP defines; where one occurs twice the first counts."""
+    """Add findings about the properties that ZMTP defines; the first of repeated ones counts."""
     socket_type = None
     if "socket-type" in seen:
         start, length, socket_type = seen["socket-type"]
@@ -114,7 +114,7 @@ def _judge(reader: Reader, regime: Regime, fields: Fields, seen: Seen, whole: bo
 
 
 def build_metadata(fields: Fields) -> bytes:
-    """The property list of `fields["metadata"]`, or of `socket_type` and `identity` where that is absent."""
+    """Build the property list of `fields["metadata"]`, or if that is absent of `socket_type` and `identity`."""
     metadata: list[dict[str, Any]] | None = fields.get("metadata")
     if metadata is None:
         named = (("Socket-Type", fields.get("socket_type")), ("Identity", fields.get("identity")))

@@ -1,7 +1,7 @@
-"""Which version two sides speak, from the first octets of both (wire.md 9.3).
+"""Decide which version two sides speak, from the first octets of both (wire.md 9.3).
 
-A decision is made only where no further octet could change it, so the order in which the octets of the two sides arrive
-does not matter. What each side is by itself is told in `prefix.py`.
+A decision is made only once no further octet could change it, so it does not depend on the order in which the octets of
+the two sides arrive. `prefix.py` classifies each side alone.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from zmtpscope.zmtp.upgrade import VERSION, Upgrade, asks_for_websocket, find_up
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
 
 PREFIX_LIMIT = 1 << 16
-"""Octets of one side after which the version is decided on the evidence that is there."""
+"""Octets of one side after which the version is decided from the evidence so far."""
 
 
 class Decision(NamedTuple):
-    """What two sides agreed on, or why they did not.
+    """The agreed version, or the reason why there is none.
 
-    `version` is "1.0", "2.0", "3.0", "3.1" or "zws-2.0", None where none is in force; `forms` say how to read the first
-    octets of each side; `findings` belong to either side (CONN-03, -04, -07, ZWS-03), the decision itself (CONN-06) to
-    the first; `one_sided`: only one side's octets were there to decide by; `confidence` is "proven", "likely" or
+    `version` is "1.0", "2.0", "3.0", "3.1" or "zws-2.0", or None if none is in force. `forms` give the format of the
+    first octets of each side. `findings` belong to either side (CONN-03, -04, -07, ZWS-03), the decision itself
+    (CONN-06) to the first. `one_sided`: only one side's octets were available. `confidence` is "proven", "likely" or
     "guess".
     """
 
@@ -56,13 +56,13 @@ class Decision(NamedTuple):
     one_sided: bool = False
     confidence: str = "proven"
     mechanism: str | None = None
-    """What ZWS agrees on with its version; everywhere else each side announces its own."""
+    """The mechanism agreed together with the version of ZWS; in ZMTP each side announces its own."""
 
 
 def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | None:
-    """Decide by the first octets of both sides; None while more octets could decide.
+    """Decide on the version from the first octets of both sides; return None while more octets could decide.
 
-    `over`: no more octets will come (the end, or a waiting limit): decide on the evidence that is there.
+    `over`: no more octets will arrive (end of stream, or a time limit), so decide from the evidence so far.
     """
     upgrade = (first[:1] in b"GH" or second[:1] in b"GH") and find_upgrade((first, second), over=over)
     if upgrade is not False:
@@ -89,7 +89,7 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
 
 
 def _upgraded(upgrade: Upgrade) -> Decision:
-    """One side asks for ZWS by HTTP (wire.md 12)."""
+    """Decide on a connection on which one side asks for ZWS by HTTP (wire.md 12)."""
     request, response = Form.ZWS_REQUEST, Form.ZWS_RESPONSE
     forms = (response, request) if upgrade.client else (request, response)
     one_sided = upgrade.request is None or upgrade.response is None
@@ -115,8 +115,8 @@ def _upgraded(upgrade: Upgrade) -> Decision:
 
 
 def _settle(octets: tuple[bytes, bytes], classes: tuple[Class, Class]) -> tuple[Class, Class]:
-    """At the end a side counts as 1.0 only where the other side supports it, or where it consists of whole frames
-    (wire.md 9.2, guard)."""
+    """Resolve uncertain classes at the end: a side counts as 1.0 only if the other side supports it or if it consists
+    of whole frames (wire.md 9.2, guard)."""
     if all(is_anonymous(each) and are_frames_1(each) for each in octets):
         return Class.OLD, Class.OLD
     return _settle_side(octets[0], *classes), _settle_side(octets[1], *classes[::-1])
@@ -133,7 +133,7 @@ def _settle_side(octets: bytes, side: Class, other: Class) -> Class:
 
 
 def _are_settled(first: bytes, second: bytes, classes: tuple[Class, Class]) -> bool:
-    """Where no version will be in force each side is shown as what it is, so that has to be certain too."""
+    """Whether the forms of both sides are final: they are shown if no version is in force."""
     return is_form_settled(first, classes[0]) and is_form_settled(second, classes[1])
 
 
@@ -150,14 +150,14 @@ def _agreed(
 
 @lru_cache(maxsize=256)
 def _agreed_3(first: bytes, second: bytes) -> Decision:
-    """3.x, by the two version octets of both sides."""
+    """Decide on 3.x from the two version octets of each side."""
     version = f"3.{min(_minor(*first), _minor(*second))}"
     text = f"ZMTP {version}; announced {first[0]}.{first[1]} and {second[0]}.{second[1]}"
     return _agreed(version, (Form.GREETING_3, Form.GREETING_3), text)
 
 
 def _minor(major: int, minor: int) -> int:
-    """The minor a 3.x side counts for: what is newer than 3.1 is treated as 3.1."""
+    """Return the minor version of a 3.x side; versions above 3.1 count as 3.1."""
     return 1 if major > 3 else min(minor, 1)
 
 
@@ -175,8 +175,11 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
 
 
 def _form_beside(octets: bytes, kind: Class, other: Class) -> Form:
-    """The form of a side whose peer may be no ZMTP. A newer peer takes such octets for those of 1.0: what follows its
-    signature are 1.0 frames, unless it sent the greeting of 3.x without waiting."""
+    """Return the form of a side whose peer may not speak ZMTP.
+
+    A newer peer mistakes such octets for 1.0: after its signature it sends 1.0 frames, unless it sent a 3.x greeting
+    without waiting.
+    """
     is_form_2 = kind in (Class.REVISION_0, Class.REVISION_1, Class.REVISION_2) and not names_mechanism(octets)
     if other is Class.ALIEN and (is_form_2 or (kind is Class.REVISION_3 and names_mechanism(octets) is False)):
         return Form.SIGNATURE
@@ -189,7 +192,7 @@ def _alien(octets: bytes) -> Finding:
 
 
 def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
-    """At least one side has sent a 1.0 frame: 1.0, once the other side or further frames confirm it."""
+    """Decide on 1.0 if at least one side has sent a 1.0 frame, and the other side or further frames confirm it."""
     if classes[0] in OLD and classes[1] in OLD:
         return _agreed_1(Form.FRAMES_1, Form.FRAMES_1, "likely") if Class.FIRM in classes else None
     for newer, older in enumerate((second, first)):
@@ -199,7 +202,7 @@ def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Deci
 
 
 def _facing_newer(first: bytes, second: bytes, classes: tuple[Class, Class], newer: int, confidence: str) -> Decision:
-    """A 1.0 side, and a newer one that begins with a signature, which may be the header of an identity frame."""
+    """Decide on a 1.0 side and a newer one whose signature may be the header of an identity frame."""
     if not padding_of((first, second)[newer]):
         return _refused_1(first, second, classes, newer)
     forms = (Form.FRAMES_1, Form.PSEUDO_SIGNATURE)
@@ -223,7 +226,7 @@ def _refused_1(first: bytes, second: bytes, classes: tuple[Class, Class], newer:
 
 
 def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
-    """Both sides have sent a version octet (wire.md 9.3, rows R0, R1, R3)."""
+    """Decide if both sides have sent a version octet (wire.md 9.3, rows R0, R1, R3)."""
     if Class.REVISION_0 in classes:
         text = "1.0 frames behind versioned greetings"
         return _agreed("1.0", (Form.VERSIONED_1, Form.VERSIONED_1), text, outcome="1.0 frames")
@@ -246,7 +249,7 @@ def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Dec
 
 
 def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision:
-    """The octets are over and the table is undecided: report by the most advanced side (wire.md 9.3)."""
+    """Decide at the end of the octets, by the most advanced side (wire.md 9.3)."""
     one, other = classes
     if one in OLD or other in OLD:
         if one in NEW or other in NEW:
@@ -270,7 +273,7 @@ def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> De
 
 
 def _most_advanced(classes: tuple[Class, Class]) -> int:
-    """The side to report by: revision 1 decides over 3.x, because a 3.x side would follow it."""
+    """Return the index of the side to report: revision 1 has priority over 3.x, because a 3.x side would adopt it."""
     if Class.REVISION_1 in classes:
         return classes.index(Class.REVISION_1)
     return int(classes[1] > classes[0])
@@ -290,7 +293,7 @@ def _report(octets: bytes, kind: Class) -> tuple[str, str]:
 
 
 def _one_side(octets: bytes) -> Decision | None:
-    """Only one side was captured: octet 12 decides (wire.md 9.3, "One direction only")."""
+    """Decide by octet 12 if only one side was captured (wire.md 9.3, "One direction only")."""
     if classify(octets) not in NEW:
         return None
     if is_greeting_3(octets):

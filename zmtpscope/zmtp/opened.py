@@ -1,9 +1,8 @@
-"""One side of a CURVE connection with its boxes opened: source 1.
+"""One side of a CURVE connection with decrypted boxes: source 1.
 
-A box is 16 octets longer than what it holds, and opening it changes each octet in its place. So the stream with its
-boxes opened has the octets of the sealed one at the same offsets, and everything that is known of an offset (its
-packet, its time) holds for both. Frames begin and end where they did; inside a MESSAGE stand flags and the body of a
-frame, which is a message frame or a command as any other (curve.md 4).
+A box is 16 octets longer than its contents, and decryption replaces each octet in its place. The decrypted stream
+therefore has the same offsets as the encrypted one, so the packet and time of an offset are valid for both, and frames
+have the same boundaries. A MESSAGE contains flags and the body of a message frame or command (curve.md 4).
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from zmtpscope.zmtp.units import UnitReader
 
 
 class OpenedReader(UnitReader):
-    """Reads the units of one side whose boxes were opened, each of them whole.
+    """Reads the decrypted units of one side, each complete.
 
-    What stands outside of the boxes was read and judged when the side itself was read.
+    Octets outside the boxes are read and checked by the reader of the encrypted side.
     """
 
     def __init__(self, framing: Framing, version: str | None) -> None:
@@ -33,7 +32,7 @@ class OpenedReader(UnitReader):
         self._plain = True
 
     def read_handshake(self, event: Command, octets: bytes) -> Command:
-        """The command `event` with what its box holds; `octets` are those of its frame, the box opened."""
+        """Return the command `event` with the contents of its box; `octets` are its frame, decrypted."""
         now = event.regime
         shaking = Phase.HANDSHAKE
         opened = regime(now.framing, now.version, now.mechanism, shaking, None, now.role, None, now.early, True)
@@ -48,7 +47,7 @@ class OpenedReader(UnitReader):
         return event._replace(regime=opened, fields=fields, findings=findings)
 
     def _learn(self, fields: Fields, offset: int) -> None:
-        """Keep what the metadata of the side says, for what stands from stream offset `offset` on."""
+        """Store the side's metadata; it is in force from stream offset `offset`."""
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
         self.regime = _traffic(self.regime.framing, self.regime.version, self.socket_type)
@@ -56,7 +55,7 @@ class OpenedReader(UnitReader):
         self._plain = self.regime.socket_type not in RULED
 
     def read_messages(self, data: bytes | bytearray, base: int, rows: Iterable[tuple[int, int, int]]) -> None:
-        """Read MESSAGEs by (offset, body, size) of their frames, all in `data`, whose first octet has the stream offset
+        """Read MESSAGEs by (offset, body, size) of their frames, all in `data`, whose first octet is at stream offset
         `base`."""
         frames, head = self.frames, curve.CONTENT_OF_MESSAGE
         for offset, body, size in rows:
@@ -68,7 +67,7 @@ class OpenedReader(UnitReader):
                 self._read_with_care(data[offset - base : body + size - base], offset, body - offset)
 
     def lose(self) -> None:
-        """Something of the side was lost, or a box of it did not open: what was under way is given up."""
+        """Discard the open message: octets were lost, or a box could not be decrypted."""
         self.message_open = False
         self.memberships.forgive()
 

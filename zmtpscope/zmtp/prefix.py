@@ -1,7 +1,6 @@
-"""The first octets of one side by themselves: the class they are sorted into, the form they have, what they announce
-(wire.md 9.2).
+"""Classify the first octets of one side: their class, their form, and the announced version (wire.md 9.2).
 
-Classes only ever advance. What two sides make of them together is decided in `negotiation.py`.
+A class can only advance. `negotiation.py` combines both sides.
 """
 
 from __future__ import annotations
@@ -16,35 +15,35 @@ from zmtpscope.zmtp.signature import LARGEST_PADDING, padding_of
 FLAGS_1 = {0x00: frozenset({0x00, 0x01}), 0x01: frozenset({0x00, 0x01})} | {
     flags: frozenset({0x7E, 0x7F}) for flags in (0x7E, 0x7F)
 }
-"""The flags octets that real 1.0 peers send, by the first of them: libzmq 2.1.11 sets 7E on every frame."""
+"""Flags octets of real 1.0 peers, by the flags of the first frame: libzmq 2.1.11 sets 7E on every frame."""
 
 FIRM_FRAMES = 4
-"""So many 1.0 frames in a row are hardly ever something else ..."""
+"""Number of consecutive 1.0 frames that rule out other protocols."""
 FIRM_ANONYMOUS = 3
-"""... nor are fewer behind the identity frame of a peer without an identity."""
+"""The same number after the identity frame of a peer without an identity."""
 ANONYMOUS = (b"\1\0", b"\1\x7e")
-"""The identity frame of a 1.0 peer that has no identity."""
+"""The identity frame of a 1.0 peer without an identity."""
 
 USUAL_MECHANISMS = (b"NULL", b"PLAIN", b"CURVE", b"GSSAPI")
 MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
 class Class(IntEnum):
-    """What the octets of one side look like so far; later ones of those that are no 1.0 are more advanced."""
+    """The class of one side's octets so far; from SIGNATURE on, higher is more advanced."""
 
     NONE = 0
     WAIT = 1
-    """Too few octets to tell."""
+    """Too few octets to decide."""
     ALIEN = 2
     """Not ZMTP."""
     CUT = 3
-    """The beginning of a first 1.0 frame."""
+    """The start of a first 1.0 frame."""
     OLD = 4
     """A first 1.0 frame."""
     DOUBTFUL = 5
-    """A first 1.0 frame that is an unlikely one, or octets soon behind it that are none."""
+    """An unlikely first 1.0 frame, or invalid octets within the next few frames."""
     FIRM = 6
-    """As many 1.0 frames in a row as nothing else has by chance."""
+    """So many consecutive 1.0 frames that no other protocol matches by chance."""
     SIGNATURE = 7
     REVISION_0 = 8
     REVISION_1 = 9
@@ -59,7 +58,7 @@ NEW = VERSIONED | {Class.SIGNATURE}
 
 
 def classify(octets: bytes) -> Class:
-    """The class of one side (wire.md 9.2). Never reads beyond the header of the last of `FIRM_FRAMES` 1.0 frames."""
+    """Return the class of one side (wire.md 9.2). Reads at most the headers of `FIRM_FRAMES` 1.0 frames."""
     if not octets:
         return Class.NONE
     if octets[0] != 0xFF:
@@ -76,7 +75,8 @@ def classify(octets: bytes) -> Class:
 
 
 def _guard(octets: bytes) -> Class:
-    """Whether octets that are no signature can be 1.0 frames: nearly any first octet could begin one."""
+    """Return the class of octets without a signature, which may be 1.0 frames: nearly any first octet could start
+    one."""
     header = _header_1(octets, 0)
     if header is None:
         return Class.WAIT
@@ -88,7 +88,7 @@ def _guard(octets: bytes) -> Class:
     if len(octets) < stop:
         return Class.CUT
     usual, firm = FLAGS_1[flags], FIRM_ANONYMOUS if is_anonymous(octets) else FIRM_FRAMES
-    if octets[stop : stop + 1] == b"\0":  # 13/ZMTP has frames of length 0 discarded; several in a row are no frames
+    if octets[stop : stop + 1] == b"\0":  # 13/ZMTP discards a frame of length 0; several in a row are not ZMTP
         stop, firm = stop + 1, FIRM_FRAMES
     for _ in range(firm - 1):
         header = _header_1(octets, stop)
@@ -101,15 +101,15 @@ def _guard(octets: bytes) -> Class:
 
 
 def is_anonymous(octets: bytes) -> bool:
-    """Whether a side begins with the identity frame of a 1.0 peer that has no identity."""
+    """Whether a side starts with the identity frame of a 1.0 peer without an identity."""
     return octets.startswith(ANONYMOUS)
 
 
 def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
-    """Whether a whole header of a first frame is one that 1.0 peers have little reason to send.
+    """Whether 1.0 peers are unlikely to send a first frame with this header.
 
-    No identity begins with 0, and no identity frame is empty and has MORE; lengths of 16 to 64 bits in front of the
-    messages of other protocols look like both.
+    An identity never starts with 0, and an empty identity frame never has MORE. Other protocols prefix messages with
+    lengths of 16 to 64 bits that look like both.
     """
     if length == 1:
         return bool(flags & 1)
@@ -117,14 +117,14 @@ def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
 
 
 def first_frame_stop(octets: bytes) -> int:
-    """Octets that the first frame has of a side of the class CUT."""
+    """Return the size in octets of the first frame of a side of class CUT."""
     first = _header_1(octets, 0)
     assert first is not None
     return first.stop
 
 
 def own_form(octets: bytes, kind: Class) -> Form:
-    """The form one side has by itself, whatever the other side is."""
+    """Return the form of one side, regardless of the other side."""
     if kind in OLD:
         return Form.FRAMES_1
     if kind is Class.REVISION_3 and octets[10] > 3 and names_mechanism(octets) is False:
@@ -143,7 +143,7 @@ def own_form(octets: bytes, kind: Class) -> Form:
 
 
 def is_form_settled(octets: bytes, kind: Class) -> bool:
-    """Whether no further octet can change the form that a side has by itself."""
+    """Whether further octets cannot change the form of a side."""
     if kind is Class.REVISION_3:
         return len(octets) >= GREETING_3_SIZE
     if kind is Class.REVISION_2:
@@ -152,12 +152,12 @@ def is_form_settled(octets: bytes, kind: Class) -> bool:
 
 
 def names_mechanism(octets: bytes) -> bool | None:
-    """Whether octet 12 is the first letter of a mechanism (3.x form); None where it is not there."""
+    """Whether octet 12 is the first letter of a mechanism (3.x); None if it is missing."""
     return octets[12] in MECHANISM_START if len(octets) > 12 else None
 
 
 def form_number(octets: bytes, kind: Class) -> int | None:
-    """2 or 3: the form a side that faces 2.0 or revision 2 speaks; None while octet 12 is needed and missing."""
+    """Return 2 or 3, the form of a side that faces 2.0 or revision 2; None while octet 12 is needed and missing."""
     if kind is Class.REVISION_1:
         return 2
     form_3 = names_mechanism(octets)
@@ -165,7 +165,7 @@ def form_number(octets: bytes, kind: Class) -> int | None:
 
 
 def announced(octets: bytes, kind: Class) -> str:
-    """What one side announces, for people."""
+    """Format the version that one side announces."""
     if kind in OLD:
         return "1.0"
     if kind is Class.REVISION_1 or (kind is Class.REVISION_2 and not names_mechanism(octets)):
@@ -174,14 +174,14 @@ def announced(octets: bytes, kind: Class) -> str:
 
 
 def is_whole_greeting(octets: bytes, form: Form) -> bool:
-    """Whether a side has sent all of its greeting, or nothing of one."""
+    """Whether a side has sent its whole greeting, or none of it."""
     if form is Form.GREETING_2:
         return len(octets) > 13 and len(octets) >= 14 + octets[13]
     return form in (Form.NOTHING, Form.GREETING_3)
 
 
 def goes_on_as_greeting_3(octets: bytes) -> bool | None:
-    """Whether the octets behind a signature are the rest of a 3.x greeting, not 1.0 frames; None while both may be."""
+    """Whether the octets after a signature continue a 3.x greeting, not 1.0 frames; None while both are possible."""
     if octets[:1] not in b"\3\4":
         return False
     if not any(name.ljust(20, b"\0").startswith(octets[2:22]) for name in USUAL_MECHANISMS):
@@ -190,7 +190,7 @@ def goes_on_as_greeting_3(octets: bytes) -> bool | None:
 
 
 def is_greeting_3(octets: bytes) -> bool:
-    """Whether this is a 3.x greeting by itself: a legal mechanism, or an empty one with nothing but zeros behind it."""
+    """Whether the octets are a 3.x greeting: a legal mechanism, or an empty one followed by zeros only."""
     if len(octets) < 33 or octets[10] < 3:
         return False
     name, _, behind = octets[12:32].partition(b"\0")
@@ -200,7 +200,7 @@ def is_greeting_3(octets: bytes) -> bool:
 
 
 def holds_frames_1(octets: bytes, at: int) -> bool:
-    """Whether at least one whole 1.0 frame begins at `at`, and none that the guard refuses."""
+    """Whether at least one whole 1.0 frame starts at `at`, and no invalid header follows."""
     whole = 0
     while (header := _header_1(octets, at)) is not None:
         if header.length == 0 or header.length > 2**31 or header.flags not in FLAGS_1:
@@ -211,7 +211,7 @@ def holds_frames_1(octets: bytes, at: int) -> bool:
 
 
 def are_frames_1(octets: bytes) -> bool:
-    """Whether these octets are whole 1.0 frames, whatever their flags: what is not 1.0 soon has a length of 0."""
+    """Whether the octets are whole 1.0 frames with any flags; other protocols soon contain a length of 0."""
     at = 0
     while at < len(octets):
         header = _header_1(octets, at)
@@ -227,11 +227,11 @@ OTHER_PROTOCOLS = {
     b"SS": "SSH",
     b"*1": "RESP (Redis)",
 }
-"""What begins with two octets, which is what no frame of 1.0 is told by: HTTP by its methods, or its answer."""
+"""Protocols by their first two octets, before the flags of a 1.0 frame: HTTP requests and responses, and others."""
 
 
 def other_protocol(octets: bytes) -> str | None:
-    """What a side seems to speak that does not speak ZMTP; None where it cannot be told."""
+    """Return the protocol that a side without ZMTP seems to speak, or None if unknown."""
     return OTHER_PROTOCOLS.get(octets[:2])
 
 
@@ -242,7 +242,7 @@ class _Header(NamedTuple):
 
 
 def _header_1(octets: bytes, at: int) -> _Header | None:
-    """The 1.0 frame header at `at`; None where it is not whole. Length 0 has no flags."""
+    """Parse the 1.0 frame header at `at`; return None if it is incomplete. Length 0 has no flags."""
     if at >= len(octets):
         return None
     long = octets[at] == 0xFF

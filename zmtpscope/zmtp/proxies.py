@@ -1,7 +1,7 @@
-"""What proxies put in front of ZMTP: the PROXY protocol (v1, v2), SOCKS 4 and 5 (RFC 1928, RFC 1929), HTTP CONNECT.
+"""Headers of proxies before ZMTP: PROXY protocol (v1, v2), SOCKS 4 and 5 (RFC 1928, RFC 1929), HTTP CONNECT.
 
-Only the octets up to the first of ZMTP are read. Nothing is decided before they are all there, so the order in which
-the octets of the two sides arrive makes no difference.
+Only the octets before ZMTP are read. A header is reported once it is complete, so the order in which the octets of the
+two sides arrive does not matter.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ SOCKS_5_REPLIES = {
 
 
 class Proxied(NamedTuple):
-    """A connection that a proxy passes on. `client` is the side that asked it to, `sizes` the octets of each side in
-    front of ZMTP, `shown` those before any password. `target` is where it is to connect to, or (PROXY protocol) whom it
-    connects for; `refusal` is why it does not."""
+    """A proxied connection.
+
+    `client` is the side that asked the proxy, `sizes` the octets of each side before ZMTP, `shown` the octets before
+    any password. `target` is the endpoint to connect to, or for the PROXY protocol the client's endpoint; `refusal` is
+    the reason for a refusal.
+    """
 
     protocol: str
     client: int
@@ -47,7 +50,7 @@ class Proxied(NamedTuple):
 
     @property
     def is_header(self) -> bool:
-        """Whether a header was put in front, without an answer."""
+        """Whether the proxy sent only a header, which has no answer (PROXY protocol)."""
         return self.protocol.startswith("PROXY")
 
     @property
@@ -61,19 +64,19 @@ class _Cut(Exception):
 
 
 class _Octets:
-    """Octets of one side, read from their start on."""
+    """A cursor over the octets of one side."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
         self._secret: int | None = None
 
     def hide(self, at: int) -> None:
-        """A password begins at the index `at`."""
+        """Note that a password starts at index `at`."""
         self._secret = at
 
     @property
     def shown(self) -> int:
-        """How many of the octets that were read come before any password."""
+        """Number of octets read before any password."""
         return self.at if self._secret is None else self._secret
 
     def take(self, size: int) -> bytes:
@@ -93,7 +96,8 @@ class _Octets:
 
 
 def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
-    """What the first octets of both sides show; True: a proxy, perhaps, once more octets are there; False: none."""
+    """Find a proxy header in the first octets of both sides; True: more octets are needed to decide; False: there is
+    none."""
     may_be = False
     for client in (0, 1):
         asked, answered = prefixes[client], prefixes[1 - client]
@@ -140,7 +144,7 @@ def _proxy_2(client: _Octets, server: _Octets) -> Read:
 
 
 def _address(ip: bytes, port: bytes) -> str:
-    from ipaddress import ip_address  # what nobody sends is not loaded
+    from ipaddress import ip_address  # loaded on demand
 
     host = str(ip_address(ip))
     return f"[{host}]:{int.from_bytes(port)}" if ":" in host else f"{host}:{int.from_bytes(port)}"
@@ -226,4 +230,4 @@ READERS: tuple[tuple[bytes, Callable[[_Octets, _Octets], Read]], ...] = (
     (b"\5", _socks_5),
     (b"\4\1", _socks_4),
 )
-"""How a client begins, and what reads it."""
+"""Start of a client's octets, and its parser."""

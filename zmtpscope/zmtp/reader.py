@@ -1,4 +1,4 @@
-"""Named reads over the octets of one unit: the same run yields values and, with a recorder, the field tree."""
+"""Named reads over the octets of one unit: return values and, with a recorder, build the field tree."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ Value = int | str | bytes | None
 
 
 class Cut(Exception):
-    """A named read met the end of its unit. Layouts catch it where it has a meaning of its own; it never leaves the
+    """A named read reached the end of its unit. Layouts catch it if they handle that; it is never raised outside the
     core."""
 
 
 class Finding(NamedTuple):
-    """Something worth saying (conformance.md). `start` is a stream offset, None where it concerns something absent.
+    """A problem or remark (conformance.md). `start` is a stream offset, or None if the finding is about something
+    absent.
 
-    `severity` and `hint` None mean the usual ones of `zmtpscope.findings`.
+    If `severity` or `hint` is None, the defaults of `zmtpscope.findings` apply.
     """
 
     id: str
@@ -35,8 +36,8 @@ class Finding(NamedTuple):
 class FieldNode:
     """One field of a unit; `start` is a stream offset.
 
-    A node without a value is a group and its children lie inside it. A node with a value is a leaf: the leaves of a
-    unit tile its octets (P5), and the children of a leaf are its bits, which cover the same octet.
+    A node without a value is a group that contains its children. A node with a value is a leaf. The leaves of a unit
+    cover its octets without gaps or overlaps (P5). Children of a leaf are its bits, which cover the same octet.
     """
 
     name: str
@@ -46,7 +47,7 @@ class FieldNode:
     children: list[FieldNode] = field(default_factory=list)
 
     def leaves(self) -> Iterator[FieldNode]:
-        """All leaves below this node, in the order of their octets."""
+        """Yield all leaves below this node, in the order of their octets."""
         if self.value is not None:
             yield self
         else:
@@ -55,7 +56,7 @@ class FieldNode:
 
 
 class Recorder:
-    """Keeps what a `Reader` reads as a tree. Fields of no octets are left out unless asked for."""
+    """Records the reads of a `Reader` as a tree. Empty fields are left out unless requested."""
 
     __slots__ = ("root", "stack")
 
@@ -68,11 +69,11 @@ class Recorder:
             self.stack[-1].children.append(FieldNode(name, start, length, value))
 
     def show(self, value: Value) -> None:
-        """Let the leaf recorded last show `value` instead of its number or octets."""
+        """Set the value of the last leaf to `value`, instead of its number or octets."""
         self.stack[-1].children[-1].value = value
 
     def bits(self, masks: Sequence[tuple[str, int]]) -> None:
-        """Name the bits of the leaf recorded last, an octet."""
+        """Add the named bits of the last leaf, an octet."""
         leaf = self.stack[-1].children[-1]
         if isinstance(leaf.value, int):
             for name, mask in masks:
@@ -106,11 +107,11 @@ _NO_GROUP: AbstractContextManager[None] = nullcontext()
 class Reader:
     """Reads the fields of one unit.
 
-    `data[position:stop]` are the octets not read yet, `base` is the stream offset of `data[0]`. A read that would pass
-    `stop` records what is there, leaves nothing, and raises `Cut`. `unit` is the stream offset of the unit's first
-    octet, `body` that of its body; `size_span` and `name_span` (stream offset, length) are where the announced size and
-    the command name stand, for findings about them. `head` is set where the unit is too large to wait for: the stream
-    offset behind what is read of it.
+    `data[position:stop]` are the octets to read, `base` is the stream offset of `data[0]`. A read that would pass
+    `stop` records the octets available, consumes them, and raises `Cut`. `unit` and `body` are the stream offsets of
+    the unit and of its body. `size_span` and `name_span` (stream offset, length) locate the announced size and the
+    command name, for findings about them. `head` is set if the unit is too large to await: the stream offset after the
+    part that is read.
     """
 
     __slots__ = (
@@ -145,15 +146,15 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """The number of octets not read yet."""
+        """The number of octets left."""
         return self.stop - self.position
 
     def starts_with(self, octets: bytes) -> bool:
-        """Whether the octets not read yet begin like this."""
+        """Whether the octets left start with `octets`."""
         return self.data.startswith(octets, self.position, self.stop)
 
     def u8(self, name: str) -> int:
-        """The next octet as a number."""
+        """Read the next octet as a number."""
         at = self.position
         if at >= self.stop:
             raise Cut
@@ -164,7 +165,7 @@ class Reader:
         return value
 
     def u16(self, name: str) -> int:
-        """The next 2 octets as a number; so `u32` and `u64`. The most significant octet comes first."""
+        """Read 2 octets as a big-endian number; `u32` and `u64` read 4 and 8."""
         return self._number(name, 2)
 
     def u32(self, name: str) -> int:
@@ -184,7 +185,7 @@ class Reader:
         return value
 
     def octets(self, name: str, length: int, *, keep_empty: bool = False) -> bytes:
-        """The next `length` octets."""
+        """Read `length` octets."""
         at = self.position
         if at + length > self.stop:
             self._cut(name)
@@ -195,11 +196,11 @@ class Reader:
         return value
 
     def rest(self, name: str) -> bytes:
-        """All octets that are left."""
+        """Read all octets left."""
         return self.octets(name, self.stop - self.position)
 
     def skip(self, name: str, length: int) -> None:
-        """Pass over `length` octets without taking them; they may lie beyond `stop`."""
+        """Skip `length` octets; they may lie after `stop`."""
         at = self.position
         self.position = at + length
         if self.recorder is not None:
@@ -207,7 +208,7 @@ class Reader:
             self.recorder.leaf(name, self.base + at, here, self.data[at : at + here])
 
     def text(self, name: str, length: int, *, keep_empty: bool = False) -> str:
-        """The next `length` octets as `text` (design, logical types): reversible whatever the octets are."""
+        """Read `length` octets as `text`, from which the octets can be restored."""
         octets = self.octets(name, length, keep_empty=keep_empty)
         value = to_text(octets)
         if self.recorder is not None and (length or keep_empty):
@@ -215,23 +216,23 @@ class Reader:
         return value
 
     def show(self, value: Value) -> None:
-        """Let the tree show `value` for the field read last."""
+        """Set the value of the last field in the tree."""
         if self.recorder is not None:
             self.recorder.show(value)
 
     def bits(self, masks: Sequence[tuple[str, int]]) -> None:
-        """Name the bits of the octet read last."""
+        """Add the named bits of the last octet to the tree."""
         if self.recorder is not None:
             self.recorder.bits(masks)
 
     def group(self, name: str) -> AbstractContextManager[None]:
-        """Fields read inside belong together under `name`."""
+        """Group the fields that are read inside the context under `name`."""
         return _NO_GROUP if self.recorder is None else self.recorder.group(name, self.base + self.position)
 
     def finding(
         self, id: str, start: int | None = None, length: int = 0, severity: str | None = None, detail: str | None = None
     ) -> None:
-        """Raise a finding; `start` is a stream offset."""
+        """Add a finding; `start` is a stream offset."""
         self.findings.append(Finding(id, start, length, severity, detail))
 
     def _cut(self, name: str) -> None:

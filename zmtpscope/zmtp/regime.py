@@ -1,4 +1,4 @@
-"""Regimes: what has to be known about one side, at one offset of its stream, to read a unit there."""
+"""Regimes: the settings that apply when a unit is read, for one side at one stream offset."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from functools import lru_cache
 
 
 class _Kind(Enum):
-    """An enumeration that is hashed by identity: regimes are looked up often, and `Enum` hashes in Python."""
+    """An enumeration hashed by identity: regimes are looked up often, and `Enum` hashes in Python."""
 
     __hash__ = object.__hash__
 
 
 class Framing(_Kind):
-    """How frames are delimited (wire.md 3.1, 4.2, 6)."""
+    """Format of frames (wire.md 3.1, 4.2, 6)."""
 
     V1 = "1.0"
-    """Length that counts the flags octet, flags, body: ZMTP 1.0."""
+    """ZMTP 1.0: length that includes the flags octet, flags, body."""
     V2 = "2.0"
-    """Flags, size, body: ZMTP 2.0 and 3.x."""
+    """ZMTP 2.0 and 3.x: flags, size, body."""
     ZWS = "zws-2.0"
-    """WebSocket frames, flags, body: ZWS 2.0."""
+    """ZWS 2.0: WebSocket frames, flags, body."""
 
 
 class Phase(_Kind):
-    """Where a side stands: it greets, shakes hands (3.x only), then sends traffic."""
+    """The progress of a side: it greets, shakes hands (3.x only), then sends traffic."""
 
     GREETING = "greeting"
     HANDSHAKE = "handshake"
@@ -33,7 +33,7 @@ class Phase(_Kind):
 
 
 class Form(_Kind):
-    """The shape of the first octets of one side (wire.md 9.2, 9.3)."""
+    """Format of the first octets of one side (wire.md 9.2, 9.3)."""
 
     NOTHING = "none"
     WAIT = "wait"
@@ -47,34 +47,34 @@ class Form(_Kind):
     GREETING_2 = "greeting-2"
     GREETING_3 = "greeting-3x"
     PARTIAL_3 = "greeting-3x-partial"
-    """A 3.x greeting that is not whole and belongs to no version in force."""
+    """An incomplete 3.x greeting, without a version in force."""
     SIGNATURE = "signature"
-    """Ten octets of a peer newer than 1.0, nothing more."""
+    """The signature of a peer newer than 1.0, and nothing else."""
     ZWS_REQUEST = "zws-request"
-    """ZWS: the HTTP head of the side that asks for a WebSocket."""
+    """ZWS: the HTTP request for a WebSocket."""
     ZWS_RESPONSE = "zws-response"
-    """ZWS: that of the other side."""
+    """ZWS: the HTTP response."""
     ZWS_IDENTITY = "zws-identity"
-    """ZWS without a mechanism: the identity, which follows the head."""
+    """ZWS without a mechanism: the identity, after the HTTP head."""
 
 
 SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
-"""Of these octets nothing is read."""
+"""Forms of octets that are not read."""
 
 UPGRADE_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
-"""HTTP, by which ZWS begins (wire.md 12)."""
+"""HTTP heads, which start ZWS (wire.md 12)."""
 
 
 def usual_form(version: str | None) -> Form:
-    """How a side greets when the version is known before it has sent anything."""
+    """Return the form of a greeting when the version is known before any octet."""
     return {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}.get(version or "", Form.GREETING_3)
 
 
 @dataclass(slots=True, eq=False)
 class Regime:
-    """How to read the units of one side from some offset on. Make it with `regime`, which interns; nobody changes one.
+    """Settings for reading the units of one side from a stream offset. Immutable; `regime` creates and interns them.
 
-    What follows from the values, and is asked for each unit, is worked out once.
+    Attributes that follow from other ones and are needed for each unit are computed once.
     """
 
     framing: Framing
@@ -88,15 +88,16 @@ class Regime:
     opened: bool = False
 
     is_old: bool = field(init=False, repr=False)
-    """Frames are those of 1.0."""
+    """Whether frames have the format of 1.0."""
     has_commands: bool = field(init=False, repr=False)
-    """A bit of the flags means COMMAND: in 3.x and ZWS, not in 2.0."""
+    """Whether a bit of the flags means COMMAND: in 3.x and ZWS, not in 2.0."""
     greets: bool = field(init=False, repr=False)
     shakes_hands: bool = field(init=False, repr=False)
     is_inside_message: bool = field(init=False, repr=False)
-    """Units stand in the boxes of MESSAGEs, where no box stands in a box."""
+    """Whether units are the contents of MESSAGE boxes; these contain no further boxes."""
     source: int = field(init=False, repr=False)
-    """Which octets offsets count in: 0 the TCP stream, 1 the same with boxes opened and the masks of WebSocket off."""
+    """The octets that offsets refer to: 0 the TCP stream, 1 the stream with boxes decrypted and WebSocket masks
+    removed."""
 
     def __post_init__(self) -> None:
         self.is_old = self.framing is Framing.V1
@@ -108,7 +109,7 @@ class Regime:
         self.source = int(self.opened or unmasked)
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """Pickled and loaded it is the interned one again."""
+        """Unpickle as the interned object."""
         return regime, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
 
@@ -124,12 +125,14 @@ def regime(
     early: bool = False,
     opened: bool = False,
 ) -> Regime:
-    """The regime with these values, the same object for the same values.
+    """Return the regime with these values; equal values return the same object.
 
-    `version` is the version in force ("1.0", "2.0", "3.0", "3.1", "zws-2.0") or None; `mechanism` the sender's as
-    announced, None where it was never seen or there is none; `form` is for phase GREETING; `role` "client" or "server"
-    of the security handshake; `socket_type` the sender's, one of the names in wire.md 10.6; `early` means padded
-    command names (wire.md 7.4); `opened` that the units stand in the stream with its boxes opened
-    (`zmtpscope.zmtp.opened`).
+    - `version`: the version in force ("1.0", "2.0", "3.0", "3.1", "zws-2.0") or None
+    - `mechanism`: as the sender announced it; None if there is none or it was not captured
+    - `form`: for phase GREETING
+    - `role`: "client" or "server" of the security handshake
+    - `socket_type`: the sender's, a name of wire.md 10.6
+    - `early`: padded command names (wire.md 7.4)
+    - `opened`: the units belong to the decrypted stream (`zmtpscope.zmtp.opened`)
     """
     return Regime(framing, version, mechanism, phase, form, role, socket_type, early, opened)

@@ -1,8 +1,8 @@
-"""The hot path: runs of plain message frames into columns, header octets only.
+"""The hot path: scans runs of plain message frames into columns, reading only their headers.
 
-A scanner consumes only frames it can prove plain: flags without reserved or COMMAND bits, the size form canonical, the
-size within limits. At any other header it stops, and the careful reader decides. No call and no object per frame; where
-the same frames come again and again, not even a step of the loop.
+A scanner consumes only frames that are certainly plain: flags without reserved or COMMAND bits, a size in its shortest
+form and within limits. At any other header it stops, and the careful reader decides. There is no call and no object per
+frame; repeated frames even skip the loop.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
 from zmtpscope.zmtp.websocket import CONTROL, LARGEST_CONTROL
 
 FEWEST, MOST = 32, 4096
-"""Frames that are taken at a time: more and more as long as there is nothing new about them."""
+"""Minimum and maximum number of frames per batch; the batch doubles until repetitions are found."""
 
 WHOLE_BINARY = 0x82
-"""The first octet of a binary WebSocket message in one frame."""
+"""The first octet of an unfragmented binary WebSocket message."""
 
 _ZEROS = re.compile(rb"\0+")
 
 LONGEST_PERIOD = 4
-"""Frames that may take turns in a run of repetitions: topic and body, the envelope and body of a request."""
+"""Maximum number of frames in a repeating sequence, for example topic and body, or envelope and body of a request."""
 
 
 @compiled.where_possible
 def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
     """Scan 2.0 and 3.x frames from `data[at]` on (wire.md 4.2, 6); `base` is the stream offset of `data[0]`.
 
-    Gives the index of the first header not consumed, beyond the end of `data` where the last body is not all there.
+    Returns the index of the first header not consumed; it lies after the end of `data` if the last body is incomplete.
     """
     number = int.from_bytes
     length = len(data)
@@ -78,8 +78,7 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
 
 
 def is_part_of_header(data: bytes, at: int) -> bool:
-    """Whether `scan_2` stopped at `data[at]` because the header that begins there is not all there: what there is of it
-    is plain."""
+    """Whether `scan_2` stopped at `data[at]` because the header is incomplete, and the octets available are plain."""
     flags = data[at]
     return flags <= LONG | MORE and len(data) - at < (9 if flags & LONG else 2)
 
@@ -87,10 +86,10 @@ def is_part_of_header(data: bytes, at: int) -> bool:
 def scan_1(
     data: bytes, at: int, base: int, columns: FrameColumns, habit: bool, zeros: Runs | None = None, before: int = 0
 ) -> int:
-    """Scan 1.0 frames (wire.md 3.1), as `scan_2`; `habit`: flags 7E and 7F have been noted already (D40).
+    """Scan 1.0 frames (wire.md 3.1), like `scan_2`; `habit`: flags 7E and 7F have been reported already (D40).
 
-    `zeros` gets the lengths of 0 that stand between messages; None: the scanner stops at them. `before` are the flags
-    of the frame in front.
+    `zeros` receives the lengths of 0 between messages; if None, the scanner stops at them. `before` are the flags of
+    the previous frame.
     """
     number = int.from_bytes
     plain = (0x00, 0x01, 0x7E, 0x7F) if habit else (0x00, 0x01)
@@ -134,7 +133,7 @@ def scan_1(
         runs = 0 if zeros is None else len(zeros.starts) - runs
         if len(sizes) + runs < most:
             return at
-        if runs:  # what repeats itself there has more than the headers of frames
+        if runs:  # repetitions would contain lengths of 0 besides the headers of frames
             most = min(2 * most, MOST)
             continue
         rows = len(columns)
@@ -143,9 +142,9 @@ def scan_1(
 
 
 class OtherFrames(NamedTuple):
-    """Whole WebSocket frames between messages that carry no ZMTP, and have no other fault.
+    """Whole WebSocket frames between messages that carry no ZMTP and have no other fault.
 
-    `findings`: which of them are passed over, by their first octet, and for what finding that is only counted.
+    `findings` are the ids to count for frames that may be skipped, by their first octet.
     """
 
     findings: Mapping[int, str]
@@ -156,10 +155,9 @@ class OtherFrames(NamedTuple):
 def scan_zws(
     data: bytes, at: int, base: int, columns: FrameColumns, masks: bool, others: OtherFrames, before: int = 0
 ) -> int:
-    """Scan WebSocket messages that are one plain frame of ZWS each (wire.md 12), as `scan_2`; the masks were taken off.
+    """Scan WebSocket messages of one plain ZWS frame each (wire.md 12), like `scan_2`, without their masks.
 
-    `masks`: the sender is one that has to mask. `others` gets what is passed over. `before` are the flags of the frame
-    in front.
+    `masks`: the sender must mask. `others` receives the skipped frames. `before` are the flags of the previous frame.
     """
     number = int.from_bytes
     high, key = (0x80, 4) if masks else (0, 0)
@@ -210,16 +208,16 @@ def scan_zws(
 
 
 def end_of_zeros(data: bytes, at: int) -> int:
-    """The index behind the zeros that begin at `data[at]`."""
+    """Return the index after the zeros that start at `data[at]`."""
     run = _ZEROS.match(data, at)
     return at if run is None else run.end()
 
 
 def _pass_repetitions(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
-    """Scan on while the last frames of `columns`, up to `LONGEST_PERIOD` of them, come again; gives the new `at`.
+    """Scan on while the last frames of `columns`, up to `LONGEST_PERIOD` of them, repeat; return the new `at`.
 
-    Repetitions have the same header octets, one `stride` apart: each of these octets is compared for many of them at
-    once. The windows double, so that a run that ends early costs little more than its own length.
+    Repetitions have equal header octets, one `stride` apart, so each header octet is compared for many repetitions at
+    once. The windows double, so a run that ends early costs little more than its own length.
     """
     period = _period(columns.sizes, columns.flags)
     if period is None:
@@ -252,7 +250,7 @@ def _pass_repetitions(data: bytes, at: int, base: int, columns: FrameColumns) ->
 
 
 def _period(sizes: array[int], flags: array[int]) -> int | None:
-    """After how many frames, as it seems, the same come again; None where they are not that regular."""
+    """Return the number of frames after which the last ones seem to repeat, or None."""
     for period in range(1, LONGEST_PERIOD + 1):
         before = slice(-2 * period, -period)
         if sizes[-1] == sizes[-1 - period] and sizes[-period:] == sizes[before] and flags[-period:] == flags[before]:
@@ -261,12 +259,12 @@ def _period(sizes: array[int], flags: array[int]) -> int | None:
 
 
 def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: int) -> tuple[int, int]:
-    """Scan CURVE MESSAGEs in message frames (wire.md 8.3), as `scan_2`, while their nonces count up from `nonce`.
+    """Scan CURVE MESSAGEs in message frames (wire.md 8.3), like `scan_2`, while their nonces increment from `nonce`.
 
-    Gives the nonce that should come next, too. Of each body name and nonce have to be there.
+    Also returns the next expected nonce. The name and nonce of each body must be available.
     """
     number = int.from_bytes
-    head = number(MESSAGE_NAME + bytes(8), "big") + nonce  # name and nonce, as one number that counts up
+    head = number(MESSAGE_NAME + bytes(8), "big") + nonce  # name and nonce as one number, incremented for each frame
     length = len(data)
     while True:
         offsets: list[int] = []

@@ -1,5 +1,4 @@
-"""Plain frames of 2.0 and 3.x, for all that is compiled and reads some: without the interpreter, which `nogil` makes
-sure of."""
+"""Read plain frames of 2.0 and 3.x for all compiled code, without the interpreter (`nogil`)."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -17,7 +16,7 @@ cdef struct Frame:
 
 
 cdef inline bint read_plain_header(const uint8_t *octets, uint64_t length, uint64_t at, Frame *frame) noexcept nogil:
-    """Read the header at `octets[at]`, where `at` is no more than `length`; whether it is all there, and plain."""
+    """Read the header at `octets[at]`, where `at` is at most `length`; return whether it is complete and plain."""
     cdef int place
     if length - at < HEADER_OF_SHORT or octets[at] > HIGHEST:
         return False
@@ -42,9 +41,11 @@ cdef inline Py_ssize_t read_plain_frames(
     Py_ssize_t count,
     Py_ssize_t room,
 ) noexcept nogil:
-    """Read the frames from `octets[at]` on into the `columns` (header, body, size, flags), which have `count` already,
-    as long as there is `room`; how many they have then. Places are those among the octets and `base`. `at` becomes that
-    of the first header that is not read, beyond `length` where the last body is not all there."""
+    """Read the frames from `octets[at]` on into `columns` (header, body, size, flags), and return the new row count.
+
+    The columns have `count` rows already, and `room` in total. Values are indices into `octets` plus `base`. `at`
+    becomes the index of the first header not read, after `length` if the last body is incomplete.
+    """
     cdef Frame frame
     while count < room and at[0] < length and read_plain_header(octets, length, at[0], &frame):
         columns[0][count] = base + <int64_t>at[0]
@@ -57,6 +58,6 @@ cdef inline Py_ssize_t read_plain_frames(
 
 
 cdef inline bint is_part_of_header(const uint8_t *octets, uint64_t length, uint64_t at) noexcept nogil:
-    """Whether a header was not read since it is not all there: what there is of it is plain."""
+    """Whether a header was not read because it is incomplete; the octets available are plain."""
     cdef uint64_t header = HEADER_OF_LONG if octets[at] & LONG else HEADER_OF_SHORT
     return octets[at] <= HIGHEST and length - at < header

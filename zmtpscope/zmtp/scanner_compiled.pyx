@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`scanner.py`, compiled: the header of each frame, one after the other."""
+"""Compiled twin of `scanner.py`: reads the header of each frame, one after the other."""
 
 from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 cdef enum:
-    MOST = 512  # frames that are taken at a time
+    MOST = 512  # frames per batch
 
 
 def scan_2(const uint8_t[::1] data not None, Py_ssize_t at, int64_t base, columns not None):

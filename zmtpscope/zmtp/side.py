@@ -1,7 +1,7 @@
-"""One side of a connection: octets in, frames (columns) and events out.
+"""One side of a connection: parses octets into frames (columns) and events.
 
-Message frames in plain traffic go through a scanner; whatever the scanner cannot prove plain is read as one unit by the
-careful reader, after which the scanner goes on (decisions/core.md). What other sides began with is not read again.
+A scanner reads plain message frames. Any other unit is read by the careful reader, then the scanner continues
+(decisions/core.md). Greetings and commands that other sides have sent before are taken from a cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
 from zmtpscope.zmtp.socket_types import PEERS
 
 CACHES: dict[str | None, HandshakeCache] = {}
-"""What 3.x sides begin with, by the version in force."""
+"""Caches of the first units of 3.x sides, by the version in force."""
 
 _FRAMINGS = {
     **dict.fromkeys((Form.FRAMES_1, Form.PSEUDO_SIGNATURE, Form.VERSIONED_1), Framing.V1),
@@ -36,19 +36,19 @@ def _first_regime(form: Form, version: str | None) -> Regime:
 class SideReader(CarefulReader):
     """Reads the units of one side whose greeting form is decided.
 
-    Give it octets with `read`; get rows and events with `drain`. Octets from `position` on have to be given again with
-    what follows them, unless the side is `opaque` or `broken`.
+    Pass octets to `read`; get rows and events from `drain`. Octets from `position` on must be passed again together
+    with the next ones, unless the side is `opaque` or `broken`.
     """
 
     moves: list[tuple[int, bytes]] | None = None
-    """Octets that stand elsewhere than in the stream (`zmtpscope.zmtp.zws_side`): stream offset and octets of each; to
-    be put there before anything else is done with what was read."""
+    """Octets to move within the stream before anything else is done with it (`zmtpscope.zmtp.zws_side`): stream offset
+    and octets."""
 
     shared = 0
-    """Octets of events that stand inside of messages that were read: these have them as well."""
+    """Octets of control frames inside messages that were read; both events and messages contain them."""
 
     _cache: HandshakeCache | None = None
-    """How other sides went on from here, as long as this one begins as they did or might."""
+    """Cached units that may come next, while this side sends the same octets as earlier sides."""
 
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
         self._enter(_first_regime(form, version), offset)
@@ -67,7 +67,7 @@ class SideReader(CarefulReader):
         mechanism: str | None = None,
         socket_type: str | None = None,
     ) -> SideReader:
-        """A side whose greeting was not captured, from a frame boundary in its traffic."""
+        """Create a reader for a side whose greeting was not captured, from a frame boundary in its traffic."""
         side = cls.__new__(cls)
         known = socket_type if socket_type in PEERS else None
         side._enter(regime(framing, version, mechanism, Phase.TRAFFIC, socket_type=known), offset)
@@ -78,35 +78,35 @@ class SideReader(CarefulReader):
 
     @property
     def greeting_end(self) -> int | None:
-        """The stream offset behind the greeting that is being read, where its form has a fixed size."""
+        """The stream offset after the current greeting, if its form has a fixed size."""
         now = self.regime
         fixed = now.phase is Phase.GREETING and now.form is Form.GREETING_3
         return self.position + GREETING_3_SIZE if fixed else None
 
     @property
     def has_no_boxes(self) -> bool:
-        """The side has shown that its mechanism is another than CURVE."""
+        """Whether the side is known to use another mechanism than CURVE."""
         if self.mechanism is None:
             return not (self._undecided or self.regime.greets)
         return self.mechanism != "CURVE"
 
     @property
     def handshake_done(self) -> bool:
-        """The side has sent its own last handshake command."""
+        """Whether the side has sent its own last handshake command."""
         return self._handshake.done
 
     @property
     def error_seen(self) -> bool:
-        """The side has sent ERROR."""
+        """Whether the side has sent ERROR."""
         return self._handshake.error
 
     @property
     def role(self) -> str | None:
-        """ "client" or "server" of the security handshake, once known by what the side sends."""
+        """The role in the security handshake, "client" or "server", once a command shows it."""
         return self._handshake.role
 
     def read(self, data: bytes, base: int) -> None:
-        """Read every unit that can be read; `data[0]` has the stream offset `base`, at most `position`."""
+        """Read every unit that is complete; `data[0]` has the stream offset `base`, at most `position`."""
         length = len(data)
         self.wanted = 0
         while self.broken is None and not self.opaque and self.position - base < length:
@@ -125,8 +125,8 @@ class SideReader(CarefulReader):
 
     @property
     def is_plain(self) -> bool:
-        """Whether message frames of 2.0 or 3.x are read that are sent in clear, and nothing was read that is not
-        drained yet: then others may read on, with `scan_2`."""
+        """Whether the lane may continue with `scan_2`: unencrypted 2.0 or 3.x message frames follow, and all events are
+        drained."""
         now = self.regime
         return (
             self._scanning
@@ -139,22 +139,22 @@ class SideReader(CarefulReader):
         )
 
     def go_on(self, position: int, *, message_open: bool) -> None:
-        """Message frames up to `position` were read elsewhere; the last of them had MORE if `message_open`."""
+        """Continue at `position`, after message frames read elsewhere; the last of them had MORE if `message_open`."""
         self._handshake.traffic = self._handshake.traffic or position > self.position
         self.position, self.message_open = position, message_open
 
     def drain_skipped(self) -> list[Skipped]:
-        """What was passed over since the last call, in order."""
+        """Return the octets skipped since the last call, in order."""
         skipped, self.skipped = self.skipped, []
         return skipped
 
     def drain_moves(self) -> list[tuple[int, bytes]]:
-        """The `moves` since the last call."""
+        """Return the `moves` since the last call."""
         moves, self.moves = self.moves, []
         return moves or []
 
     def resume(self, offset: int) -> None:
-        """Octets were lost; the next unit begins at `offset`. An open message is given up."""
+        """Continue at `offset`, the next unit after lost octets. An open message is discarded."""
         self.position = offset
         self.broken = self._cache = None
         self.message_open = False
@@ -166,7 +166,7 @@ class SideReader(CarefulReader):
             self._change(phase=Phase.TRAFFIC)
 
     def finish(self, stop: int) -> None:
-        """The stream ended at `stop` and no octet is missing."""
+        """Add the findings for a stream that ended at `stop` without missing octets."""
         if self.opaque or self.broken is not None:
             return
         if self.regime.greets:
@@ -207,7 +207,7 @@ class SideReader(CarefulReader):
             self._handshake.traffic = True
 
     def _skip_runs(self, zeros: Runs) -> None:
-        """Count the units of length 0 that the scanner has passed between messages, and note where they stand."""
+        """Count the units of length 0 that the scanner skipped between messages, and record their offsets."""
         self._tally.repeat("ZMTP10-FRAME-01", sum(zeros.stops) - sum(zeros.starts), zeros.stops[-1] - 1)
         place = zeros.starts[0], zeros.stops[-1]
         self.skipped.append(Skipped(*place, LENGTH_0, single=False, between_units=True, runs=zeros))
@@ -215,7 +215,7 @@ class SideReader(CarefulReader):
     # Handshake cache
 
     def _go_on_from_cache(self, cache: HandshakeCache, data: bytes, at: int) -> bool:
-        """Take over what another side knew behind the unit at `data[at]`; False where none was met that began so."""
+        """Adopt the state of another side after the unit at `data[at]`; return False if the unit is not cached."""
         unit = cache.find(data, at)
         if unit is None:
             return False
@@ -225,7 +225,7 @@ class SideReader(CarefulReader):
         return True
 
     def _cache_unit(self, cache: HandshakeCache, octets: bytes, start: int) -> None:
-        """Keep what is known behind the unit just read, which had these octets, for sides that begin alike."""
+        """Cache the state after the unit just read, for sides that send the same octets."""
         self._cache = None
         event = self.events[-1] if self.events else None
         if len(octets) < self.position - start or event is None or event.start != start or not may_be_cached(event):

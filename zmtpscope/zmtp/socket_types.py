@@ -1,9 +1,9 @@
-"""Socket types: their names, the codes of ZMTP 2.0, and who may meet whom (wire.md 4.1, 10.6)."""
+"""Socket types: names, ZMTP 2.0 codes, and valid pairs (wire.md 4.1, 10.6)."""
 
 from __future__ import annotations
 
 CODES = ("PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB", "STREAM")
-"""The socket type codes of a 2.0 greeting; those above 8 are used by implementations only (D24)."""
+"""Socket types by their code in a 2.0 greeting; codes above 8 are not in the specification, but implemented (D24)."""
 
 HIGHEST_SPECIFIED_CODE = 8
 
@@ -28,50 +28,52 @@ PEERS: dict[str, frozenset[str]] = {
     "PEER": frozenset({"PEER"}),
     "CHANNEL": frozenset({"CHANNEL"}),
 }
-"""Every socket type that travels over TCP, with the types it may meet."""
+"""Every socket type that can be used over TCP, with the types it may be connected to."""
 
 USUAL_PARTNERS = {
     **{one: next(iter(others)) for one, others in PEERS.items() if len(others) == 1},
     **dict.fromkeys(("PUB", "XPUB"), "SUB"),
     **dict.fromkeys(("SUB", "XSUB"), "PUB"),
 }
-"""What the other side is taken for where only one is known: the one type that it may be; SUB and PUB, which on the wire
-XSUB and XPUB are like. The others may meet several that differ (a REP meets REQ and DEALER): nothing is assumed."""
+"""The assumed type of the other side if only one is known.
+
+It is the only valid type, or SUB or PUB, whose wire format XSUB and XPUB share. Other types have several different
+peers (REP: REQ and DEALER), so nothing is assumed.
+"""
 
 DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL"})
-"""Types that ZMTP 3.0 does not know."""
+"""Types that ZMTP 3.0 does not define."""
 
 PUBLISHERS = frozenset({"PUB", "XPUB"})
 SUBSCRIBERS = frozenset({"SUB", "XSUB"})
 
 PUBLISHERS_AND_RADIO = PUBLISHERS | {"RADIO"}
 SUBSCRIBERS_AND_DISH = SUBSCRIBERS | {"DISH"}
-"""Who sends to all who asked for it, and who asks: by the topic that messages begin with, or by the group that they are
-for."""
+"""Types that send to all subscribers, and types that subscribe: to a topic, the start of messages, or to a group."""
 
 ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
 ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
-"""Types whose messages go one way (wire.md 10.1, 10.5); subscriptions and groups are no messages."""
+"""Types whose messages travel in one direction (wire.md 10.1, 10.5); subscriptions and groups are not messages."""
 
 SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
-"""Types that send messages of one part only (wire.md 10.5); RADIO sends two frames, the group and the body."""
+"""Types that send single-part messages only (wire.md 10.5); RADIO sends two frames, the group and the body."""
 
 REQUEST_ID_SIZE = 4
-"""Octets of the request id that libzmq puts in front of the delimiter on demand (wire.md 10.1)."""
+"""Octets of the optional request id that libzmq sends before the delimiter (wire.md 10.1)."""
 
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
-"""Types whose Identity means something to a ROUTER (wire.md 7.2)."""
+"""Types whose Identity is used by a ROUTER (wire.md 7.2)."""
 
 
 LARGEST_IDENTITY = 255
-"""Octets of an identity, in every version."""
+"""Maximum size in octets of an identity, in every version."""
 
 
 def may_meet(one: str, other: str) -> bool:
-    """Whether sockets of these two types may be connected; False for types that are not in the table."""
+    """Whether sockets of these two types may be connected; False for unknown types."""
     return other in PEERS.get(one, ())
 
 
 def name_of_code(code: int) -> str:
-    """The name of a 2.0 socket type code, `unknown (N)` above 11."""
+    """Return the name of a 2.0 socket type code, `unknown (N)` above 11."""
     return CODES[code] if code < len(CODES) else f"unknown ({code})"

@@ -1,4 +1,4 @@
-"""How often findings were raised on one side: a million equal ones are handed up as ten and a number."""
+"""Limit repeated findings of one side: of a million equal ones, ten are emitted and the rest counted."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from zmtpscope.zmtp.reader import Finding
 
 STORED = 10
-"""Findings of one id in remarks that are handed up; further ones are counted."""
+"""Maximum number of findings per id to emit; further ones are counted."""
 
 
 class Tally:
-    """Counts the findings of remarks, and remembers which habits were noted.
+    """Counts the findings of remarks, and remembers the habits reported.
 
-    `repeats`: for ids raised more than `STORED` times, how often beyond that, and the stream offset of the last one.
+    `repeats`: for each id with more than `STORED` findings, the number of further ones and the last stream offset.
     """
 
     __slots__ = ("_habits", "_raised", "repeats")
@@ -24,22 +24,22 @@ class Tally:
         self._habits: set[str] = set()
 
     def first_time(self, habit: str) -> bool:
-        """Whether a habit, which shows on every frame of some implementation, is met for the first time."""
+        """Whether a habit (an implementation's deviation on every frame) occurs for the first time."""
         if habit in self._habits:
             return False
         self._habits.add(habit)
         return True
 
     def noted(self, habit: str) -> bool:
-        """Whether a habit was met before."""
+        """Whether a habit has occurred before."""
         return habit in self._habits
 
     def keep(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        """Count findings; gives those that are to be handed up."""
+        """Count findings and return the ones to emit."""
         return tuple([finding for finding in findings if self._count(finding.id, 1, finding.start)])
 
     def repeat(self, finding: str, times: int, last: int) -> None:
-        """Count a finding that is in `repeats` already some more times; `last` is the last stream offset."""
+        """Count a finding that is already in `repeats` `times` more times; `last` is the last stream offset."""
         self._count(finding, times, last)
 
     def _count(self, finding: str, times: int, last: int | None) -> bool:

@@ -1,7 +1,7 @@
-"""Counted names, matched by prefix: a compressed trie over octets.
+"""A compressed trie over octets: counted names, matched by prefix.
 
-A name that matches is found in as many steps as it has branches on its way, whatever else is in there. Only standard
-types, and no more than two nodes for a name, so that what a hostile side may make us keep can be counted (`size`).
+Finding a name takes as many steps as there are branches on its path, regardless of the other names. It uses only
+standard types and at most two nodes per name, so the memory that a hostile side can occupy is known (`size`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 NODE_COST = 240
-"""Octets that a node takes up beyond its label: 90 to 280 on the average, as measured, by what the names are like."""
+"""Memory of a node in octets, without its label: measured averages are 90 to 280, depending on the names."""
 
 
 class _Node:
@@ -17,15 +17,15 @@ class _Node:
 
     def __init__(self, label: bytes, count: int) -> None:
         self.label = label
-        """What stands between the node above and this one."""
+        """The octets between the parent node and this one."""
         self.count = count
-        """How often the name that ends here was added."""
+        """How often the name that ends at this node was added."""
         self.children: dict[int, _Node] | None = None
-        """By the first octet of their labels."""
+        """Child nodes by the first octet of their labels."""
 
 
 class Trie:
-    """Names (octets) with a count of at least 1 each."""
+    """Names (octets), each with a count of at least 1."""
 
     __slots__ = ("_labels", "_nodes", "_root")
 
@@ -34,7 +34,7 @@ class Trie:
         self._nodes = self._labels = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """All names, in no order."""
+        """Yield all names, in arbitrary order."""
         waiting = [(b"", self._root)]
         while waiting:
             above, node = waiting.pop()
@@ -45,11 +45,11 @@ class Trie:
 
     @property
     def size(self) -> int:
-        """Octets of memory, about."""
+        """Approximate memory in octets."""
         return self._labels + self._nodes * NODE_COST
 
     def add(self, name: bytes) -> None:
-        """Count one more of `name`."""
+        """Add one to the count of `name`."""
         node, at = self._root, 0
         while at < len(name):
             if node.children is None:
@@ -67,7 +67,7 @@ class Trie:
         node.count += 1
 
     def remove(self, name: bytes) -> None:
-        """Count one less of `name`. Raises `KeyError` where there is none."""
+        """Subtract one from the count of `name`. Raises `KeyError` if it is not in the trie."""
         path = self._path(name)
         if not path or not path[-1].count:
             raise KeyError(name)
@@ -82,12 +82,12 @@ class Trie:
             self._join(path[-1], node)
 
     def count(self, name: bytes) -> int:
-        """How often `name` was added and not removed."""
+        """Return the count of `name`, or 0."""
         path = self._path(name)
         return path[-1].count if path else 0
 
     def has_prefix_of(self, name: bytes) -> bool:
-        """Whether one of the names begins `name`, or is it."""
+        """Whether `name` starts with one of the names, or equals it."""
         node, at, size = self._root, 0, len(name)
         while not node.count:
             children = node.children
@@ -101,7 +101,7 @@ class Trie:
         return True
 
     def longest_prefix_of(self, name: bytes) -> bytes | None:
-        """The longest of the names that begin `name`; None where none does."""
+        """Return the longest name that `name` starts with, or None."""
         node, at, longest = self._root, 0, None
         while True:
             if node.count:
@@ -113,7 +113,7 @@ class Trie:
             node = child
 
     def prefixes_of(self, name: bytes) -> list[bytes]:
-        """The names that begin `name`, the shortest first."""
+        """Return the names that `name` starts with, shortest first."""
         node, at, found = self._root, 0, list[int]()
         while True:
             if node.count:
@@ -125,7 +125,7 @@ class Trie:
             node = child
 
     def _path(self, name: bytes) -> list[_Node]:
-        """The nodes from the root to where `name` ends; none where it leads nowhere."""
+        """Return the nodes from the root to the end of `name`, or an empty list if there is no such path."""
         path, at = [self._root], 0
         while at < len(name):
             children = path[-1].children
@@ -137,7 +137,7 @@ class Trie:
         return path
 
     def _split(self, node: _Node, at: int) -> _Node:
-        """A node in the middle of the label of this one."""
+        """Split the label of `node` at index `at`, and return the new node above it."""
         middle = _Node(node.label[:at], 0)
         node.label = node.label[at:]
         middle.children = {node.label[0]: node}
@@ -151,11 +151,11 @@ class Trie:
         self._nodes -= 1
         self._labels -= len(node.label)
         left = len(children)
-        if not left & (left - 1):  # a dictionary never gets smaller by itself
+        if not left & (left - 1):  # a dictionary never shrinks by itself
             above.children = dict(children) if left else None
 
     def _join(self, above: _Node, node: _Node) -> None:
-        """Take out a node where no name ends or parts any more."""
+        """Merge `node` with its only child if no name ends at it."""
         if node.count or node.children is None or len(node.children) > 1:
             return
         (child,) = node.children.values()
@@ -166,7 +166,7 @@ class Trie:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many first octets are the same."""
+    """Return the length of the common prefix."""
     size = min(len(one), len(other))
     differs = int.from_bytes(one[:size], "big") ^ int.from_bytes(other[:size], "big")
     return size - (differs.bit_length() + 7) // 8

@@ -1,4 +1,4 @@
-"""What the readers of a side share: frames as columns, events, and what is judged frame by frame."""
+"""Shared parts of the readers: frames as columns, events, and checks of single frames."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from zmtpscope.zmtp.tally import Tally
 
 
 class UnitReader:
-    """Reads the units of one side under a `regime` that it keeps; get rows and events with `drain`."""
+    """Reads the units of one side under its current `regime`; get rows and events from `drain`."""
 
     regime: Regime
     message_open = False
-    """The last message frame had MORE."""
+    """Whether the last message frame had MORE."""
     socket_type: str | None = None
     identity: str | None = None
 
     def _enter(self, first: Regime, offset: int) -> None:
         self.regime = first
         self.regimes = [(offset, first)]
-        """How to read what stands from each of these stream offsets on."""
+        """Regimes with the stream offset from which each applies."""
         self.frames = FrameColumns()
         self.events: list[Event] = []
         self._tally = Tally()
         self.memberships = Memberships()
 
     def drain(self) -> tuple[FrameColumns, list[Event]]:
-        """The rows and events since the last call."""
+        """Return the rows and events since the last call."""
         frames, events = self.frames, self.events
         self.events = []
         if not frames.offsets:
@@ -40,11 +40,11 @@ class UnitReader:
 
     @property
     def repeats(self) -> dict[str, tuple[int, int | None]]:
-        """For findings raised in more than `STORED` remarks: how often beyond that, and the last stream offset."""
+        """For findings in more than `STORED` remarks: the number of further ones and the last stream offset."""
         return self._tally.repeats
 
     def _read_content(self, reader: Reader, flags: int, size: int, kind: Kind, inside: bool) -> int:
-        """Read what has a form in the body of a message frame; the flag that says so in `FrameColumns.flags`, or 0."""
+        """Parse the body of a message frame that has a format; return the flag for `FrameColumns.flags`, or 0."""
         mark = 0
         fields: Fields = {}
         if kind == "subscription":
@@ -59,7 +59,7 @@ class UnitReader:
         return mark
 
     def _judge_traffic(self, reader: Reader, name: str, fields: Fields) -> None:
-        """What a command of traffic means to the state of the side."""
+        """Update the side by a command of traffic."""
         if name in ("PING", "PONG"):
             if self.regime.version == "3.0" and self._tally.first_time("ZMTP31-PING-05"):
                 reader.finding("ZMTP31-PING-05", *reader.name_span)

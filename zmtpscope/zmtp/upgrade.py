@@ -1,4 +1,4 @@
-"""The HTTP upgrade that opens a ZWS connection (wire.md 12, RFC 6455 section 4): read, build, and what was agreed."""
+"""The HTTP upgrade that opens a ZWS connection (wire.md 12, RFC 6455 section 4): parse, build, and evaluate."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ VERSION = "zws-2.0"
 """The version in force on a connection that was upgraded to ZWS 2.0."""
 
 LARGEST_HEAD = 16 << 10
-"""Octets of an HTTP head; a larger one is no upgrade to ZWS."""
+"""Maximum size in octets of an HTTP head; a larger one is not an upgrade to ZWS."""
 
 REQUEST_START, RESPONSE_START = b"GET ", b"HTTP/1."
 SWITCHING = re.compile(rb"HTTP/1\.[0-9] 101(?: .*)?")
 LINE_END = b"\r\n"
 PROTOCOLS = b"sec-websocket-protocol"
 SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"})
-"""Headers whose values nobody should see."""
+"""Headers whose values are secret."""
 
 SUB_PROTOCOL = re.compile(rb"ZWS2\.0(?:/([A-Z0-9._+-]{1,20}))?")
-"""The name of the protocol, and the security mechanism if there is one."""
+"""Matches the protocol name, with the security mechanism if there is one."""
 
 ACCEPT_SUFFIX = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""What is appended to the key of a request before it is hashed (RFC 6455, 4.2.2)."""
+"""Appended to the key of a request before it is hashed (RFC 6455, 4.2.2)."""
 
 
 class Token(NamedTuple):
-    """A sub-protocol that is offered or chosen; `start` is a stream offset."""
+    """A sub-protocol, offered or chosen; `start` is a stream offset."""
 
     octets: bytes
     start: int
 
     @property
     def is_zws(self) -> bool:
-        """Whether it is ZWS 2.0, with whatever mechanism."""
+        """Whether it is ZWS 2.0, with any mechanism or none."""
         return SUB_PROTOCOL.fullmatch(self.octets) is not None
 
     @property
     def mechanism(self) -> str | None:
-        """The mechanism that it names; None: ZWS without one."""
+        """The mechanism in its name; None if ZWS is used without one."""
         match = SUB_PROTOCOL.fullmatch(self.octets)
         return None if match is None or match[1] is None else match[1].decode("ascii")
 
 
 class Head(NamedTuple):
-    """An HTTP head: its first line, whether it asks for or grants a WebSocket, and the sub-protocols that it names."""
+    """An HTTP head: its first line, whether it asks for or grants a WebSocket, and its sub-protocols."""
 
     first_line: bytes
     is_websocket: bool
@@ -60,25 +60,25 @@ class Head(NamedTuple):
 
     @property
     def zws(self) -> Token | None:
-        """The first sub-protocol that is ZWS."""
+        """The first sub-protocol that is ZWS, or None."""
         return next((token for token in self.protocols if token.is_zws), None)
 
     @property
     def offers(self) -> list[bytes]:
-        """What a request offers."""
+        """The sub-protocols offered by a request."""
         return [token.octets for token in self.protocols]
 
     @property
     def chosen(self) -> Token | None:
-        """In a response that switches protocols: what was chosen, if that is ZWS."""
+        """The sub-protocol chosen by a response that switches protocols, if it is ZWS."""
         switches = self.is_websocket and SWITCHING.fullmatch(self.first_line) is not None
         return self.zws if switches and len(self.protocols) == 1 else None
 
 
 def read_head(reader: Reader, first_line: str) -> Head:
-    """An HTTP head up to its empty line; `first_line` names its first line in the tree.
+    """Parse an HTTP head up to its empty line; `first_line` is the field name of its first line.
 
-    Raises `Cut` where it is not whole.
+    Raises `Cut` if it is incomplete.
     """
     end = reader.data.find(HEAD_END, reader.position, min(reader.stop, reader.position + LARGEST_HEAD))
     if end < 0:
@@ -104,7 +104,7 @@ def read_head(reader: Reader, first_line: str) -> Head:
 
 
 def _read_line(reader: Reader, name: str) -> bytes:
-    """The rest of a line; its end belongs to its octets, not to its value."""
+    """Read the rest of a line; the line end belongs to its octets, not to its value."""
     line = _line(reader)
     reader.octets(name, len(line) + len(LINE_END))
     reader.show(to_text(line))
@@ -112,22 +112,22 @@ def _read_line(reader: Reader, name: str) -> bytes:
 
 
 def _line(reader: Reader) -> bytes:
-    """The rest of a line, not read yet."""
+    """Return the rest of the line without reading it."""
     return reader.data[reader.position : reader.data.index(LINE_END, reader.position)]
 
 
 def _tokens(value: bytes, start: int) -> list[Token]:
-    """What is listed in `value`, whose first octet has the stream offset `start`, with commas between."""
+    """Split the comma-separated list `value`, whose first octet is at stream offset `start`."""
     return [Token(match[0], start + match.start()) for match in re.finditer(rb"[^\s,]+", value)]
 
 
 def read_request(reader: Reader, fields: Fields) -> None:
-    """The request of the side that opened the connection: what it offers first counts as its mechanism."""
+    """Parse the request: the first ZWS offer counts as the announced mechanism."""
     _announce(fields, read_head(reader, "http.request_line").zws)
 
 
 def read_response(reader: Reader, fields: Fields) -> None:
-    """The response: the mechanism that was chosen."""
+    """Parse the response: the chosen mechanism."""
     _announce(fields, read_head(reader, "http.status_line").chosen)
 
 
@@ -138,10 +138,10 @@ def _announce(fields: Fields, token: Token | None) -> None:
 
 
 class Upgrade(NamedTuple):
-    """What came of an upgrade that offers ZWS.
+    """The outcome of an upgrade that offers ZWS.
 
-    `client` is the side that asked. `chosen` is None where ZWS was not chosen, `request` or `response` None where that
-    side's octets are not there.
+    `client` is the side that asked. `chosen` is None if ZWS was not chosen, `request` or `response` is None if that
+    side's octets are missing.
     """
 
     client: int
@@ -151,9 +151,9 @@ class Upgrade(NamedTuple):
 
 
 def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | bool:
-    """What the first octets of both sides say: an upgrade; True: perhaps one, once more octets are there; False: none.
+    """Find an upgrade in the first octets of both sides; True: more octets are needed to decide; False: there is none.
 
-    `over`: no more octets will come, so one side has to be enough.
+    `over`: no more octets will arrive, so one side is sufficient.
     """
     requests = [_begins(octets, REQUEST_START) for octets in prefixes]
     responses = [_begins(octets, RESPONSE_START) for octets in prefixes]
@@ -164,12 +164,12 @@ def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | 
 
 
 def _begins(octets: bytes, start: bytes) -> bool:
-    """Whether the octets, of which there are some, begin like this as far as they go."""
+    """Whether the octets are not empty, and start with `start` or with a part of it."""
     return bool(octets) and start.startswith(octets[: len(start)])
 
 
 def _between(client: int, asked: bytes, answered: bytes, over: bool) -> Upgrade | bool:
-    """The same, where one side may be asking and the other answering."""
+    """Evaluate the upgrade between a possible request and a possible response."""
     request, response = _whole(asked), _whole(answered)
     if request is not None and (not request.is_websocket or request.zws is None):
         return False
@@ -178,13 +178,13 @@ def _between(client: int, asked: bytes, answered: bytes, over: bool) -> Upgrade 
     too_large = (request is None and len(asked) >= LARGEST_HEAD) or (response is None and len(answered) >= LARGEST_HEAD)
     if not over or too_large:
         return not too_large
-    if request is not None:  # what was chosen is not known: the first offer, most likely
+    if request is not None:  # the choice was not captured, and most likely is the first offer
         return Upgrade(client, request.zws, request, None)
     return response is not None and response.chosen is not None and Upgrade(client, response.chosen, None, response)
 
 
 def _whole(octets: bytes) -> Head | None:
-    """The head that these octets begin with; None where it is not whole."""
+    """Parse the head at the start of the octets; return None if it is incomplete."""
     try:
         return read_head(Reader(octets, 0, len(octets), 0), "")
     except Cut:
@@ -192,13 +192,14 @@ def _whole(octets: bytes) -> Head | None:
 
 
 def asks_for_websocket(octets: bytes) -> Head | None:
-    """The head with which a client asks for a WebSocket, whatever its sub-protocol; None if it asks for none."""
+    """Return the head of a request for a WebSocket, with any sub-protocol; None if it is not one."""
     head = _whole(octets) if octets.startswith(REQUEST_START) else None
     return head if head is not None and head.is_websocket else None
 
 
 def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
-    """The side that asks for a WebSocket without naming ZWS, and the status line of the answer; None if none does."""
+    """Return the side that asks for a WebSocket without ZWS, and the status line of the answer; None if there is
+    none."""
     for client in (0, 1):
         asked = asks_for_websocket(prefixes[client])
         if asked is not None and asked.zws is None:
@@ -208,7 +209,7 @@ def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
 
 
 def begins_like_an_upgrade(octets: bytes) -> bool:
-    """Whether these octets are a whole head that offers or chooses ZWS: nothing else begins so by chance."""
+    """Whether the octets are a whole head that offers or chooses ZWS; nothing else starts like that by chance."""
     if not octets.startswith((REQUEST_START, RESPONSE_START)):
         return False
     head = _whole(octets)
@@ -216,7 +217,7 @@ def begins_like_an_upgrade(octets: bytes) -> bool:
 
 
 def build_request(path: str, host: str, key: bytes, offers: Sequence[str]) -> bytes:
-    """A request for ZWS; `key` are 16 octets that should be random."""
+    """Build a request for ZWS; `key` must have 16 octets, and should be random."""
     return _build_head(
         f"GET {path} HTTP/1.1",
         {
@@ -231,7 +232,7 @@ def build_request(path: str, host: str, key: bytes, offers: Sequence[str]) -> by
 
 
 def build_response(key: bytes, chosen: str) -> bytes:
-    """The answer to the request with that key."""
+    """Build the response to the request with this key."""
     accept = sha1(b64encode(key) + ACCEPT_SUFFIX, usedforsecurity=False).digest()
     return _build_head(
         "HTTP/1.1 101 Switching Protocols",

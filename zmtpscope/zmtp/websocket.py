@@ -1,4 +1,4 @@
-"""WebSocket frames (RFC 6455, section 5): their headers read and built, and the masks taken off a stream of them."""
+"""WebSocket frames (RFC 6455, section 5): parse and build their headers, and remove the masks from a stream."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from zmtpscope.zmtp.reader import Cut, Reader
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 CONTROL = 8
-"""From this opcode on frames are control frames, which may stand between the fragments of a message."""
+"""The lowest opcode of control frames, which may occur between the fragments of a message."""
 
 LARGEST_CONTROL = 125
-"""Octets in the payload of a control frame."""
+"""Maximum payload in octets of a control frame."""
 
 FINAL, RESERVED, OPCODE = 0x80, 0x70, 0x0F
 MASKED, LENGTH = 0x80, 0x7F
@@ -19,18 +19,18 @@ FIRST_BITS = (("websocket.final", FINAL), ("websocket.reserved", RESERVED), ("we
 SECOND_BITS = (("websocket.masked", MASKED), ("websocket.length.short", LENGTH))
 
 EXTENDED = {126: 2, 127: 8}
-"""What the seven bits of a short length stand for: a length behind them, of so many octets."""
+"""Values of the short length that announce an extended length, with its size in octets."""
 
 KEY_SIZE = 4
 LARGEST_HEADER = 2 + 8 + KEY_SIZE
 
 HEAD_END = b"\r\n\r\n"
-"""What ends the HTTP head that stands in front of the frames of each side."""
+"""The end of the HTTP head before the frames of each side."""
 
 
 class FrameHeader(NamedTuple):
-    """The header of a frame; `size` is that of its payload in octets, `reserved` the three reserved bits as a number,
-    `shortest` whether the size is in its shortest form."""
+    """The header of a frame: payload `size` in octets, the three `reserved` bits as a number, and whether the size has
+    its `shortest` form."""
 
     final: bool
     reserved: int
@@ -41,12 +41,12 @@ class FrameHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether this is a close, a ping, a pong, or an opcode that is reserved for more of the like."""
+        """Whether this is a close, a ping, a pong, or an opcode reserved for further control frames."""
         return self.opcode >= CONTROL
 
 
 def read_frame_header(reader: Reader) -> FrameHeader:
-    """The header of a frame, the key of its mask included. Raises `Cut` where it is not whole."""
+    """Parse the header of a frame, its masking key included. Raises `Cut` if it is incomplete."""
     start = reader.offset
     first = reader.u8("websocket.flags")
     reader.bits(FIRST_BITS)
@@ -68,7 +68,7 @@ def read_frame_header(reader: Reader) -> FrameHeader:
 
 
 def build_websocket_frame(payload: bytes, opcode: int = BINARY, *, key: bytes = b"", final: bool = True) -> bytes:
-    """One frame; with a `key` of four octets its payload is masked."""
+    """Build one frame; with a `key` of four octets its payload is masked."""
     size = len(payload)
     short = size if size < 126 else 126 if size <= 0xFFFF else 127
     length = bytes([MASKED * bool(key) | short]) + size.to_bytes(EXTENDED.get(short, 1), "big")[short < 126 :]
@@ -76,25 +76,25 @@ def build_websocket_frame(payload: bytes, opcode: int = BINARY, *, key: bytes = 
 
 
 def masked(octets: bytes, key: bytes) -> bytes:
-    """The octets with the mask put on, or taken off: it is the same."""
+    """Apply or remove the mask, which is the same operation."""
     return combined(octets, repeated(key, len(octets)))
 
 
 def repeated(key: bytes, size: int) -> bytes:
-    """The key again and again, `size` octets of it."""
+    """Repeat the key up to `size` octets."""
     return (key * (size // KEY_SIZE + 1))[:size]
 
 
 def combined(octets: bytes, masks: bytes) -> bytes:
-    """Each octet with the bits inverted that are set in the one of `masks` at its place."""
+    """XOR two octet strings of equal length."""
     return (int.from_bytes(octets, "big") ^ int.from_bytes(masks, "big")).to_bytes(len(octets), "big")
 
 
 class Unmasking:
-    """Takes the masks off the stream of one side, in place: headers and keys stay, so every octet keeps its offset.
+    """Removes the masks from the stream of one side, in place: headers and keys stay, so every octet keeps its offset.
 
-    The stream begins with an HTTP head, up to the first empty line. Give the octets in order to `feed`, and to `skip`
-    how many were lost inside a payload; nothing is kept but an unfinished header.
+    The stream starts with an HTTP head, up to the first empty line. Pass the octets to `feed` in order, and to `skip`
+    the number of octets lost inside a payload. Only an incomplete header is stored.
     """
 
     __slots__ = ("_in_head", "_key", "_left", "_start")
@@ -102,14 +102,14 @@ class Unmasking:
     def __init__(self) -> None:
         self._in_head = True
         self._start = b""
-        """The first octets of a header that is not whole, or the last ones of the head so far."""
+        """The start of an incomplete header, or the last octets of the HTTP head so far."""
         self._left = 0
-        """Octets of the payload under way that are still to come."""
+        """Remaining octets of the current payload."""
         self._key = b""
-        """Its key as from the next octet on; empty where it is not masked."""
+        """Its key, rotated to the next octet; empty if it is not masked."""
 
     def feed(self, octets: bytes) -> bytes:
-        """The next octets of the stream, the masks taken off."""
+        """Return the next octets of the stream without their masks."""
         at = self._pass_head(octets) if self._in_head else 0
         length = len(octets)
         masks: list[bytes] = []
@@ -130,14 +130,14 @@ class Unmasking:
         return combined(octets, b"".join(masks))
 
     def skip(self, count: int) -> None:
-        """The next `count` octets, which belong to the payload under way, go by unseen."""
+        """Skip `count` octets of the current payload."""
         self._left -= count
         if self._left:
             turn = count % KEY_SIZE
             self._key = self._key[turn:] + self._key[:turn]
 
     def _pass_head(self, octets: bytes) -> int:
-        """How many of the octets belong to the HTTP head."""
+        """Return how many of the octets belong to the HTTP head."""
         seen = self._start + octets
         end = seen.find(HEAD_END)
         if end < 0:
@@ -148,7 +148,7 @@ class Unmasking:
         return stop
 
     def _pass_header(self, octets: bytes, at: int) -> int:
-        """Where the header ends, as far as it is there, that goes on or begins at `octets[at]`."""
+        """Return the index after the header that starts or continues at `octets[at]`, or after its available part."""
         if self._start or len(octets) - at < LARGEST_HEADER:
             return at + self._read_header(octets[at : at + LARGEST_HEADER])
         second = octets[at + 1]
@@ -163,7 +163,7 @@ class Unmasking:
         return at
 
     def _read_header(self, octets: bytes) -> int:
-        """How many of the octets belong to the header that goes on with them."""
+        """Return how many of the octets belong to the header that continues with them."""
         seen = self._start + octets
         reader = Reader(seen, 0, len(seen), 0)
         try:

@@ -1,4 +1,4 @@
-"""Z85 (32/Z85): 4 octets as 5 printable characters, the form in which people keep CURVE keys."""
+"""Z85 (32/Z85): 4 octets as 5 printable characters, the usual text format of CURVE keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DIGITS = bytes(ALPHABET.index(chr(octet)) if chr(octet) in ALPHABET else _NO_DI
 
 
 def encode(octets: bytes) -> str:
-    """The text of `octets`, whose number is a multiple of 4."""
+    """Encode `octets`, whose length must be a multiple of 4."""
     digits = []
     for start in range(0, len(octets), 4):
         number = int.from_bytes(octets[start : start + 4])
@@ -20,9 +20,9 @@ def encode(octets: bytes) -> str:
 
 
 def decode(text: bytes) -> bytes:
-    """The octets of `text`, whose number is a multiple of 5. Raises ValueError where it is no Z85.
+    """Decode `text`, whose length must be a multiple of 5. Raises ValueError if it is not Z85.
 
-    About 2 us a key: twice in each line of a key log.
+    A key takes about 2 us, and each line of a key log has two.
     """
     digits = text.translate(_DIGITS)
     if _NO_DIGIT in digits:

@@ -1,4 +1,4 @@
-"""What ZWS 2.0 puts into WebSocket messages (wire.md 12): read and build. Each message is one frame of ZMTP."""
+"""Parse and build the contents of WebSocket messages in ZWS 2.0 (wire.md 12). Each message is one ZMTP frame."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ZWS_MORE, ZWS_COMMAND = 0x01, 0x02
 FLAG_BITS = (("zws.flags.more", ZWS_MORE), ("zws.flags.command", ZWS_COMMAND), ("zws.flags.reserved", 0xFC))
 
 CONTROL_NAMES = {CLOSE: "WS-CLOSE", PING: "WS-PING", PONG: "WS-PONG"}
-"""The names of the commands that control frames are reported as."""
+"""Command names that control frames are reported as."""
 
 
 def read_header_zws(reader: Reader) -> tuple[int, int]:
-    """All WebSocket headers of a message, and its flags octet: flags as ZMTP has them, and size of the body in octets.
+    """Parse all WebSocket headers of a message and its flags octet; return ZMTP flags, and size of the body in octets.
 
-    Raises `Cut` where these are not whole.
+    Raises `Cut` if they are incomplete.
     """
     size = 0
     while True:
@@ -41,7 +41,7 @@ def read_header_zws(reader: Reader) -> tuple[int, int]:
 
 
 def read_flags(reader: Reader) -> int:
-    """The flags octet, as the flags of a ZMTP frame; here bit 1 is COMMAND (D38)."""
+    """Parse the flags octet into flags of a ZMTP frame; here bit 1 is COMMAND (D38)."""
     flags = reader.u8("zws.flags")
     reader.bits(FLAG_BITS)
     if flags > ZWS_COMMAND:
@@ -50,7 +50,7 @@ def read_flags(reader: Reader) -> int:
 
 
 def read_identity(reader: Reader, fields: Fields) -> None:
-    """The first message of a side without a mechanism: its identity."""
+    """Parse the first message of a side without a mechanism: its identity."""
     flags, size = read_header_zws(reader)
     if flags or size > LARGEST_IDENTITY:
         reader.finding("ZWS-08", reader.offset - 1, 1 + size)
@@ -58,12 +58,12 @@ def read_identity(reader: Reader, fields: Fields) -> None:
 
 
 def begins_with_control(reader: Reader) -> bool:
-    """Whether the unit is a control frame."""
     return reader.left > 0 and reader.data[reader.position] & OPCODE in CONTROL_NAMES
 
 
 def read_control(reader: Reader, fields: Fields) -> None:
-    """A control frame of WebSocket: a ping, the pong that repeats its context, or a close with a code and a reason."""
+    """Parse a WebSocket control frame: a ping, the pong that repeats its context, or a close with a code and a
+    reason."""
     header = read_frame_header(reader)
     fields["size"] = header.size
     fields["name"] = CONTROL_NAMES[header.opcode]
@@ -81,8 +81,10 @@ def read_control(reader: Reader, fields: Fields) -> None:
 def build_message_zws(
     body: bytes, *, more: bool = False, command: bool = False, key: bytes = b"", cuts: tuple[int, ...] = ()
 ) -> bytes:
-    """One frame of ZWS in a WebSocket message; a client masks with a `key` of four octets. `cuts`: places in flags and
-    body where another WebSocket frame begins."""
+    """Build a WebSocket message with one ZWS frame; a client masks with a `key` of four octets.
+
+    `cuts`: indices in flags and body at which another WebSocket frame starts.
+    """
     octets = bytes([ZWS_MORE * more | ZWS_COMMAND * command]) + body
     edges = [0, *cuts, len(octets)]
     last = len(edges) - 2

@@ -1,9 +1,9 @@
-"""One side of a ZWS connection (wire.md 12): ZMTP in WebSocket messages, each of which is one frame.
+"""One side of a ZWS connection (wire.md 12): each WebSocket message contains one ZMTP frame.
 
-The octets that are read here have no masks any more (`zmtpscope.zmtp.websocket.Unmasking`), which changes no offset. A
-message may come in several WebSocket frames, with control frames between them. Once it is whole its octets are moved:
-all headers first, then all that they are the headers of. So its body stands in one piece, and where the message begins
-and ends stays as it was. The stream without masks, and with such messages moved, is source 1.
+The octets have no masks (`zmtpscope.zmtp.websocket.Unmasking` keeps all offsets). A message may consist of several
+WebSocket frames, with control frames between them. Once it is complete its octets are rearranged in place: all headers
+first, then all payloads, so that its body is contiguous and its boundaries stay. Source 1 is the stream without masks,
+with these messages rearranged.
 """
 
 from __future__ import annotations
@@ -39,30 +39,29 @@ WITHOUT_ZMTP = {
     0x82: "ZWS-01",
     **dict.fromkeys((0x80, 0x83, 0x84, 0x85, 0x86, 0x87, 0x8B, 0x8C, 0x8D, 0x8E, 0x8F), "ZWS-06"),
 }
-"""The finding on a WebSocket frame that is a whole message and none of ZWS, by its first octet; 82 is an empty one, and
-80 continues nothing."""
+"""Finding on a whole WebSocket message that is not ZWS, by its first octet; 82 is an empty one, and 80 has no message
+to continue."""
 
 NEVER_WHOLE = "WebSocket message that is never whole"
-"""Why octets are no unit."""
 
 LARGEST_IN_FRAGMENTS = 1 << 20
-"""Octets of a message in several WebSocket frames, headers included; for the end of a larger one nobody waits."""
+"""Maximum size in octets of a fragmented message, headers included; the end of a larger one is not awaited."""
 
 
 class ZwsReader(SideReader):
-    """Reads the units of one side; `form` says whether it asked for the WebSocket or granted it.
+    """Reads the units of one side; `form` is the HTTP request or response that it starts with.
 
-    `chosen` is the mechanism that both have agreed on, None where they do without. Where `version` is None they have
-    not agreed, and nothing is read behind the HTTP head.
+    `chosen` is the agreed mechanism, or None if there is none. If `version` is None the sides have not agreed, and
+    nothing after the HTTP head is read.
     """
 
     moves: list[tuple[int, bytes]]
-    """Of messages that came in several WebSocket frames."""
+    """Rearranged octets of fragmented messages."""
 
     _next: int | None = None
-    """The stream offset of the next WebSocket frame, while the message at `position` is not whole."""
+    """The stream offset of the next WebSocket frame, while the message at `position` is incomplete."""
     _passing = False
-    """The message under way is none of ZWS: what it goes on with is passed over."""
+    """Whether the current message is not ZWS, and its remaining frames are skipped."""
 
     def __init__(self, form: Form, version: str | None, chosen: str | None, *, offset: int = 0) -> None:
         super().__init__(form, version, offset=offset)
@@ -107,7 +106,7 @@ class ZwsReader(SideReader):
             self._remark(min(self.position, stop), stop, [Finding("ZMTP3X-FRAME-05")])
 
     def _read_identity(self, reader: Reader, stop: int) -> bool:
-        """The first message, whose end has the index `stop`."""
+        """Read the first message, which ends at index `stop`."""
         if stop - reader.position > LARGEST_AWAITED_IDENTITY:
             return self._give_up(reader, "ZWS-08", "it is too large for one")
         if stop > len(reader.data):
@@ -137,7 +136,7 @@ class ZwsReader(SideReader):
                 self._handshake.traffic = True
 
     def _skip_others(self, others: OtherFrames) -> None:
-        """Count frames that the scanner has passed over, and note where they stand."""
+        """Count the frames that the scanner skipped, and record their offsets."""
         starts, stops = others.places
         for id_ in {others.findings[first] for first in others.firsts}:
             places = [
@@ -167,7 +166,7 @@ class ZwsReader(SideReader):
         return self._read_data(reader, header, stop)
 
     def _break_off(self, reader: Reader) -> bool:
-        """Another message begins, so the one under way will never be whole."""
+        """Skip the current message, which stays incomplete because another one starts."""
         detail = "a message begins inside of another"
         self._remark(
             reader.unit,
@@ -180,7 +179,7 @@ class ZwsReader(SideReader):
         return True
 
     def _judge_header(self, reader: Reader, header: FrameHeader) -> None:
-        """What RFC 6455 forbids in a header."""
+        """Add findings for a header that violates RFC 6455."""
         wrong = []
         if header.opcode not in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG):
             wrong.append(f"opcode {header.opcode} is reserved")
@@ -198,7 +197,7 @@ class ZwsReader(SideReader):
             reader.finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, detail)
 
     def _read_control(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
-        """A ping, pong or close; one that is none is passed over."""
+        """Read a ping, pong or close; skip an invalid control frame."""
         if header.opcode not in CONTROL_NAMES or header.size > LARGEST_CONTROL:
             return self._pass(reader, stop)
         if stop > len(reader.data):
@@ -215,7 +214,7 @@ class ZwsReader(SideReader):
         return True
 
     def _read_data(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
-        """A frame of a message, or all of it."""
+        """Read a frame of a message, or a whole message."""
         begins = header.opcode != CONTINUATION
         if header.reserved:
             return self._give_up(reader, "ZWS-05")
@@ -240,7 +239,7 @@ class ZwsReader(SideReader):
         return self._put_together(reader, stop)
 
     def _read_message_of(self, reader: Reader, size: int, stop: int) -> bool:
-        """A message whose `size` octets stand in one piece behind what was read, up to the index `stop`."""
+        """Read a message of `size` contiguous octets up to index `stop`."""
         if size == 0:
             reader.finding("ZWS-01", self.position, reader.offset - self.position)
             return self._pass(reader, stop)
@@ -254,7 +253,7 @@ class ZwsReader(SideReader):
         return self._read_body(reader, flags, size - 1)
 
     def _put_together(self, reader: Reader, stop: int) -> bool:
-        """Move the octets of the message that ends at the index `stop`, headers first, and read it."""
+        """Rearrange the message that ends at index `stop`, headers first, and read it."""
         heads, bodies = [], []
         walk = Reader(reader.data, self.position - reader.base, stop, reader.base)
         while walk.position < stop:
@@ -280,17 +279,17 @@ class ZwsReader(SideReader):
         on_the_wire = reader.data[reader.body - reader.base - 1]
         self.frames.flags[-1] = self.frames.flags[-1] & ~0xFF | on_the_wire
 
-    # What is not read
+    # Skipped frames
 
     def _go_on(self, offset: int) -> None:
-        """The next WebSocket frame begins at the stream offset `offset`."""
+        """Continue with the WebSocket frame at stream offset `offset`."""
         if self._next is None:
             self.position = offset
         else:
             self._next = offset
 
     def _pass(self, reader: Reader, stop: int) -> bool:
-        """Go on behind a frame that says nothing, which ends at the index `stop`."""
+        """Skip a frame without ZMTP that ends at index `stop`."""
         if reader.findings:
             self._remark(reader.unit, reader.offset, reader.findings)
         if self._next is None:
@@ -300,7 +299,7 @@ class ZwsReader(SideReader):
         return True
 
     def _give_up(self, reader: Reader, id_: str, detail: str | None = None) -> bool:
-        """Read nothing more of this side."""
+        """Stop reading this side, and report why."""
         reader.finding(id_, reader.unit, reader.offset - reader.unit, None, detail)
         self._remark(reader.unit, reader.offset, reader.findings)
         self.opaque, self.gave_up_at = True, reader.offset

@@ -1,4 +1,4 @@
-"""The security mechanisms (wire.md 8): one module each, and one row in this table."""
+"""The table of security mechanisms (wire.md 8): one module and one row each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from zmtpscope.zmtp.mechanisms.unseen import UNSEEN
 __all__ = ("MECHANISMS", "UNSEEN", "mechanism_named")
 
 MECHANISMS: dict[str, Mechanism] = {each.name: each for each in (NULL, PLAIN, CURVE, GSSAPI)}
-"""By the name in the greeting."""
+"""Mechanisms by the name in the greeting."""
 
 
 def mechanism_named(name: str | None) -> Mechanism | None:
-    """The mechanism that a greeting names; None for one that is not known here.
+    """Return the mechanism that a greeting names, or None if it is unknown.
 
-    `name` is None where the greeting was not captured: what commands can be read then is a row of its own.
+    If the greeting was not captured, `name` is None; the result is then `UNSEEN`.
     """
     return UNSEEN if name is None else MECHANISMS.get(name)

@@ -1,7 +1,7 @@
-"""CURVE (wire.md 8.3, curve.md): layouts, nonces, and what is to be seen of a box that stays closed.
+"""CURVE (wire.md 8.3, curve.md): layouts, nonces, and the visible parts of closed boxes.
 
-Where a regime says that boxes are `opened`, the octets of a box are its authenticator and what it holds, each octet of
-that where its ciphertext stood (curve.md 2).
+If a regime is `opened`, a box consists of its authenticator and its decrypted contents, each octet in the place of its
+ciphertext (curve.md 2).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ LARGEST_NONCE = 2**64 - 1
 
 KEY_SIZE = 32
 AUTHENTICATOR_SIZE = 16
-"""So many octets longer than what it holds is a box."""
+"""Octets by which a box is longer than its contents."""
 
 NONCE_OF_MESSAGE, BOX_OF_MESSAGE, CONTENT_OF_MESSAGE = slice(8, 16), 16, 32
-"""Where in the body of a MESSAGE its nonce stands, its box begins, and, behind the authenticator, what that holds."""
+"""Positions in the body of a MESSAGE: its nonce, the start of its box, and after the authenticator of its contents."""
 
 MORE, COMMAND = 0x01, 0x02
-"""Flags inside the box of a MESSAGE; libzmq marks commands like that (D3)."""
+"""Flags inside the box of a MESSAGE; libzmq marks commands with COMMAND (D3)."""
 
 FLAG_BITS = (
     ("curve.message.flags.more", MORE),
@@ -47,9 +47,9 @@ FLAG_BITS = (
 
 
 class Box(NamedTuple):
-    """Where a command keeps its box: `nonce` and `start` are counted from the first octet of the body.
+    """The position of a command's box: `nonce` and `start` count from the first octet of the body.
 
-    The whole nonce is `prefix` and the octets `nonce`; the box goes to the end of the body.
+    The whole nonce is `prefix` and the octets `nonce`; the box extends to the end of the body.
     """
 
     prefix: bytes
@@ -66,22 +66,22 @@ BOXES = {
 
 MESSAGE_PREFIX = {"client": b"CurveZMQMESSAGEC", "server": b"CurveZMQMESSAGES"}
 COOKIE_PREFIX, VOUCH_PREFIX = b"COOKIE--", b"VOUCH---"
-"""Nonces of the two boxes inside: 16 octets in front of each follow (curve.md 2)."""
+"""Prefixes for the nonces of the two inner boxes; the other 16 octets precede each box (curve.md 2)."""
 
 COOKIE_AT = slice(9, 105)
-"""Where the cookie stands in the body of INITIATE: its nonce and its box."""
+"""Position of the cookie in the body of INITIATE: its nonce and its box."""
 
 LONG_NONCE_SIZE = 16
-"""Octets of the nonces that stand in full in front of cookie and vouch."""
+"""Size in octets of the nonces before cookie and vouch."""
 
 VOUCH_SIZE = 80
 VOUCH_NONCE = slice(KEY_SIZE, KEY_SIZE + LONG_NONCE_SIZE)
 VOUCH_BOX = slice(VOUCH_NONCE.stop, VOUCH_NONCE.stop + VOUCH_SIZE)
-"""Where in what the box of INITIATE holds, behind the client's key, nonce and box of the vouch stand."""
+"""Positions of the vouch's nonce and box in the contents of INITIATE's box, after the client's key."""
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """HELLO: version, padding, client transient key, short nonce, box."""
+    """Parse HELLO: version, padding, client transient key, short nonce, box."""
     if _body_size(reader) != HELLO_SIZE:
         return _refuse(reader, regime, fields, "CURVE-01")
     start = reader.offset
@@ -98,12 +98,12 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_signature(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """64 zeros, which prove that the client knows the server's key."""
+    """Parse the 64 zeros that prove that the client knows the server's key."""
     reader.rest("curve.hello.signature")
 
 
 def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """WELCOME: long nonce, box."""
+    """Parse WELCOME: long nonce, box."""
     if _body_size(reader) != WELCOME_SIZE:
         return _refuse(reader, regime, fields, "CURVE-04")
     fields["long_nonce"] = reader.octets("curve.nonce.long", 16)
@@ -121,7 +121,7 @@ def _read_cookie(reader: Reader) -> None:
 
 
 def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """INITIATE: cookie, short nonce, box."""
+    """Parse INITIATE: cookie, short nonce, box."""
     if _body_size(reader) < SMALLEST_INITIATE:
         return _refuse(reader, regime, fields, "CURVE-05")
     _read_cookie(reader)
@@ -132,7 +132,7 @@ def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_client(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """The client's long-term key, the vouch for its short-term key, metadata."""
+    """Parse the client's long-term key, the vouch for its transient key, and metadata."""
     key = reader.octets("curve.client_longterm", KEY_SIZE)
     fields["client_longterm_key"] = z85.encode(key)
     reader.octets("curve.vouch.nonce", 16)
@@ -141,7 +141,7 @@ def _read_client(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """READY: short nonce, box."""
+    """Parse READY: short nonce, box."""
     if _body_size(reader) < SMALLEST_READY:
         return _refuse(reader, regime, fields, "CURVE-05")
     fields["nonce"] = reader.u64("curve.nonce.short")
@@ -153,7 +153,7 @@ def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
 def _read_box(
     reader: Reader, regime: Regime, fields: Fields, name: str, read: Callable[[Reader, Regime, Fields], None]
 ) -> None:
-    """A box that goes to the end of the body; `read` takes what it holds, where it is open."""
+    """Parse a box that extends to the end of the body; `read` parses its contents if it is decrypted."""
     if not regime.opened:
         reader.rest(name)
         return
@@ -163,8 +163,8 @@ def _read_box(
 
 
 def _guess(fields: Fields, size: int) -> None:
-    """What `size` octets of metadata in a closed box suggest: socket type, identity where there may be one, and nothing
-    more (curve.md 5)."""
+    """Guess socket types from `size` octets of encrypted metadata, assuming only a socket type and possibly an identity
+    (curve.md 5)."""
     fields["metadata_size"] = size
     exactly = [name for name in PEERS if _metadata_size(name) == size]
     identified = [name for name in sorted(IDENTIFIED) if _metadata_size(name) < size]
@@ -173,13 +173,13 @@ def _guess(fields: Fields, size: int) -> None:
 
 
 def _metadata_size(socket_type: str) -> int:
-    """Octets of metadata of a peer with this socket type and, where it announces one, an empty identity."""
+    """Return the size in octets of the metadata with this socket type and, if the type has one, an empty identity."""
     identity = len("Identity") + 5 if socket_type in IDENTIFIED else 0
     return len("Socket-Type") + 5 + len(socket_type) + identity
 
 
 def read_message(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """MESSAGE: short nonce, box. The box need not be there."""
+    """Parse MESSAGE: short nonce, box. The box may be missing."""
     if _body_size(reader) < SMALLEST_MESSAGE:
         reader.finding("CURVE-06", *reader.size_span)
     try:
@@ -193,7 +193,7 @@ def read_message(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_flags(reader: Reader) -> int:
-    """The first octet inside the box of a MESSAGE; what follows to the end of the box is the body of a frame."""
+    """Parse the flags octet of a decrypted MESSAGE; the rest of its box is the body of a frame."""
     start = reader.offset
     flags = reader.u8("curve.message.flags")
     reader.bits(FLAG_BITS)
@@ -208,13 +208,13 @@ def _body_size(reader: Reader) -> int:
 
 
 def _refuse(reader: Reader, regime: Regime, fields: Fields, finding: str) -> None:
-    """A body of the wrong size has no layout."""
+    """Report a body of the wrong size, and store it without a layout."""
     reader.finding(finding, *reader.size_span)
     read_opaque(reader, regime, fields)
 
 
 class Nonces:
-    """Watches the short nonces of one side: they count up over all its commands (curve.md 3)."""
+    """Checks the short nonces of one side: they increment over all its commands (curve.md 3)."""
 
     __slots__ = ("_little", "_previous")
 
@@ -223,25 +223,25 @@ class Nonces:
         self._little: bool | None = None
 
     def forgive(self) -> None:
-        """Octets were lost: the next nonce may be any."""
+        """Accept any next nonce, after lost octets."""
         self._previous = None
 
     @property
     def next(self) -> int | None:
-        """The nonce that a counter in network order has next; None where that order is not certain yet."""
+        """The expected next nonce of a big-endian counter; None if the byte order is not certain yet."""
         return None if self._little is not False or self._previous is None else self._previous + 1
 
     def passed(self, nonce: int) -> None:
-        """All nonces from `next` up to `nonce` were met, one by one."""
+        """Note that all nonces from `next` to `nonce` have occurred in order."""
         self._previous = nonce
 
     def judge(self, reader: Reader, nonce: int, start: int) -> None:
-        """One more nonce, read big-endian, that stands at stream offset `start`."""
+        """Check the next nonce, read as big-endian at stream offset `start`."""
         previous, self._previous = self._previous, nonce
         if previous is None:
             return
         if self._little is None and nonce != previous:
-            # libzmq 4.0 writes the counter in host order.
+            # libzmq 4.0 writes the counter in host order
             self._little = (nonce - previous) % 2**56 == 0
         if self._little:
             previous, nonce = _swapped(previous), _swapped(nonce)
@@ -256,26 +256,26 @@ def _swapped(nonce: int) -> int:
 
 
 def build_hello(fields: Fields) -> bytes:
-    """From `client_key` (32 octets), `nonce`, `box` (80 octets), `version`."""
+    """Build HELLO data from `client_key` (32 octets), `nonce`, `box` (80 octets), `version`."""
     major, minor = (fields.get("version") or "1.0").split(".")
     octets: bytes = bytes([int(major), int(minor)]) + bytes(PADDING_SIZE) + fields["client_key"]
     return octets + _build_nonce_and_box(fields)
 
 
 def build_welcome(fields: Fields) -> bytes:
-    """From `long_nonce` (16 octets) and `box` (144 octets)."""
+    """Build WELCOME data from `long_nonce` (16 octets) and `box` (144 octets)."""
     octets: bytes = fields["long_nonce"] + fields["box"]
     return octets
 
 
 def build_initiate(fields: Fields) -> bytes:
-    """From `cookie` (96 octets), `nonce` and `box`."""
+    """Build INITIATE data from `cookie` (96 octets), `nonce` and `box`."""
     cookie: bytes = fields["cookie"]
     return cookie + _build_nonce_and_box(fields)
 
 
 def _build_nonce_and_box(fields: Fields) -> bytes:
-    """READY, MESSAGE: from `nonce` and `box`."""
+    """Build READY or MESSAGE data from `nonce` and `box`."""
     nonce: int = fields["nonce"]
     box: bytes = fields["box"]
     return nonce.to_bytes(8, "big") + box

@@ -1,4 +1,4 @@
-"""GSSAPI (wire.md 8.4): tokens behind their length; READY in clear only with the plaintext option."""
+"""GSSAPI (wire.md 8.4): tokens with a length prefix; READY is unencrypted only with the plaintext option."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Phase, Regime
 
 HEAD = 24
-"""Octets of a token that say its kind."""
+"""Octets of a token that identify its kind."""
 
-# RFC 2743 3.1: tag 60, length, object identifier of the mechanism; RFC 4121 4.1: what kind of Kerberos message follows.
+# RFC 2743 3.1: tag 60, length, object identifier of the mechanism; RFC 4121 4.1: kind of the Kerberos message.
 _KERBEROS = re.compile(rb"\x60(?:[\0-\x7f]|\x81.|\x82..|\x83...)\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02(..)", re.S)
 _MESSAGES = {b"\1\0": "Kerberos 5 AP-REQ", b"\2\0": "Kerberos 5 AP-REP", b"\3\0": "Kerberos 5 KRB-ERROR"}
 
 
 def kind_of_token(head: bytes) -> str | None:
-    """What the first `HEAD` octets of a token say about it; None where they say nothing."""
+    """Return the kind of a token from its first `HEAD` octets, or None if unknown."""
     kerberos = _KERBEROS.match(head)
     if kerberos is not None and kerberos[1] in _MESSAGES:
         return _MESSAGES[kerberos[1]]
@@ -31,7 +31,7 @@ def kind_of_token(head: bytes) -> str | None:
 
 
 def read_token(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """INITIATE, MESSAGE: token length, token; nothing may follow."""
+    """Parse INITIATE or MESSAGE: token length, token; further octets are an error."""
     start = reader.offset
     try:
         length = reader.u32("gssapi.token_length")
@@ -47,7 +47,7 @@ def read_token(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def build_token(fields: Fields) -> bytes:
-    """From `token`."""
+    """Build INITIATE or MESSAGE data from `token`."""
     token: bytes = fields["token"]
     return len(token).to_bytes(4, "big") + token
 

@@ -15,14 +15,14 @@ STATUS = {
     "400": "authentication refused",
     "500": "internal error of authentication",
 }
-"""Authentication codes (27/ZAP) that libzmq sends as reason of an ERROR, and what they mean."""
+"""Authentication codes (27/ZAP) that libzmq sends as the reason of an ERROR, with their meanings."""
 
 STRAY_REASON_LENGTH = 0x20
-"""What CURVE servers of libzmq 4.1.0 to 4.2.2 put where the reason length belongs (D42)."""
+"""Octet that CURVE servers of libzmq 4.1.0 to 4.2.2 send as the reason length (D42)."""
 
 
 def read_error(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """ERROR, of every mechanism: reason length, reason."""
+    """Parse ERROR of any mechanism: reason length, reason."""
     start = reader.offset
     try:
         length = reader.u8("zmtp.error.reason_length")

@@ -1,4 +1,4 @@
-"""PLAIN (wire.md 8.2): HELLO with user name and password in clear, WELCOME, INITIATE, READY, ERROR."""
+"""PLAIN (wire.md 8.2): HELLO with unencrypted user name and password, WELCOME, INITIATE, READY, ERROR."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
 MISSPELT_ERROR = Misspelling(b"\x5eRROR", "ERROR", None)
-"""Of libzmq 4.3.0 to 4.3.6: name length and E lost to a hex escape (D23). What it refuses is said of any ERROR."""
+"""ERROR of libzmq 4.3.0 to 4.3.6: a hex escape replaced name length and E (D23). Its refusal is reported as for any
+ERROR."""
 
 MISSPELT_HELLO = Misspelling(b"\x05WELCOME", "HELLO", "PLAIN-07")
-"""Of libzmq 4.3.0 and 4.3.1 (D39)."""
+"""HELLO of libzmq 4.3.0 and 4.3.1 (D39)."""
 
 
 BARE_HELLO = re.compile(rb"hello", re.IGNORECASE)
-"""How a command begins that may be a HELLO without the length of its name: what follows may be a password."""
+"""Matches the start of a command that may be a HELLO without its name length; a password may follow."""
 
 FRAMED_HELLO = re.compile(rb"[\x01-\x1f]hello|\x05welcome|hello {3}", re.IGNORECASE)
-"""How a message frame begins that may be a HELLO in the handshake, in whatever spelling; text does not begin so."""
+"""Matches the start of a message frame that may be a HELLO in any spelling; no text starts like this."""
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """HELLO: user name and password, each behind its length."""
+    """Parse HELLO: user name and password, each after its length."""
     try:
         start = reader.offset
         length = reader.u8("plain.username_len")
@@ -39,7 +40,7 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
         start = reader.offset
         fields["password"] = reader.text("plain.password", length)
     except Cut:
-        fields.pop("username", None)  # a length lies, so it may have taken in the password
+        fields.pop("username", None)  # a wrong length may have included the password
         reader.finding("PLAIN-01")
         return
     if length:
@@ -50,13 +51,13 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_unknown(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """A handshake command that PLAIN does not have: perhaps a HELLO, and nobody knows where its password stands."""
+    """Store all data of an unknown handshake command as a password: it may be a HELLO with an unknown layout."""
     if reader.left:
         fields["password"] = reader.text("plain.password", reader.left)
 
 
 def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """WELCOME: nothing behind the name."""
+    """Parse WELCOME, which has no data."""
     if reader.left:
         reader.finding("PLAIN-03", reader.offset, reader.left)
     read_nothing(reader, regime, fields)

@@ -1,4 +1,4 @@
-"""The commands of a side whose greeting was not captured: those that show by themselves what they are."""
+"""Commands of a side whose greeting was not captured: the ones recognisable without the mechanism."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zmtpscope.zmtp.regime import Regime
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """HELLO: of CURVE where it has the size and version of one, else of PLAIN, so that a password is known as one."""
+    """Parse HELLO of CURVE if size and version match, otherwise of PLAIN, so that a password is recognised."""
     of_curve = reader.offset + reader.left - reader.body == curve.HELLO_SIZE and reader.starts_with(b"\1\0")
     read = curve.read_hello if of_curve else plain.read_hello
     read(reader, regime, fields)
 
 
 def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """READY: metadata where it begins like metadata."""
+    """Parse READY: metadata, if it starts like metadata."""
     read = read_metadata if reader.starts_with(b"\x0bSocket-Type") else read_opaque
     read(reader, regime, fields)
 

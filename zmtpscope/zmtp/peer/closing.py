@@ -1,4 +1,4 @@
-"""What it means that the other side closed before the handshake was complete: most peers do it without a word."""
+"""Explain why the other side closed before the end of the handshake: most peers close without an ERROR."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
     ("CURVE", "HELLO"): (Refused, "the server key is probably not that of this server"),
     ("CURVE", "INITIATE"): (UnfitSocketType, "it probably takes no {socket_type} socket, or not our key"),
 }
-"""By mechanism and what we said last (wire.md 7.2, 8.2, 14; curve.md 9)."""
+"""Error class and meaning by mechanism and our last command (wire.md 7.2, 8.2, 14; curve.md 9)."""
 
 
 def why_greeting_ended(settings: Settings, version: str | None, received: int) -> PeerError:
-    """The error for a side that closed after so many octets of its greeting; `version` is the one that was settled."""
+    """Return the error for a close after `received` octets of the greeting; `version` is the settled version."""
     if not received:
         return ClosedHalfWay("the other side closed without having sent an octet")
     what = f"the other side closed after {received} {'octet' if received == 1 else 'octets'} of its greeting"
@@ -31,9 +31,9 @@ def why_greeting_ended(settings: Settings, version: str | None, received: int) -
 
 
 def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
-    """The error for a side that closed where its command `awaited` was due, or inside of it where that is `cut`.
+    """Return the error for a close before the command `awaited`, or inside it if `cut`.
 
-    `said` is the last command of ours.
+    `said` is our last command.
     """
     if cut:
         return ClosedHalfWay(f"the other side closed in the middle of a command, where its {awaited} was due")

@@ -1,4 +1,5 @@
-"""Why a connection cannot go on. `str()` of each is the sentence for people: at which step, and what happened."""
+"""Reasons why a connection cannot continue. `str()` of each returns a sentence for people: which step failed, and
+how."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class PeerError(Exception):
-    """The connection is over. What came before stands, and `Peer.outgoing` may have a last word to send.
+    """The connection has failed. Earlier events are valid, and `Peer.outgoing` may return a final ERROR to send.
 
-    `text` may hold what the other side sent: what is not printable in it is escaped.
+    `text` may contain octets of the other side; unprintable characters are escaped.
     """
 
     def __init__(self, text: str) -> None:
@@ -19,27 +20,27 @@ class PeerError(Exception):
 
 
 class NotZmtp(PeerError):
-    """The other side speaks something else."""
+    """The other side does not speak ZMTP."""
 
 
 class Mismatch(PeerError):
-    """The two sides have no version, or no mechanism, in common."""
+    """The two sides have no common version or mechanism."""
 
 
 class Refused(PeerError):
-    """The login or a key was refused: ours by the other side, or its by us."""
+    """A login or key was refused: ours by the other side, or theirs by us."""
 
 
 class UnfitSocketType(PeerError):
-    """The socket types of the two sides may not be connected (wire.md 10.6)."""
+    """The two socket types may not be connected (wire.md 10.6)."""
 
 
 class Violation(PeerError):
-    """The other side broke the protocol, or a limit that was set for it."""
+    """The other side violated the protocol or one of our limits."""
 
 
 class TooSlow(PeerError):
-    """The other side did not go on in time, or gave no sign of life."""
+    """The other side exceeded a time limit, or sent no sign of life."""
 
 
 class ClosedHalfWay(PeerError):
@@ -51,8 +52,8 @@ def _printable(character: str) -> str:
 
 
 def check(findings: Iterable[Finding]) -> None:
-    """Raise `Violation` for what readers find wrong with the other side: the one place where a finding becomes an
-    exception."""
+    """Raise `Violation` for the first finding with severity error: the only place that turns findings into
+    exceptions."""
     for finding in findings:
         kind = FINDINGS[finding.id]
         if (finding.severity or kind.severity) == "error":

@@ -1,4 +1,4 @@
-"""What a peer hands up: what the other side said, in the order of its stream."""
+"""Events of a peer: the actions of the other side, in stream order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 class Ready(NamedTuple):
     """The handshake is complete: messages may be sent.
 
-    `version` is the one in force; `mechanism` is None below 3.0. `socket_type` and `identity` (a `text`) are those of
-    the other side, None where its version or its READY does not say; `metadata` all that it said of itself.
+    `version` is the version in force; `mechanism` is None below 3.0. `socket_type` and `identity` (a `text`) are the
+    other side's, or None if its version or READY does not contain them; `metadata` contains all its properties.
     """
 
     version: str
@@ -20,21 +20,21 @@ class Ready(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A whole message as the application sent it; `envelope` are the addresses in front of the delimiter (REP)."""
+    """A whole message of the application; `envelope` contains the addresses before the delimiter (REP)."""
 
     parts: list[bytes]
     envelope: tuple[bytes, ...] = ()
 
 
 class Subscription(NamedTuple):
-    """The other side subscribes to `topic`, or cancels that."""
+    """The other side subscribes to `topic`, or cancels the subscription."""
 
     topic: bytes
     begins: bool
 
 
 class Membership(NamedTuple):
-    """The other side joins `group`, or leaves it."""
+    """The other side joins or leaves `group`."""
 
     group: str
     begins: bool
@@ -47,7 +47,7 @@ class Pong(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A message that the socket type does not take; `reason` says why."""
+    """A message that the socket type does not accept, and the `reason`."""
 
     parts: list[bytes]
     reason: str

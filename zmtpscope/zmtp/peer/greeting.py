@@ -1,4 +1,4 @@
-"""Our greeting, in the pieces that let an older peer be met (wire.md 9.1), and the version that is settled on."""
+"""Send our greeting in the pieces that allow older peers (wire.md 9.1), and settle the version."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 _OLD = Decision("1.0", (Form.FRAMES_1, Form.FRAMES_1), "agreed", "ZMTP 1.0")
 _OLD_FACING_NEW = _OLD._replace(forms=(Form.FRAMES_1, Form.PSEUDO_SIGNATURE))
 _NEW_FACING_OLD = _OLD._replace(forms=(Form.PSEUDO_SIGNATURE, Form.FRAMES_1))
-"""Of 1.0 sides an observer has to see more than their greetings; what we speak ourselves, we know."""
+"""Decisions with a 1.0 side. An observer needs more than the greetings for these, but we know our own version."""
 
 _SHOWN = 32
-"""Octets of what is not ZMTP that are shown."""
+"""Number of octets shown of data that is not ZMTP."""
 
 _OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "TLS", b"SSH-": "SSH"}
-"""Protocols that meet on the same ports, by their first octets."""
+"""Protocols common on the same ports, by their first octets."""
 
 
 class GreetingSender:
-    """Says what may be said by now. Octet 10 rules out 1.0, octet 11 rules out 2.0: neither is ever sent early.
+    """Sends the greeting as far as allowed. Octet 10 rules out 1.0 and octet 11 rules out 2.0: neither is sent early.
 
-    `decision` is the one that an observer of both sides makes, from the same octets by the same function.
+    `decision` equals the decision of an observer of both sides: the same function makes it from the same octets.
     """
 
     decision: Decision | None = None
     wanted = 0
-    """Nothing can be decided before so many octets have come."""
+    """Minimum number of octets to receive before a decision is possible."""
 
     def __init__(self, settings: Settings, waits: bool = False) -> None:
         self._settings = settings
@@ -38,10 +38,10 @@ class GreetingSender:
         self._padding = len(from_text(settings.identity)) + 1
         self._sent = b""
         self._whole = b""
-        """The greeting that is being sent, as far as it is known which."""
+        """The greeting being sent, as far as its version is known."""
 
     def begin(self) -> bytes:
-        """What is sent before anything was heard."""
+        """Return the octets to send before anything is received."""
         settings = self._settings
         oldest = settings.oldest or settings.version
         if settings.version == "1.0":
@@ -57,12 +57,13 @@ class GreetingSender:
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
 
     def introduce(self, settings: Settings) -> None:
-        """Wait no longer with what announces our socket type, which is that of these settings."""
+        """Announce the socket type of `settings` from now on, instead of waiting."""
         self._settings = settings
         self._waits = False
 
     def answer(self, received: bytes) -> bytes:
-        """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
+        """Return the octets to send after `received`, all octets so far, and set `decision` once settled. Raises
+        `PeerError`."""
         prefix = received[:PREFIX_LIMIT]
         kind = classify(prefix)
         if kind is Class.ALIEN:
@@ -74,7 +75,7 @@ class GreetingSender:
         if decision is None and len(received) > PREFIX_LIMIT:
             raise NotZmtp(f"the other side does not end its greeting within {PREFIX_LIMIT} octets")
         if decision is not None and decision.version is None:
-            if kind is Class.REVISION_3:  # and did not wait for ours
+            if kind is Class.REVISION_3:  # it did not wait for our version
                 raise _too_new("3.0", self._settings.version)
             raise Mismatch(f"the two sides have no version of ZMTP in common: {decision.text}")
         if decision is not None and decision.version is not None:
@@ -120,7 +121,7 @@ class GreetingSender:
         return build_greeting_2(self._settings.socket_type, self._settings.identity, padding=padding, revision=revision)
 
     def _downgrade(self, greeting: bytes) -> bytes:
-        """Go on as an older peer: what was sent so far is the beginning of its greeting, too."""
+        """Continue as an older peer: the octets sent so far also start its greeting."""
         self._whole = greeting
         return self._send(len(greeting))
 
@@ -137,7 +138,7 @@ def _too_new(theirs: str, ours: str) -> Mismatch:
 
 
 def shown(octets: bytes) -> str:
-    """The first line where it is one, else the first octets; and what begins like that."""
+    """Format the first line, or else the first octets, and the protocol if it is known."""
     line = octets[:_SHOWN].partition(b"\r\n")[0]
     readable = line.isascii() and line.decode("ascii").isprintable()
     shown = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")

@@ -1,7 +1,7 @@
-"""The part of one side in the handshake of each mechanism (wire.md 8, curve.md), by the steps of its row.
+"""One side's part in the handshake of each mechanism (wire.md 8, curve.md), by the steps of its row.
 
-What is read comes from the side reader and what is built goes through the layouts; here is only what one does with it:
-credentials, keys, and who may come in.
+The side reader parses commands, and the layouts build them. This module handles their contents: credentials, keys, and
+admission.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from zmtpscope.zmtp.socket_types import PEERS, may_meet
 
 OTHER_ROLE: dict[str | None, str | None] = {"client": "server", "server": "client", None: None}
 DENIED = "400"
-"""The reason that libzmq gives to a client that may not come in (27/ZAP)."""
+"""The ERROR reason of libzmq for a client that is not admitted (27/ZAP)."""
 
 INVALID_TYPE = "Invalid socket type"
-"""What an ERROR says about a READY or INITIATE whose type does not fit; libzmq closes without one."""
+"""The ERROR reason for a READY or INITIATE with an unfit socket type; libzmq closes without an ERROR."""
 
 SIGNATURE = bytes(64)
-"""What the box of HELLO holds."""
+"""The contents of the box of HELLO."""
 
 
 class Part:
-    """NULL; the other mechanisms do more with some commands.
+    """Our part in a NULL handshake; other mechanisms override the handling of some commands.
 
-    `last_word` is what is still to be sent after `take` has raised: an ERROR.
+    `last_word` is an ERROR to send after `answer` has raised.
     """
 
     last_word = b""
     content: OpenedReader | None = None
-    """Reads what is inside of MESSAGEs, where the mechanism seals them."""
+    """Reads the contents of MESSAGEs, if the mechanism encrypts them."""
     waits = False
-    """Nothing is said before `introduce`."""
+    """Whether to send nothing before `introduce`."""
 
     def __init__(self, settings: Settings) -> None:
         role = settings.security.role
@@ -61,7 +61,7 @@ class Part:
         self.role = role
         self.metadata: Fields = settings.metadata
         self.facts: Fields = {}
-        """The fields of the command that brought the metadata of the other side."""
+        """The fields of the command with the other side's metadata."""
         self._socket_type = settings.socket_type
         self._mine = mechanism.steps[role]
         self._theirs = mechanism.steps[OTHER_ROLE[role]]
@@ -69,31 +69,31 @@ class Part:
 
     @property
     def done(self) -> bool:
-        """All steps of both sides are taken."""
+        """Whether both sides have completed all steps."""
         return self._said == len(self._mine) and self.heard_all
 
     @property
     def heard_all(self) -> bool:
-        """The other side has taken all its steps."""
+        """Whether the other side has completed all its steps."""
         return self._heard == len(self._theirs)
 
     @property
     def awaited(self) -> str:
-        """The command that the other side has to send next."""
+        """The next command that the other side has to send."""
         return self._theirs[min(self._heard, len(self._theirs) - 1)]
 
     @property
     def last_said(self) -> str | None:
-        """The command that was sent last."""
+        """Our last command."""
         return self._mine[self._said - 1] if self._said else None
 
     def begin(self) -> Iterator[bytes]:
-        """What is to be sent without being asked: all but servers begin."""
+        """Yield the octets that start our part; a server waits for the client."""
         if self.role != "server":
             yield self._step()
 
     def introduce(self, settings: Settings) -> Iterator[bytes]:
-        """Begin after all, as the socket of these settings. Raises `UnfitSocketType`."""
+        """Yield our first command, as the socket of `settings`. Raises `UnfitSocketType`."""
         self.waits = False
         self.metadata, self._socket_type = settings.metadata, settings.socket_type
         self._learn(self.facts)
@@ -101,7 +101,7 @@ class Part:
             yield self._step()
 
     def answer(self, event: Command, octets: bytes) -> Iterator[bytes]:
-        """A command of the other side, with the octets of its frame: what is to be sent then. Raises `PeerError`."""
+        """Process a command of the other side, with the octets of its frame; yield our reply. Raises `PeerError`."""
         name = event.fields.get("name")
         if name == "ERROR":
             raise self.refused(str(event.fields.get("reason") or ""))
@@ -115,12 +115,12 @@ class Part:
             yield self._step()
 
     def _deny(self, why: str) -> Refused:
-        """Refuse the other side in the words of libzmq."""
+        """Refuse the other side with the ERROR reason of libzmq."""
         self._say_error(DENIED)
         return Refused(why)
 
     def _say_error(self, reason: str) -> None:
-        """Leave ERROR as last word. Of clients it is not expected, nor of anybody who has said all there is to say."""
+        """Set ERROR as the last word of a server; no other role sends one."""
         if self.role == "server":
             body = build_command(self.mechanism.name, "ERROR", {"reason": reason})
             self.last_word = build_frame(Framing.V2, body, command=True)
@@ -132,15 +132,15 @@ class Part:
         return build_frame(Framing.V2, body, command=True)
 
     def _fields(self, name: str) -> Fields:
-        """What our command of this name says."""
+        """Return the fields of our command `name`."""
         return self.metadata
 
     def _check(self, event: Command, octets: bytes) -> None:
-        """Look at what a command of the other side says. Raises `PeerError`."""
+        """Check the contents of a command of the other side. Raises `PeerError`."""
         self._learn(event.fields)
 
     def _learn(self, facts: Fields) -> None:
-        """Keep what the metadata of the other side says, and see whether it may be connected."""
+        """Store the other side's metadata, and check whether its socket type fits."""
         self.facts = facts
         theirs = facts.get("socket_type")
         if theirs is not None and not self.waits and not may_meet(self._socket_type, theirs):
@@ -148,7 +148,7 @@ class Part:
             raise UnfitSocketType(unfit(self._socket_type, theirs))
 
     def refused(self, reason: str) -> PeerError:
-        """What it means that the other side sent ERROR."""
+        """Return the error for an ERROR from the other side."""
         meaning = STATUS.get(reason)
         said = f"ERROR {reason!r}" + (f": {meaning}" if meaning else "")
         kind = UnfitSocketType if "socket type" in reason.lower() else Refused
@@ -157,11 +157,11 @@ class Part:
     # -- traffic ------------------------------------------------------------------------------------------------------
 
     def seal(self, flags: int, data: bytes) -> bytes:
-        """The body of a MESSAGE with these inner flags (curve.md 4)."""
+        """Build the body of a MESSAGE with these inner flags (curve.md 4)."""
         raise NotImplementedError
 
     def open(self, body: bytes) -> bytes | None:
-        """What the box of a MESSAGE holds: its flags octet and data; None where it does not open."""
+        """Decrypt the box of a MESSAGE: return its flags octet and data, or None if that fails."""
         raise NotImplementedError
 
 
@@ -186,8 +186,11 @@ class PlainPart(Part):
 
 
 class CurvePart(Part):
-    """`key_line` is what opens the connection, in the words of a key log (curve.md 6): the label behind `CURVE_`, C',
-    a secret, and of a client S."""
+    """Our part in a CURVE handshake.
+
+    `key_line` is the key log entry that decrypts the connection (curve.md 6): the label after `CURVE_`, C', a secret,
+    and for a client S.
+    """
 
     key_line: tuple[str, ...] = ()
     _key: bytes
@@ -214,8 +217,10 @@ class CurvePart(Part):
         return self.crypto.seal_box(content, BOXES[name].prefix + octets, key)
 
     def _opened(self, event: Command, octets: bytes, key: bytes) -> tuple[Fields, dict[str, bytes]]:
-        """The fields of a command of the handshake with what its box holds, and octets of it by the names of its
-        field tree. Raises `Refused` where the box does not open."""
+        """Decrypt a handshake command; return its fields, and the octets of its field tree by name.
+
+        Raises `Refused` if the box cannot be decrypted.
+        """
         name = str(event.fields["name"])
         box = BOXES[name]
         header = len(octets) - int(event.fields["size"])
@@ -243,7 +248,7 @@ class CurvePart(Part):
 
 
 def unfit(ours: str, theirs: str) -> str:
-    """Say that two socket types may not be connected, and what would fit."""
+    """Format the message that two socket types may not be connected, with the types that fit."""
     *others, last = sorted(PEERS.get(theirs, ())) or [""]
     fitting = f"{', '.join(others)} or {last}" if others else last
     return f"the other side is {theirs}, which {ours} may not be connected to" + (f"; {fitting} may" if fitting else "")
@@ -335,7 +340,7 @@ class CurveServerPart(CurvePart):
 
 
 def part_for(settings: Settings, version: str) -> Part:
-    """Our part in the handshake that `settings` ask for, on a connection of this version."""
+    """Create our part in the handshake of `settings`, on a connection of this version."""
     security = settings.security
     if isinstance(security, PlainClient | PlainServer):
         return PlainPart(security, settings)

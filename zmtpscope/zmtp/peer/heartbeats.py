@@ -1,4 +1,4 @@
-"""How long the other side may be silent in traffic: our PINGs, and the TTL of its own (37/ZMTP, wire.md 10.3)."""
+"""Time limits for the other side's silence: our PINGs, and the TTL of its own (37/ZMTP, wire.md 10.3)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from zmtpscope.zmtp.peer.settings import Heartbeat
 
 
 class Heartbeats:
-    """When the other side was heard, when it was sent a PING, and what follows from both. Times are seconds; `ours` is
-    the heartbeat that this end sends, None where it sends none."""
+    """Tracks when the other side was last heard and when it was sent a PING.
+
+    Times are seconds; `ours` is the heartbeat that this end sends, None if it sends none.
+    """
 
     def __init__(self, now: float) -> None:
         self._heard = self._pinged = now
@@ -16,24 +18,24 @@ class Heartbeats:
         self._their_ttl = 0.0
 
     def hear(self, now: float) -> None:
-        """Something came, which is as good as a PONG."""
+        """Note received octets, which count as a PONG."""
         self._heard = now
         self._awaits_pong = False
 
     def begin(self) -> None:
-        """Traffic begins with what came last: the first PING is due an interval later."""
+        """Start with the traffic: the first PING is due one interval after the last octets."""
         self._pinged = self._heard
 
     def ping(self, now: float) -> None:
-        """A PING is sent."""
+        """Note that a PING is sent."""
         self._pinged, self._awaits_pong = now, True
 
     def promise(self, ttl: float) -> None:
-        """The other side promises to be heard again within `ttl`, 0 for none: that is the TTL of a PING."""
+        """Set the TTL of the other side's PING, the maximum time until it is heard again; 0 for none."""
         self._their_ttl = ttl
 
     def deadline(self, ours: Heartbeat | None) -> float | None:
-        """When `is_ping_due` is to be asked; None: not before something comes."""
+        """Return the time for the next `is_ping_due` call; None: not before octets are received."""
         times = []
         if ours is not None:
             times.append(self._pinged + (ours.timeout if self._awaits_pong else ours.interval))
@@ -42,7 +44,7 @@ class Heartbeats:
         return min(times, default=None)
 
     def is_ping_due(self, ours: Heartbeat | None, now: float) -> bool:
-        """Whether to send a PING. Raises `TooSlow` where the other side was silent for too long."""
+        """Whether to send a PING. Raises `TooSlow` if the other side was silent for too long."""
         if self._their_ttl and now >= self._heard + self._their_ttl:
             raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
         if ours is None:

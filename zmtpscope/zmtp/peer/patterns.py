@@ -1,4 +1,4 @@
-"""What each socket type does with messages on the wire (wire.md 10): one row each."""
+"""Message layouts on the wire, by socket type (wire.md 10)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.zmtp.traffic import LARGEST_GROUP
 
 
 class MessageLayout(Enum):
-    """What stands around the parts of a message on the wire."""
+    """Frames around the parts of a message on the wire."""
 
     PLAIN = "the parts as they are"
     DELIMITED = "an empty frame, the parts"
@@ -22,7 +22,7 @@ class MessageLayout(Enum):
 
 
 class Pattern(NamedTuple):
-    """One socket type: what its messages look like, and which way they go."""
+    """One socket type: its message layout, and the directions of its messages."""
 
     layout: MessageLayout
     sends: bool
@@ -44,7 +44,7 @@ PATTERNS = {
 
 
 def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> list[bytes]:
-    """The frames of a message. Raises `ValueError` for one that the socket type cannot send."""
+    """Return the frames of a message. Raises `ValueError` if the socket type cannot send it."""
     pattern = PATTERNS[socket_type]
     if not pattern.sends:
         raise ValueError(f"a {socket_type} socket sends no messages")
@@ -70,26 +70,26 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
 
 
 def check_group(group: bytes) -> None:
-    """Raise `ValueError` for what no group can be named."""
+    """Raise `ValueError` for an invalid group name."""
     if len(group) > LARGEST_GROUP or b"\0" in group:
         raise ValueError(f"{to_text(group[:20])!r} is no group: at most {LARGEST_GROUP} octets, none of them zero")
 
 
 def check_subscriber(socket_type: str) -> None:
-    """Raise `ValueError` for a socket type that has no subscriptions."""
+    """Raise `ValueError` for a socket type without subscriptions."""
     if socket_type not in SUBSCRIBERS:
         raise ValueError(f"a {socket_type} socket has no subscriptions")
 
 
 def check_member(socket_type: str, group: bytes) -> None:
-    """Raise `ValueError` where a socket of this type cannot join this group."""
+    """Raise `ValueError` if a socket of this type cannot join this group."""
     if socket_type != "DISH":
         raise ValueError(f"a {socket_type} socket is in no groups")
     check_group(group)
 
 
 def incoming(socket_type: str, frames: list[bytes]) -> Message | Dropped:
-    """The message that frames hold, or why the socket type drops them, as libzmq does without a word."""
+    """Return the message in `frames`, or the reason why the socket type drops them; libzmq drops them silently."""
     pattern = PATTERNS[socket_type]
     if not pattern.receives:
         return Dropped(frames, f"a {socket_type} socket takes no messages")

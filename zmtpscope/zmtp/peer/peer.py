@@ -1,7 +1,6 @@
 """One end of a connection, without I/O: octets and time in, events and octets out.
 
-It reads the other side with the reader that an observer has for it, settles the version with an observer's function,
-and builds what it says with the builders that stand beside the readers.
+It uses the code of an observer: the same reader, the same version negotiation, and the builders beside the readers.
 """
 
 from __future__ import annotations
@@ -40,33 +39,33 @@ from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 from zmtpscope.zmtp.units import UnitReader
 
 Row = tuple[int, int, int, int]
-"""Stream offsets of a frame and of its body, size of the body, flags."""
+"""Stream offsets of a frame and its body, size of the body, flags."""
 
 SMALL = 1 << 14
-"""Octets of a piece beside which what Python needs for it does not count."""
+"""Size in octets below which the memory overhead of a chunk matters."""
 
 
 class Peer:
-    """A ZMTP peer of one socket type, for one connection. Times are seconds of any clock that does not go back.
+    """A ZMTP peer of one socket type, for one connection. Times are seconds of any monotonic clock.
 
-    Give it what comes with `receive`, `end` when the other side closes, `tick` at `deadline`; send what `outgoing`
-    gives, act on `events`. Each of these three raises `PeerError` where the connection cannot go on: then `outgoing`
-    may still have a last word, and `events` what came before.
+    Call `receive` with received octets, `end` when the other side closes, and `tick` at `deadline`; then send
+    `outgoing` and process `events`. These three methods raise `PeerError` if the connection cannot continue; `outgoing`
+    may then contain a final ERROR, and `events` contains the earlier events.
 
-    It does not ask for more time than its limits, nor keep more octets than a handshake command or message may have.
+    Time and memory are bounded by the limits: it keeps at most one handshake command or message.
 
-    One that `waits` says nothing of itself but its version and mechanism until `introduce`, and takes what the other
-    side says of itself meanwhile, whatever its socket type is.
+    A peer that `waits` sends only its version and mechanism until `introduce`. Meanwhile it accepts the other side's
+    metadata with any socket type.
     """
 
     version: str | None = None
-    """In force, once settled."""
+    """The version in force, once settled."""
     greeting: Fields | None = None
-    """What the greeting of the other side says."""
+    """The fields of the other side's greeting."""
     ready = False
-    """The handshake is complete."""
+    """Whether the handshake is complete."""
     answered = 0
-    """Octets that were said because of PINGs: whoever sends them makes us say as much, whether it reads that or not."""
+    """Octets written in reply to PINGs, which the other side causes even if it does not read them."""
 
     def __init__(self, settings: Settings, now: float, *, waits: bool = False) -> None:
         self._waits = waits
@@ -79,16 +78,16 @@ class Peer:
 
         self._chunks: list[bytes] = []
         self._base = 0
-        """Stream offset of the first octet that is kept."""
+        """Stream offset of the first octet kept."""
         self._stop = 0
-        """Stream offset behind all that was received."""
+        """Stream offset after all octets received."""
         self._wanted = 0
-        """Nothing can be read before the stream has come to this offset."""
+        """The stream offset to be received before anything can be read."""
         self._held: Row | None = None
-        """A frame whose body is not all there."""
+        """A frame whose body is incomplete."""
         self._parts: list[bytes] = []
         self._size = 0
-        """What the message under way takes up."""
+        """Memory of the current message in octets."""
 
         self._be(settings)
 
@@ -102,44 +101,44 @@ class Peer:
         self._publishes = settings.socket_type in PUBLISHERS
         self._has_groups = settings.socket_type == "RADIO"
 
-    # -- what the shell asks for --------------------------------------------------------------------------------------
+    # -- results and state --------------------------------------------------------------------------------------------
 
     def outgoing(self) -> bytes:
-        """The octets to send since the last call."""
+        """Return the octets to send since the last call."""
         octets = b"".join(self._out)
         self._out.clear()
         return octets
 
     def events(self) -> list[PeerEvent]:
-        """What happened since the last call."""
+        """Return the events since the last call."""
         events, self._events = self._events, []
         return events
 
     @property
     def facts(self) -> Fields:
-        """What the other side said of itself in its READY or INITIATE, or in a greeting of 2.0."""
+        """The other side's metadata from its READY or INITIATE, or its fields from a greeting of 2.0."""
         return self._part.facts if self._part is not None else self.greeting or {}
 
     @property
     def lacks(self) -> int:
-        """Octets that have to come before there is anything to read."""
+        """Number of octets still missing before anything can be read."""
         return max(0, self._wanted - self._stop)
 
     @property
     def key_line(self) -> tuple[str, ...]:
-        """What opens this connection, in the words of a key log (curve.md 6); empty without CURVE."""
+        """The key log entry that decrypts this connection (curve.md 6); empty without CURVE."""
         return self._part.key_line if isinstance(self._part, CurvePart) else ()
 
     @property
     def held(self) -> int:
-        """Octets that the other side makes us keep: of what is not all there yet, and for its subscriptions."""
+        """Octets kept for the other side: incomplete data, and its subscriptions."""
         names = 0 if self._reader is None else self._content_reader.memberships.size
         return self._stop - self._base + self._size + names
 
     # -- octets and time ----------------------------------------------------------------------------------------------
 
     def receive(self, octets: bytes, now: float) -> None:
-        """The other side sent `octets`."""
+        """Process received octets."""
         self._heartbeats.hear(now)
         self._chunks.append(octets)
         self._stop += len(octets)
@@ -154,7 +153,7 @@ class Peer:
         self._read(data)
 
     def end(self) -> None:
-        """The other side closed its direction: between two messages it may, anywhere else this raises `PeerError`."""
+        """Process a close by the other side. Raises `PeerError` unless it is between two messages."""
         cut = self._reader is not None and (self._held is not None or self._reader.position < self._stop)
         if self.ready:
             if cut or self._parts:
@@ -166,19 +165,19 @@ class Peer:
         raise why_handshake_ended(self.settings, part.awaited, part.last_said, cut=cut)
 
     def let_go(self) -> None:
-        """Keep nothing of what is not all there: the connection is over."""
+        """Free all incomplete data, after the end of the connection."""
         self._chunks, self._parts, self._held = [], [], None
         self._base, self._size = self._stop, 0
 
     @property
     def deadline(self) -> float | None:
-        """When `tick` is to be called; None: not before something comes."""
+        """The time to call `tick`; None: not before octets are received."""
         if not self.ready:
             return self._started + self.settings.limits.handshake
         return self._heartbeats.deadline(self._our_heartbeat)
 
     def tick(self, now: float) -> None:
-        """Time went by: sends a PING, or raises `TooSlow`. Called early it does nothing."""
+        """Send a PING if it is due, or raise `TooSlow`. A call before `deadline` has no effect."""
         if not self.ready:
             limit = self.settings.limits.handshake
             if now >= self._started + limit:
@@ -188,7 +187,7 @@ class Peer:
             self.ping(now)
 
     def introduce(self, socket_type: str) -> None:
-        """Wait no longer, and be a socket of this type. Raises `PeerError` where it does not fit."""
+        """Stop waiting, and become a socket of this type. Raises `PeerError` if it does not fit."""
         oldest = self.version or self.settings.oldest
         if socket_type in DRAFT and oldest is not None and oldest < "3.0":
             if self.version is not None:
@@ -205,11 +204,12 @@ class Peer:
         elif self._reader is None and self._settle(data := b"".join(self._chunks)):
             self._read(data)
 
-    # -- what the application says ------------------------------------------------------------------------------------
+    # -- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> bool:
-        """Send a message, on a REP socket behind the envelope of the request; False where the other side wants none of
-        it: it has not subscribed. Raises `ValueError` for what the socket type cannot send.
+        """Send a message; a REP socket first sends the envelope of the request.
+
+        Returns False if the other side has not subscribed to it. Raises `ValueError` if the socket type cannot send it.
         """
         frames = outgoing(self.settings.socket_type, [*parts], [*envelope])
         self._must_be_ready()
@@ -227,23 +227,23 @@ class Peer:
         return True
 
     def subscribe(self, topic: bytes) -> None:
-        """Ask for what begins with `topic`: a command on 3.1, else a message (wire.md 10.2)."""
+        """Subscribe to `topic`: by a command on 3.1, otherwise by a message (wire.md 10.2)."""
         self._subscribe("SUBSCRIBE", topic)
 
     def cancel(self, topic: bytes) -> None:
-        """Take back one `subscribe`."""
+        """Cancel one subscription."""
         self._subscribe("CANCEL", topic)
 
     def join(self, group: str) -> None:
-        """Ask for the messages of `group`, a `text` (DISH)."""
+        """Join `group`, a `text` (DISH)."""
         self._member("JOIN", group)
 
     def leave(self, group: str) -> None:
-        """Take back one `join`."""
+        """Leave `group` once."""
         self._member("LEAVE", group)
 
     def ping(self, now: float, context: bytes = b"") -> None:
-        """Send a PING, with the TTL of our heartbeat. Raises `ValueError` below 3.0, which has none."""
+        """Send a PING with the TTL of our heartbeat. Raises `ValueError` below 3.0, which has no PING."""
         self._must_be_ready()
         if self.version is None or self.version < "3.0":
             raise ValueError(f"ZMTP {self.version} has no PING")
@@ -254,7 +254,7 @@ class Peer:
     # -- greeting and handshake ---------------------------------------------------------------------------------------
 
     def _settle(self, received: bytes) -> bool:
-        """Go on with the greeting; whether the version is settled."""
+        """Continue the greeting; return whether the version is settled."""
         self._out.append(self._greeting.answer(received))
         decision = self._greeting.decision
         if decision is None or decision.version is None:
@@ -293,13 +293,13 @@ class Peer:
         self._events.append(Ready(self.version, mechanism, facts.get("socket_type"), facts.get("identity"), metadata))
 
     def _missing(self) -> str:
-        """What the other side has not said."""
+        """Describe the missing command or greeting of the other side."""
         if self._part is not None:
             return f"the other side did not send its {self._part.awaited}"
         return f"the other side sent {'only a part of its greeting' if self._stop else 'not one octet'}"
 
     def _suspicion(self) -> str:
-        """What may be wrong where nothing comes."""
+        """Suggest a reason for the missing command, if there is one."""
         waits = self._part is not None and self._part.role == "server" and self._part.awaited == "HELLO"
         return ": it may be a server, as we are" if waits else ""
 
@@ -321,12 +321,12 @@ class Peer:
         self._wanted = reader.wanted if self._held is None else self._held[1] + self._held[2]
 
     def _join_small(self) -> None:
-        """The piece that came last goes into the one in front of it where both are small: each takes up memory."""
+        """Join the last two chunks if both are small, because each has a memory overhead."""
         if len(self._chunks) > 1 and len(self._chunks[-1]) < SMALL and len(self._chunks[-2]) < SMALL:
             self._chunks[-2:] = [self._chunks[-2] + self._chunks[-1]]
 
     def _walk(self, data: bytes | bytearray, base: int, rows: list[Row], events: list[Event]) -> None:
-        """Rows and events in the order in which they stand in the stream."""
+        """Process rows and events in stream order."""
         done = 0
         for event in events:
             in_front = bisect_left(rows, (event.start,), done)
@@ -343,14 +343,14 @@ class Peer:
         elif event.stop - event.start > LARGEST_AWAITED_COMMAND:
             raise Violation(f"a command of {event.fields['size']} octets is larger than any that is accepted")
         elif self.ready or (self._part is not None and self._part.heard_all):
-            if event.fields.get("name") != "ERROR" or self._is_sealed:  # in clear anybody could say so
+            if event.fields.get("name") != "ERROR" or self._is_sealed:  # an unencrypted ERROR could be from anybody
                 check(event.findings)
             self._handle_command(event.fields)
         else:
             self._handle_step(event, bytes(data[event.start - base : event.stop - base]))
 
     def _handle_step(self, event: Command, octets: bytes) -> None:
-        """A command of the handshake."""
+        """Process a handshake command."""
         part = self._part
         assert part is not None
         if event.fields.get("name") != "ERROR":
@@ -364,11 +364,11 @@ class Peer:
             self._begin_traffic()
 
     def _handle_command(self, fields: Fields) -> None:
-        """A command of traffic; others mean nothing here."""
+        """Process a traffic command; ignore others."""
         name = fields.get("name")
         if name == "PING":
             self._heartbeats.promise(fields["ttl_ms"] / 1000)
-            if self.ready:  # READY is the first that is said
+            if self.ready:  # our READY must be sent first
                 self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
                 self.answered += len(self._out[-1])
         elif name == "PONG":
@@ -383,7 +383,7 @@ class Peer:
             raise self._part.refused(str(fields.get("reason") or ""))
 
     def _handle_frames(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
-        """Message frames, the last of which may not be all there."""
+        """Process message frames; the last one may be incomplete."""
         stop, limit = base + len(data), self.settings.limits.message
         sealed: list[Row] = []
         for row in rows:
@@ -417,7 +417,7 @@ class Peer:
             self._open(data, base, sealed)
 
     def _open(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
-        """MESSAGEs: what their boxes hold is put in its place, and read from there."""
+        """Decrypt MESSAGEs in place, and process their contents."""
         part = self._part
         assert part is not None
         assert part.content is not None
@@ -436,7 +436,7 @@ class Peer:
         self._events.append(Subscription(topic, begins))
 
     def _remember(self, what: str, name: bytes) -> None:
-        """See that the reader has remembered this topic or group."""
+        """Raise `Violation` unless the reader has stored this topic or group."""
         if len(name) > LARGEST_AWAITED_TOPIC:
             raise Violation(f"the other side asks for a {what} of more than {LARGEST_AWAITED_TOPIC >> 10} KiB")
         if not self._content_reader.memberships.complete:
@@ -451,14 +451,14 @@ class Peer:
 
     @property
     def _content_reader(self) -> UnitReader:
-        """Who reads what the other side says in traffic."""
+        """The reader of the other side's traffic, decrypted if necessary."""
         reader = self._part.content if self._part is not None and self._part.content is not None else self._reader
         assert reader is not None
         return reader
 
     @property
     def _our_heartbeat(self) -> Heartbeat | None:
-        """What we send, where the other side understands it (D11)."""
+        """Our heartbeat, if the other side supports it (D11)."""
         return self.settings.heartbeat if self.version == "3.1" else None
 
     def _must_be_ready(self) -> None:
@@ -466,8 +466,8 @@ class Peer:
             raise ValueError("nothing can be sent before the handshake is complete")
 
     def wants(self, first: bytes) -> bool:
-        """Whether the other side has asked for messages that begin with this frame, where somebody has to ask; 1.0 has
-        no way to."""
+        """Whether the other side has subscribed to messages with this first frame. True if no subscription is needed,
+        as in 1.0."""
         if self._publishes and self.version != "1.0":
             return self._content_reader.memberships.has_topic_of(first)
         return not self._has_groups or self._content_reader.memberships.has_group(first)
@@ -499,6 +499,6 @@ class Peer:
             self._out.append(build_frame(self._framing, body, command=True))
 
     def _seal(self, flags: int, data: bytes) -> None:
-        """A MESSAGE in a message frame: libzmq loses what comes in a command frame (D2)."""
+        """Send a MESSAGE in a message frame: libzmq loses MESSAGEs in command frames (D2)."""
         assert self._part is not None
         self._out.append(build_frame(self._framing, self._part.seal(flags, data)))

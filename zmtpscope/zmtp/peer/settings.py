@@ -1,4 +1,4 @@
-"""What a peer is made with: who it is, its security and its limits."""
+"""Settings of a peer: socket type, identity, security and limits."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, LARGEST_IDENTITY
 
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
 LONGEST_CREDENTIAL = 255
-"""Octets of a user name and of a password (24/PLAIN)."""
+"""Maximum size in octets of a user name and of a password (24/PLAIN)."""
 LONGEST_TTL = 6553.5
-"""Seconds that the TTL of a PING can hold."""
+"""Maximum TTL of a PING in seconds."""
 
 
 class Crypto(Protocol):
-    """What CURVE needs besides octets, which the core does not have: `zmtpscope.curve_crypto` is one.
+    """Cryptography for CURVE, which the core does not contain: `zmtpscope.curve_crypto` implements it.
 
-    Keys have 32 octets, nonces 24; `open_box` gives None where a box does not open, `shared_key` where the public key
-    is one that libsodium refuses.
+    Keys have 32 octets, nonces 24. `open_box` returns None if decryption fails, `shared_key` if libsodium refuses the
+    public key.
     """
 
     def public_key(self, secret: bytes) -> bytes: ...
@@ -43,7 +43,7 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class PlainClient:
-    """User name and password, each a `text` of at most 255 octets, which travel in clear."""
+    """User name and password, each a `text` of at most 255 octets, sent unencrypted."""
 
     mechanism: ClassVar[str] = "PLAIN"
     role: ClassVar[str | None] = "client"
@@ -58,7 +58,7 @@ class PlainClient:
 
 @dataclass(frozen=True, slots=True)
 class PlainServer:
-    """`allows(username, password)` decides who may come in; it should compare in constant time."""
+    """`allows(username, password)` decides on admission; it should compare in constant time."""
 
     mechanism: ClassVar[str] = "PLAIN"
     role: ClassVar[str | None] = "server"
@@ -67,7 +67,7 @@ class PlainServer:
 
 @dataclass(frozen=True, slots=True)
 class CurveClient:
-    """`server_key` is S, `secret` c (curve.md 1), 32 octets each."""
+    """`server_key` is S, `secret` is c (curve.md 1), 32 octets each."""
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "client"
@@ -83,7 +83,7 @@ class CurveClient:
 
 @dataclass(frozen=True, slots=True)
 class CurveServer:
-    """`secret` is s; `allows(C)` decides which clients may come in by their long-term key, None lets all in."""
+    """`secret` is s; `allows(C)` decides on admission by the client's long-term key. None admits all clients."""
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "server"
@@ -104,8 +104,10 @@ Security = Null | PlainClient | PlainServer | CurveClient | CurveServer
 
 
 class Heartbeat(NamedTuple):
-    """PINGs every `interval` seconds. Silence of `timeout` seconds behind a PING ends the connection; `ttl` seconds is
-    what the other side is asked to wait for us, 0: for ever."""
+    """Send a PING every `interval` seconds, and close after `timeout` seconds of silence.
+
+    `ttl` is the number of seconds that the other side is asked to wait for us; 0: no limit.
+    """
 
     interval: float
     timeout: float
@@ -113,24 +115,23 @@ class Heartbeat(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What the other side may use of us: `handshake` seconds, octets of one message (each part counts `PART_COST`
-    more)."""
+    """Limits for the other side: `handshake` seconds, `message` octets (each part counts `PART_COST` more)."""
 
     handshake: float = 30.0
     message: int = 64 << 20
 
 
 PART_COST = 64
-"""Octets that a part of a message takes up beyond its own."""
+"""Memory in octets of a message part, besides its contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One socket. Raises `ValueError` for what no peer can be.
+    """Settings of one socket. Raises `ValueError` if they are invalid.
 
     `identity` is a `text` of at most 255 octets; `properties` are further metadata, as texts. `version` is the newest
-    that is spoken, `oldest` the oldest that the other side may bring it down to; without one it is 1.0, or 3.0 where
-    older ones lack what is asked for: security, properties, a draft socket type.
+    version to speak, `oldest` the oldest to accept. The default is 1.0, or 3.0 if security, properties or a draft
+    socket type require it.
     """
 
     socket_type: str
@@ -169,7 +170,7 @@ class Settings:
             raise ValueError(f"the TTL of a PING is at most {LONGEST_TTL} s")
 
     def _needs_3(self) -> str | None:
-        """What of all this no version below 3.0 has."""
+        """Return the first setting that requires version 3.0, or None."""
         if self.security.mechanism != "NULL":
             return f"the mechanism {self.security.mechanism}"
         if self.properties:
