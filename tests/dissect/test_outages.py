@@ -102,12 +102,15 @@ def test_a_packet_that_was_captured_twice_is_none() -> None:
 
 
 def test_what_a_closed_window_keeps_back_is_none() -> None:
-    conversation = talk()
+    conversation, probe = talk(), message(b"kept back")[:1]
     conversation.close_window(PULL)
+    conversation.send(PUSH, probe)
     for _ in range(4):
-        conversation.wait(SECOND)
-        again(conversation, message(b"taken")[-1:])
+        conversation.next[PUSH] -= len(probe)
         conversation.acknowledge(PULL)
+        conversation.next[PUSH] += len(probe)
+        conversation.wait(SECOND)
+        again(conversation, probe)
     assert told(conversation.packets) == []
 
 

@@ -573,5 +573,6 @@ def test_a_payload_is_recognised_after_an_empty_delimiter(types: tuple[str, str]
         types, [(b"", b'{"call":"add"}'), (b"", b"\x82\xa1a\x01\xa1b\x02"), (b"",), (b"x", b"", b"{}")], 1
     )
     found, _ = records(Capture(packets, size), options({}))
-    protocols = [(each["payload"] or {}).get("protocol") for each in found if each["record"] == "message"]
-    assert protocols == ["json", "messagepack", None, "json"]
+    payloads = [each["payload"] or {} for each in found if each["record"] == "message"]
+    assert [each.get("protocol") for each in payloads] == ["json", "messagepack", None, "json"]
+    assert [each.get("fields") for each in payloads[:2]] == [{"call": "add"}, {"a": 1, "b": 2}]
