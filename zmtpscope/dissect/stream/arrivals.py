@@ -1,4 +1,4 @@
-"""When octets arrived: which packet carried which octet of a stream, for as long as somebody may ask."""
+"""The packets and times of the octets of a stream, kept until no longer needed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from zmtpscope.dissect.tcp.reassembly import Reassembler
 
 
 class BlockView:
-    """Rows as the streams read them: their octets are `data[starts[row]:stops[row]]`, and `ordinals` those of the
-    segments that made them part of their streams. `captured` are those of a block that were captured as they stand
-    there, where somebody wants to know their places in files."""
+    """Rows as streams read them: payload `data[starts[row]:stops[row]]`, delivered by the segment `ordinals[row]`.
+
+    `captured` is the block whose rows have positions in files, if these are wanted.
+    """
 
     def __init__(
         self,
@@ -37,14 +38,14 @@ class BlockView:
 
     @classmethod
     def of(cls, reassembler: Reassembler, captured: SegmentBlock | None) -> Self:
-        """The rows of the current block, slow path included."""
+        """Return the rows of the current block, slow path included."""
         each = reassembler
         return cls(each.data(), each.starts, each.stops, each.ordinals(), each.packets, each.times, captured)
 
     @cached_property
     def places(self) -> Int64:
-        """Lengths, packets, offsets in their files, and octets of the packets in front and behind (five rows) of all
-        rows; `NOWHERE` of those that do not stand there as they are."""
+        """Lengths, packets, file offsets, and octets of the packet before and after each row (five rows). The file
+        offset is `NOWHERE` for a row that is not in the file as such."""
         places = np.zeros((5, len(self.stops)), np.int64)
         places[0], places[1], places[2] = self.stops, self.packets, NOWHERE
         places[0] -= self.starts
@@ -53,28 +54,27 @@ class BlockView:
         return places
 
     def octets(self, rows: list[int]) -> bytes:
-        """The payload octets of `rows`, joined."""
+        """Return the payload octets of `rows`, joined."""
         data, starts, stops = self.data, self.starts, self.stops
         if len(rows) == 1:
             return data[starts[rows[0]] : stops[rows[0]]]
         return b"".join([data[starts[row] : stops[row]] for row in rows])
 
     def arrival(self, row: int) -> Arrival:
-        """The segment that row `row` stands for."""
+        """Return the segment of a row."""
         return Arrival(self.ordinals[row], self.packets[row], self.times[row])
 
     def row_of(self, ordinal: int) -> int | None:
-        """The first row that the segment with this ordinal made part of a stream; None where it is none of these."""
-        if not self.ordinals or ordinal < self.ordinals[0]:  # most who ask know it from an earlier block
+        """Return the first row that the segment with this ordinal delivered, or None."""
+        if not self.ordinals or ordinal < self.ordinals[0]:  # usually of an earlier block
             return None
         return self.ordinals.index(ordinal) if ordinal in self.ordinals else None
 
 
 class Arrivals:
-    """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i, `begin` where the first begins.
+    """Pieces of one stream in order. Piece i ends before stream offset `ends[i]`; the first begins at `begin`.
 
-    `end` is the offset behind the last octet (or hole) that was taken, and nothing is decidable before the segment
-    `settled`.
+    `end` is the offset after the last octet or hole. Nothing is decidable before the segment `settled`.
     """
 
     __slots__ = ("_pieces", "_table", "begin", "end", "ends", "holes", "ordinals", "packets", "settled", "times")
@@ -87,10 +87,10 @@ class Arrivals:
         self.packets: list[int] = []
         self.times: list[int] = []
         self.holes: set[int] = set()
-        """Ends of the pieces that no packet brought."""
+        """Ends of the pieces that are holes."""
         self._pieces: Pieces | None = None
         self._table: Int64 | None = None
-        """What was made of the columns since they changed: whoever asks once may ask for each of many frames."""
+        """The columns as a table, until they change: callers often look up many frames in turn."""
 
     def add(self, block: BlockView, rows: list[int]) -> None:
         """Append these pieces of a block."""
@@ -105,25 +105,25 @@ class Arrivals:
         self.times.extend(map(block.times.__getitem__, rows))
 
     def rows(self) -> list[tuple[int, int, int, int]]:
-        """End, ordinal, packet and time of all pieces."""
+        """Return end, ordinal, packet and time of all pieces."""
         return list(zip(self.ends, self.ordinals, self.packets, self.times, strict=True))
 
     def go_on(self, begin: int, rows: list[tuple[int, int, int, int]], end: int) -> None:
-        """Octets up to `end` were taken elsewhere; those from `begin` on came with these pieces."""
+        """Continue at `end` after another reader; `rows` are the pieces from `begin` on."""
         self._pieces = self._table = None
         self.begin, self.end = begin, end
         ends, ordinals, packets, times = zip(*rows, strict=True)
         self.ends, self.ordinals, self.packets, self.times = list(ends), list(ordinals), list(packets), list(times)
 
     def pass_by(self, octets: int) -> None:
-        """So many octets come that nobody will ask about, or come again."""
+        """Skip octets that need no arrival, or that are replayed."""
         self.end += octets
 
     def lose(self, octets: int, arrival: Arrival) -> None:
-        """So many octets were lost; whoever asks for one of them is answered with the segment that made it known."""
+        """Add a hole, with the segment that made it known as arrival."""
         end = self.end = self.end + octets
         if self.ends and self.ends[-1] >= end:
-            return  # they come again
+            return  # replayed
         self._pieces = self._table = None
         self.ends.append(end)
         self.ordinals.append(arrival.ordinal)
@@ -132,56 +132,56 @@ class Arrivals:
         self.holes.add(end)
 
     def rewind(self) -> None:
-        """All octets come again, and are read now."""
+        """Start to replay all octets."""
         self.end = 0
 
     def settle(self, ordinal: int) -> None:
-        """From now on nothing is decidable before the segment `ordinal`."""
+        """Decide nothing before the segment `ordinal` from now on."""
         self.settled = ordinal
 
     def pieces(self) -> Pieces:
-        """A copy of what is known, for those who ask later which packets carried what."""
+        """Return a copy of the pieces, from which packets can be looked up later."""
         if self._pieces is None:
             packets = [0 if end in self.holes else packet for end, packet in zip(self.ends, self.packets, strict=True)]
             self._pieces = Pieces(self.begin, list(self.ends), packets)
         return self._pieces
 
     def at(self, offset: int) -> Arrival:
-        """The segment that carried the octet at `offset` (of the first octet kept, or the last, beyond the ends)."""
+        """Return the segment that carried the octet at `offset`, or the nearest octet known."""
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
 
     def piece_at(self, offset: int) -> range:
-        """The stream offsets of the piece with the octet at `offset`."""
+        """Return the stream offsets of the piece with the octet at `offset`."""
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return range(self.ends[piece - 1] if piece else self.begin, self.ends[piece])
 
     def ordinal_of(self, start: int, stop: int) -> int:
-        """The ordinal of the segment that completed `start..stop`, as far as that has come."""
+        """Return the ordinal of the segment that completed `start..stop`, or its captured part."""
         last = max(start, (stop if stop < self.end else self.end) - 1)
         piece = min(bisect_right(self.ends, last), len(self.ends) - 1)
         return max(self.ordinals[piece], self.settled)
 
     def arrival(self, start: int, stop: int) -> Arrival:
-        """The segment with the octet at `start`, and the ordinal of the one that completed `start..stop`."""
+        """Return the segment with the octet at `start`, with the ordinal of the one that completed `start..stop`."""
         first = self.at(start)
         return Arrival(self.ordinal_of(start, stop), first.packet, first.time)
 
     def pieces_between(self, start: int, stop: int) -> list[tuple[Arrival, int]]:
-        """(segment, offset behind it) of every piece that holds octets of `start..stop`."""
+        """Return (segment, end offset) of every piece with octets of `start..stop`."""
         rows = slice(bisect_right(self.ends, start), bisect_left(self.ends, stop) + 1)
         return list(
             zip(map(Arrival, self.ordinals[rows], self.packets[rows], self.times[rows]), self.ends[rows], strict=True)
         )
 
     def table(self) -> Int64:
-        """Ends, ordinals, packets and times of all pieces: four rows, for `segments_at`."""
+        """Return ends, ordinals, packets and times of all pieces (four rows), for `segments_at`."""
         if self._table is None:
             self._table = np.array((self.ends, self.ordinals, self.packets, self.times), np.int64)
         return self._table
 
     def trim(self, offset: int) -> None:
-        """Forget the pieces that end at or in front of `offset`, but for the last of them."""
+        """Forget the pieces that end at or before `offset`, except the last piece of all."""
         count = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         if count > 0:
             self._pieces = self._table = None
@@ -193,7 +193,7 @@ class Arrivals:
 
 
 def segments_at(table: Int64, offsets: Int64) -> Int64:
-    """Ordinals, packets and times (three rows) of the segments that carried the octets at `offsets`."""
-    pieces = table[0, :-1].searchsorted(offsets, "right")  # the last piece for what is beyond the ends
+    """Return ordinals, packets and times (three rows) of the segments that carried the octets at `offsets`."""
+    pieces = table[0, :-1].searchsorted(offsets, "right")  # offsets beyond the ends get the last piece
     found: Int64 = table[1:].take(pieces, 1)
     return found

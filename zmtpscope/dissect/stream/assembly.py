@@ -1,7 +1,7 @@
-"""Frames of one side become messages: the core's columns go in as they are read, runs of rows come out.
+"""Join frames of one side to messages: columns of frames in, runs of rows out.
 
-A message ends at a frame without MORE; every sealed frame (a CURVE or GSSAPI MESSAGE) is one message of its own. The
-frames of the message that is under way are carried from one read to the next.
+A message ends with a frame without MORE. Every sealed frame (a CURVE or GSSAPI MESSAGE) is a message of its own. Frames
+of an incomplete message are carried to the next read.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
 
 MOST_FRAMES = 1 << 20
-"""A message of more frames is written in parts of so many, none of them complete, and without bodies."""
+"""Maximum number of frames in a message. A longer one becomes incomplete parts of this size, without bodies."""
 
 FRAME_WEIGHT = 32
-"""Octets that a frame of a message under way takes."""
+"""Memory octets counted per frame of an incomplete message."""
 
 FEW_FRAMES = 16
-"""So many are summed up one by one; numpy is quicker with more."""
+"""Number of values below which Python sums faster than numpy."""
 
 NO_ROW, FIRST_ROW = np.empty(0, np.int64), np.zeros(1, np.int64)
 
 KNOWN_SIZES = 64
-"""How many of a side's last frame sizes count as known to it."""
+"""Number of last frame sizes to remember per side."""
 
 
 class Assembly:
@@ -44,60 +44,60 @@ class Assembly:
     message_start = Arrival(0, 0, 0)
     """The segment with the first octet of the message under way."""
     frame_start = Arrival(0, 0, 0)
-    """The segment with the first octet of the last frame that was carried."""
+    """The segment with the first octet of the last carried frame."""
     frame_end = Arrival(0, 0, 0)
-    """The one with its last octet, as far as that has come."""
+    """The segment with its last octet so far."""
     damaged = False
-    """Octets of the message under way were lost."""
+    """Whether octets of the message under way were lost."""
     head: Kept | None = None
-    """Its first octets, where what came of it is not held any more."""
+    """The first octets of the message under way, if it is no longer held."""
     uncertain_start = False
-    """What stood in front of the next message is not known: that may be the end of one, and is no more than likely."""
+    """Whether data before the next message is missing, so that it may be only the end of one."""
     message_count = 0
     last_message = 0
     """Stream offset of the last message."""
     sealed = 0
-    """How many of the messages are MESSAGEs that stayed closed."""
+    """Number of MESSAGEs that stayed encrypted."""
     frame_count = 0
     body_octets = 0
     unit_octets = 0
-    """Octets of message frames, headers included, that were captured."""
+    """Captured octets of message frames, with headers."""
     payloads: PayloadRows | None = None
-    """What rides inside the messages, once there were any and somebody wants to know."""
+    """Dissectors of the messages, set after the first message if payloads are wanted."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.recent_sizes: list[int] = []
-        """The sizes of the last `KNOWN_SIZES` frames."""
+        """Sizes of the last `KNOWN_SIZES` frames."""
         self.message_runs: list[MessageRun] = []
         self.frame_runs: list[FrameRun] = []
         self.frame_packets = array("q")
-        """The packets with the first octets of the carried frames, where frame rows are wanted ..."""
+        """Packets with the first octets of the carried frames, if frame rows are wanted."""
         self.frame_times = array("q")
-        """... and their times."""
+        """The times of these packets."""
 
     @property
     def wants_rows(self) -> bool:
-        """Whether findings may come of what rides inside the messages, where that is wanted."""
+        """Whether payloads may cause findings, if they are wanted."""
         return self.payloads is None or self.payloads.wants_rows
 
     @property
     def open_offset(self) -> int | None:
-        """Stream offset of the message under way, None where there is none."""
+        """Stream offset of the message under way, or None."""
         return self.carried.offsets[0] if self.carried.offsets else None
 
     @property
     def open_frames(self) -> int:
-        """How many frames of the message under way have been seen."""
+        """Number of frames of the message under way."""
         return len(self.carried.offsets)
 
     @property
     def held_octets(self) -> int:
-        """Octets of memory for the message under way, but for those that the stream keeps."""
+        """Octets of memory for the message under way, except octets that the stream holds."""
         return FRAME_WEIGHT * len(self.carried.offsets) + (0 if self.head is None else len(self.head.data))
 
     def feed(self, columns: FrameColumns, context: Context) -> None:
-        """Add the frames of `columns`; the last of them may reach beyond `context.end`."""
+        """Add frames. The last may extend beyond `context.end`."""
         before = len(self.carried.offsets)
         if not columns.offsets and not before:
             return
@@ -124,15 +124,15 @@ class Assembly:
             self._note_end(context)
 
     def _note_end(self, context: Context) -> None:
-        """Remember how the last octet of the carried frames came, as long as that is known."""
+        """Remember the arrival of the last octet of the carried frames, while it is known."""
         last = min(self.carried.bodies[-1] + self.carried.sizes[-1], context.end) - 1
         if last >= context.arrivals.begin:
             self.frame_end = context.arrivals.at(last)
 
     def _take_whole(self, carried: int, context: Context) -> tuple[bool, bool]:
-        """Take the messages that are whole, up to one that is too long, and a part of that.
+        """Take the complete messages, up to one with too many frames, and a part of that.
 
-        Whether there was any, and whether there was a part: then more may follow.
+        Returns whether it took any, and whether it took a part, so that more may follow.
         """
         frames = self.carried
         whole = len(frames.offsets)
@@ -143,7 +143,7 @@ class Assembly:
         last = message_ends(frames.flags, whole)
         in_parts = False
         if whole >= MOST_FRAMES:
-            begins, ends = np.append(0, last + 1), np.append(last, whole)  # the last of them is not over
+            begins, ends = np.append(0, last + 1), np.append(last, whole)  # the last one is incomplete
             too_long = (ends - begins >= MOST_FRAMES).nonzero()[0]
             if len(too_long):
                 in_parts, last = True, last[: too_long[0]]
@@ -153,14 +153,14 @@ class Assembly:
             self._take_messages(carried, last, True, context)
             self._drop(int(last[-1]) + 1)
         if in_parts:
-            self._lose_all(context.end)  # so none of its bodies is kept, nor is what follows complete
+            self._lose_all(context.end)  # keep no bodies, and make the next part incomplete too
             self._take_messages(0 if has_whole else carried, np.array([MOST_FRAMES - 1]), False, context)
             self._drop(MOST_FRAMES)
             self._lose_all(context.end)
         return has_whole or in_parts, in_parts
 
     def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
-        """Whether the message under way is not over with these frames; they are carried with it then, in place."""
+        """Carry the frames in place if the message under way does not end with them; return whether it does not."""
         carried = self.carried
         waits = carried.bodies[-1] + carried.sizes[-1] > context.end
         if waits or (carried.flags[-1] & (MORE | ENCRYPTED)) != MORE or ends_message(as_array(columns.flags)).any():
@@ -173,15 +173,15 @@ class Assembly:
         return True
 
     def give_away(self) -> FrameColumns:
-        """The frames of the message under way, which somebody else has from now on."""
+        """Return the frames of the message under way, and forget them."""
         frames, self.carried = self.carried, NO_FRAMES
         return frames
 
     def take_plain(
         self, messages: int, frames: int, octets: int, headers: int, last: int, recent_sizes: array[int]
     ) -> None:
-        """Count whole messages that were read in the lane, the last of them at stream offset `last`: their frames,
-        octets of bodies and of headers, and the sizes of the last frames."""
+        """Count complete messages that the lane read, the last at stream offset `last`: their frames, octets of bodies
+        and headers, and last frame sizes."""
         self.message_count += messages
         self.last_message = last
         self.frame_count += frames
@@ -192,13 +192,12 @@ class Assembly:
         self.forget_damage()
 
     def carry(self, frames: FrameColumns, start: Arrival, frame_start: Arrival, end: Arrival) -> None:
-        """The message under way has come to these frames in the lane: the segments with its first octet, with the first
-        of its last frame, and with the last octet that has come of it."""
+        """Take over the message under way from the lane: its frames, and the segments of its first octet, of the first
+        octet of its last frame, and of its last octet so far."""
         self.carried, self.message_start, self.frame_start, self.frame_end = frames, start, frame_start, end
 
     def give_up(self, context: Context, ordinal: int) -> None:
-        """The message under way will never be whole, as the segment `ordinal` decides: an incomplete row of what there
-        is."""
+        """Emit the message under way as an incomplete row, as the segment `ordinal` decides."""
         count = len(self.carried.offsets)
         if count:
             context = replace(context, settled=max(context.settled, ordinal))
@@ -207,7 +206,7 @@ class Assembly:
         self.forget_damage()
 
     def give_part(self, context: Context) -> None:
-        """Give the message under way as far as its frames are whole, and what follows as another part."""
+        """Emit the complete frames of the message under way; the rest becomes another part."""
         count = len(self.carried.offsets)
         whole = count - (self.carried.bodies[-1] + self.carried.sizes[-1] > context.end)
         if whole:
@@ -217,31 +216,31 @@ class Assembly:
         self.damage(Kept(b"", context.end, None), 0)
 
     def drain(self) -> tuple[list[MessageRun], list[FrameRun]]:
-        """Messages and frames of which rows were made since this was asked last."""
+        """Return the message and frame rows made since the last call."""
         runs, self.message_runs = self.message_runs, []
         frame_runs, self.frame_runs = self.frame_runs, []
         return runs, frame_runs
 
     def look_inside(self, payloads: PayloadRows) -> PayloadRows:
-        """From now on somebody does, with `payloads`."""
+        """Set the dissectors, and return them."""
         self.payloads = payloads
         return payloads
 
     def doubt_next(self) -> None:
-        """What stands in front of the next message is not known."""
+        """Mark the next message as uncertain, since data before it is missing."""
         self.uncertain_start = True
 
     def count_lost(self, octets: int) -> None:
-        """So many octets of what counts, or will count, as a message were lost."""
+        """Subtract lost octets from those of messages."""
         self.unit_octets -= octets
 
     def forget_damage(self) -> None:
-        """No message is under way of which octets were lost."""
+        """Forget losses in the message that has ended."""
         self.damaged, self.head = False, None
 
     def damage(self, kept: Kept, limit: int) -> None:
-        """Octets of the message under way were lost; those in front of them were kept where they had come to no more
-        than `limit`, else the first of them."""
+        """Mark the message under way as damaged. The octets before the loss are kept up to `limit`, otherwise only the
+        first."""
         self.damaged = True
         if self.head is None:
             frames = self.carried
@@ -253,12 +252,12 @@ class Assembly:
                 self.head = kept
 
     def let_go(self, kept: Kept) -> None:
-        """The message under way is not kept whole any more, but for the first of these octets."""
+        """Keep only the first of these octets of the message under way."""
         begin = kept.base if self.open_offset is None else max(self.open_offset, kept.base)
         self.head = Kept(kept.data[begin - kept.base :][:HEAD_KEPT], begin, kept.pieces)
 
     def _lose_all(self, end: int) -> None:
-        """Nothing is kept of the message under way, which goes on at `end`."""
+        """Keep nothing of the message under way, which continues at `end`."""
         self.damaged, self.head = True, Kept(b"", end, None)
 
     def _drop(self, count: int) -> None:
@@ -266,14 +265,14 @@ class Assembly:
         del self.frame_packets[:count], self.frame_times[:count]
 
     def _take_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
-        """Count the messages whose last frames are `last`, and make rows of them where those are wanted."""
+        """Count the messages that end with the frames `last`, and make rows if wanted."""
         frames, count = self.carried, int(last[-1]) + 1
         self.message_count += len(last)
         self.last_message = frames.offsets[int(last[-2]) + 1 if len(last) > 1 else 0]
         self.frame_count += count
         if context.seals:
             self.sealed += int(np.count_nonzero(as_array(frames.flags)[last] & ENCRYPTED))
-        # all but the last body have gone by; that one may be announced and not there, and of any size
+        # every body but the last is complete; the last may be absent, and of any size
         octets = total(frames.sizes, count - 1)
         octets += min(frames.sizes[count - 1], context.end - frames.bodies[count - 1])
         self.body_octets += octets
@@ -292,25 +291,25 @@ class Assembly:
 
 
 def total(column: array[int], count: int) -> int:
-    """The sum of the first `count` of a column."""
+    """Return the sum of the first `count` values of a column."""
     return sum(column[:count]) if count < FEW_FRAMES else int(np.add.reduce(as_array(column)[:count]))
 
 
 def message_ends(flags: array[int], count: int) -> Int64:
-    """Which of the first `count` frames, at least one, are the last of their message."""
+    """Return which of the first `count` frames, at least one, end a message."""
     if count == 1:
         return NO_ROW if (flags[0] & (MORE | ENCRYPTED)) == MORE else FIRST_ROW
     return ends_message(as_array(flags)[:count]).nonzero()[0]
 
 
 def ends_message(flags: Int64) -> NDArray[np.bool_]:
-    """Which frames are the last of their message."""
+    """Return which frames end a message."""
     ends: NDArray[np.bool_] = (flags & (MORE | ENCRYPTED)) != MORE
     return ends
 
 
 def joined(first: FrameColumns, second: FrameColumns) -> FrameColumns:
-    """The frames of both, in new columns."""
+    """Return the frames of both in new columns."""
     frames = first.behind(0)
     frames.add(second)
     return frames

@@ -1,4 +1,4 @@
-"""What goes into decryption and what comes out, as values (`decryption.py`)."""
+"""The inputs and outputs of decryption, as values (`decryption.py`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from zmtpscope.zmtp.events import Event, FrameColumns
 from zmtpscope.zmtp.side import SideReader
 
 Row = tuple[int, int, int, int]
-"""Offset, body, size, flags of a frame."""
+"""Offset, body, size and flags of a frame."""
 
 
 class Sealed(NamedTuple):
-    """Frames and events of a side that were read together by `reader`; the last frame may not be whole.
+    """Frames and events of a side, read together by `reader`. The last frame may be incomplete.
 
-    `data` are the octets from the stream offset `base` on, `arrivals` how they came.
+    `data` are the octets from stream offset `base` on, `arrivals` the segments that carried them.
     """
 
     columns: FrameColumns
@@ -28,26 +28,28 @@ class Sealed(NamedTuple):
     arrivals: Arrivals
     reader: SideReader
     version: str | None
-    """The version in force."""
+    """The negotiated version."""
 
 
 class Inside(NamedTuple):
-    """Frames that were in boxes, and those in clear that stood in front of them."""
+    """Frames from boxes, and the unencrypted frames before them."""
 
     in_front: FrameColumns
     columns: FrameColumns
 
 
 class Broken(NamedTuple):
-    """A message that is under way inside of boxes does not go on, as the segment `ordinal` decides. Where there is
-    none, the next one is still uncertain, unless `is_between` only a frame in clear stood there."""
+    """The message under way in boxes will not continue, as the segment `ordinal` decides.
+
+    If there is none, the next message is uncertain, except after an unencrypted frame (`is_between`).
+    """
 
     ordinal: int
     is_between: bool = False
 
 
 class Uncertain(NamedTuple):
-    """What stood in front of the next message inside of boxes is not known."""
+    """Data before the next message in boxes is missing."""
 
 
 Step = Inside | Broken | Uncertain
@@ -55,15 +57,15 @@ Step = Inside | Broken | Uncertain
 
 @dataclass(slots=True, eq=False)
 class Opened:
-    """What `Sealed` became: `data` with what boxes hold in their places, `events` in the order of the stream."""
+    """The result for `Sealed`: `data` with decrypted contents, and `events` in stream order."""
 
     data: bytes
     events: list[Event] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    """What became of frames, in order; ..."""
+    """Results for frames, in order."""
     columns: FrameColumns = field(default_factory=FrameColumns)
-    """... and those that stay as they are, behind all of that."""
+    """The unchanged frames after them."""
     closed: list[tuple[int, int]] = field(default_factory=list)
-    """Stream offsets of MESSAGEs that stay closed, and the ordinals of the segments that made it known."""
+    """Stream offsets of MESSAGEs that stay encrypted, with the ordinals of the segments that decided this."""
     notes: list[Note] = field(default_factory=list)
-    """What is to be said about boxes that stay closed, once the events of their frames were recorded."""
+    """Findings about boxes that stay encrypted, to be added after the events of their frames."""

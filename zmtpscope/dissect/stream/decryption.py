@@ -1,7 +1,7 @@
-"""The boxes of one side of a CURVE connection: sealed frames and commands in, opened ones out.
+"""Decrypt the boxes of one side of a CURVE connection.
 
-A MESSAGE waits until it is whole, since its box opens as a whole. What opens is read once more, box open, and recorded
-with source 1 (`zmtpscope.zmtp.opened`); everything else goes the way of a connection without keys.
+A MESSAGE waits until it is complete, since a box opens as a whole. Its contents are parsed again and recorded with
+source 1 (`zmtpscope.zmtp.opened`). Everything else is processed as without keys.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from zmtpscope.zmtp.side import SideReader
 NONCE_AT = NONCE_OF_MESSAGE.start
 
 LARGEST_BOX = 16 << 20
-"""Octets of a MESSAGE that are waited for whatever the body limit."""
+"""Maximum octets of a MESSAGE to wait for, even if the body limit is smaller."""
 
 SENDERS = {name: CURVE.commands[name].sender for name in BOXES}
-"""Who sends each step of the handshake."""
+"""The role that sends each handshake step."""
 
 
 class Decryption:
-    """Opens the boxes of one side, with the keys of `session`; of MESSAGEs those of at most `limit` octets.
+    """Opens the boxes of one side with the keys of `session`, and MESSAGEs of at most `limit` octets.
 
-    `opened` counts the MESSAGEs that were opened, `waiting` is the one that is not whole yet, if any.
+    `opened` counts opened MESSAGEs; `waiting` is the incomplete one, if any.
     """
 
     def __init__(self, session: Session, side: int, limit: int) -> None:
@@ -53,23 +53,23 @@ class Decryption:
         self.side = side
         self.limit = max(LARGEST_BOX, limit)
         self.reader: OpenedReader | None = None
-        """Reads what was inside."""
+        """Parses decrypted contents."""
         self.waiting: Row | None = None
         self.opened = 0
         self.repeats: dict[str, int] = {}
-        """How many of the findings that the reader only counts have been given."""
+        """Number of findings already emitted, of those that the reader only counts."""
         self._is_from_the_start = True
-        """Whether nothing was lost or stayed closed in front."""
+        """Whether all boxes so far were opened, without losses."""
         self._steps: Counter[str] = Counter()
-        """How often a step of the handshake was looked at, by its name."""
+        """Number of attempts by name of handshake step."""
 
     @property
     def waits_from(self) -> int | None:
-        """Stream offset of the frame that is not whole yet."""
+        """Stream offset of the incomplete frame."""
         return None if self.waiting is None else self.waiting[0]
 
     def open(self, sealed: Sealed) -> Opened:
-        """Open what is sealed among frames and events that were read together."""
+        """Open the boxes among frames and events that were read together."""
         rows = sealed.columns.rows() if self.waiting is None else [self.waiting, *sealed.columns.rows()]
         self.waiting = None
         made, done = Opened(sealed.data), 0
@@ -85,7 +85,7 @@ class Decryption:
         return made
 
     def lose(self) -> FrameColumns:
-        """Octets were lost, or no more will come. Gives the frame that waited: it will never be whole."""
+        """End waiting after a loss or at the end; return the frame that waited, which stays incomplete."""
         self._break()
         frames, waiting, self.waiting = NO_FRAMES, self.waiting, None
         if waiting is not None:
@@ -94,7 +94,7 @@ class Decryption:
         return frames
 
     def _break(self) -> None:
-        """What was inside of boxes has a gap."""
+        """Record a gap in the decrypted stream."""
         self._is_from_the_start = False
         if self.reader is not None:
             self.reader.lose()
@@ -102,7 +102,7 @@ class Decryption:
     # -- the handshake -----------------------------------------------------------------------------------------------
 
     def _open_step(self, sealed: Sealed, made: Opened, event: Command) -> Command:
-        """A command with what its box holds, where it has one that opens; else as it was."""
+        """Return the command with its decrypted contents if its box opens, otherwise unchanged."""
         name = str(event.fields.get("name"))
         start, stop = max(0, event.start - sealed.base), max(0, event.stop - sealed.base)
         octets = made.data[start:stop]
@@ -132,7 +132,7 @@ class Decryption:
         return event
 
     def _is_sealed(self, reader: SideReader, event: Command, body: bytes) -> bool:
-        """Whether a command is a step of the handshake of CURVE, from the right side, in its form and all there."""
+        """Whether a command is a complete, valid CURVE handshake step from the right side."""
         name, fields = event.fields.get("name"), event.fields
         if event.regime.mechanism != "CURVE" or len(body) != fields["size"]:
             return False
@@ -154,7 +154,7 @@ class Decryption:
     # -- MESSAGEs ----------------------------------------------------------------------------------------------------
 
     def _open_rows(self, sealed: Sealed, made: Opened, rows: list[Row]) -> None:
-        """Open the MESSAGEs among `rows`, and read what is inside. The last may have to wait."""
+        """Open the MESSAGEs among `rows`, and parse the contents. The last may wait."""
         if not rows:
             return
         session = self.session
@@ -166,7 +166,7 @@ class Decryption:
         prefix = session.prefix(self.side)
         stretch = list[tuple[int, int, int]]()
         stretches: list[tuple[list[tuple[int, int, int]], Row | None]] = []
-        """MESSAGEs that opened, and the frame behind them that did not."""
+        """Opened MESSAGEs in sequence, each list with the unopened frame after it."""
         parts: list[bytes] = []
         done = 0
         for row in rows:
@@ -180,7 +180,7 @@ class Decryption:
                 if session.key is None:
                     content = session.try_message(self.side, data[start : start + size])
                     prefix = session.prefix(self.side)
-                else:  # some microseconds, once for each MESSAGE
+                else:  # microseconds per MESSAGE
                     nonce = prefix + data[start + NONCE_AT : start + BOX_OF_MESSAGE]
                     content = open_box(data[start + BOX_OF_MESSAGE : start + size], nonce, session.key)
             if content is not None:
@@ -208,7 +208,7 @@ class Decryption:
                 self._fail(sealed, made, row_behind)
 
     def _leave_closed(self, sealed: Sealed, made: Opened, rows: list[Row]) -> None:
-        """No key that is known opens these frames."""
+        """Leave frames encrypted for lack of a key."""
         for row in rows:
             made.columns.append(*row)
         first = next((row for row in rows if row[3] & ENCRYPTED), None)
@@ -220,7 +220,7 @@ class Decryption:
         made.steps.append(Uncertain())
 
     def _fail(self, sealed: Sealed, made: Opened, row: Row) -> None:
-        """A frame stays as it was: a message that is under way inside boxes does not go on behind it."""
+        """Leave a frame unopened, which ends a message under way in boxes."""
         offset, body, size, flags = row
         if not flags & ENCRYPTED:
             if self.reader is not None:
@@ -244,7 +244,7 @@ class Decryption:
         if self.reader is None:
             self.reader = OpenedReader(sealed.reader.regime.framing, sealed.version)
             if not self._is_from_the_start or sealed.reader.role is None:
-                self.reader.lose()  # there may have been MESSAGEs in front
+                self.reader.lose()  # MESSAGEs may precede
         return self.reader
 
 

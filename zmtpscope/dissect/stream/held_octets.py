@@ -1,4 +1,4 @@
-"""The octets of one side that are held, and its share of what all sides may hold."""
+"""The octets held for one side, and its share of the memory budget of all sides."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships
 
 
 class HeldOctets:
-    """The octets of one side that wait to be read or whose message is under way, from stream offset `base` on, and what
-    the side has of the budget for them and all else that it keeps.
-
-    `data` are these octets and those that have come now, while they are read.
-    """
+    """Unread octets of one side and octets of its message under way, from stream offset `base` on, with the side's
+    share of the budget. `data` are these and the new octets, while they are read."""
 
     __slots__ = ("_is_limited", "_memberships", "_share", "base", "budget", "data", "parts")
 
@@ -19,18 +16,18 @@ class HeldOctets:
         self.budget = budget
         self._share = self._memberships = 0
         self._is_limited = False
-        """Whether other sides have left less for topics and groups than a side may take."""
+        """Whether other sides leave less memory for topics and groups than the limit of one side."""
         self.base = 0
         self.data = b""
         self.parts: list[bytes] = []
 
     def begin_at(self, offset: int) -> None:
-        """Octets have come that begin there, or behind what is held already."""
+        """Start at `offset` if nothing is held."""
         if not self.parts:
             self.base = offset
 
     def begin(self, octets: bytes, end: int) -> bytes:
-        """Read all that is held, and `octets` behind that, which end at stream offset `end`."""
+        """Start to read the held octets and `octets`, which end at stream offset `end`; return both joined."""
         if self.parts:
             octets = b"".join([*self.parts, octets])
         else:
@@ -39,30 +36,30 @@ class HeldOctets:
         return octets
 
     def change(self, data: bytes) -> None:
-        """These stand in the place of the octets that are read: as many, in clear, or in their order."""
+        """Replace the octets being read by as many decrypted or reordered ones."""
         self.data = data
 
     def end(self) -> bytes:
-        """They are read: these octets."""
+        """Stop reading, and return the octets read."""
         data, self.data = self.data, b""
         return data
 
     @property
     def size(self) -> int:
-        """How many are held."""
+        """Number of octets held."""
         return sum(map(len, self.parts))
 
     def joined(self) -> bytes:
-        """What is held, as one."""
+        """Return the octets held, joined."""
         return b"".join(self.parts)
 
     def octets(self, start: int, stop: int) -> bytes:
-        """The octets `start..stop` of what is read, as far as they are held."""
+        """Return the octets `start..stop` of those being read, as far as they are held."""
         return self.data[max(0, start - self.base) : max(0, stop - self.base)]
 
     def hold(self, parts: list[bytes], base: int, others: int = 0, memberships: int = 0) -> None:
-        """Hold these octets from stream offset `base` on, and no others. `others` octets are kept elsewhere, and so are
-        `memberships`, in topics and groups."""
+        """Hold only these octets, from stream offset `base` on. `others` and `memberships` are octets kept elsewhere,
+        the latter for topics and groups."""
         share = others + memberships + (sum(map(len, parts)) if parts else 0)
         if share != self._share or memberships != self._memberships:
             self.budget.take(share - self._share, memberships - self._memberships)
@@ -70,28 +67,28 @@ class HeldOctets:
         self.parts, self.base = parts, base
 
     def append(self, octets: bytes) -> None:
-        """Hold these octets behind the others: what waits may be large and come in small pieces."""
+        """Hold more octets. Joining them each time would be slow for a large frame in small pieces."""
         self.parts.append(octets)
         self._share += len(octets)
         self.budget.take(len(octets))
 
     def give_away(self) -> bytes:
-        """Somebody else holds the octets from now on, and all else that was kept but topics and groups."""
+        """Return the octets held, and release all but topics and groups."""
         octets = self.joined()
         self.hold_nothing()
         return octets
 
     def hold_nothing(self) -> None:
-        """Hold no octets, and keep none elsewhere but topics and groups."""
+        """Release everything except topics and groups."""
         self.hold([], self.base, 0, self._memberships)
 
     def hold_elsewhere(self, octets: int) -> None:
-        """So many octets are kept elsewhere, and none here."""
+        """Hold nothing here, and count `octets` kept elsewhere."""
         self.budget.take(octets - self._share)
         self._share = octets
 
     def limit(self, memberships: list[Memberships]) -> None:
-        """Let these topics and groups of the side take what all sides leave of the limit."""
+        """Limit these topics and groups of the side to the memory that all sides leave."""
         left = self.budget.left_for_memberships
         if left >= LARGEST_MEMORY and not self._is_limited:
             return
@@ -100,10 +97,10 @@ class HeldOctets:
             each.limit_to(min(LARGEST_MEMORY, each.size + left))
 
     def may_hold(self, octets: int) -> bool:
-        """Whether the others leave room for so many octets of this side."""
+        """Whether the budget allows this side to hold this many octets."""
         return self.budget.allows(octets - self._share)
 
     def release(self) -> None:
-        """Nothing is held any more."""
+        """Release everything."""
         self.budget.take(-self._share, -self._memberships)
         self._share = self._memberships = 0

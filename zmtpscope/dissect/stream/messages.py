@@ -1,4 +1,4 @@
-"""The messages of one side, in clear and inside of boxes, and which of their octets are held until they are whole."""
+"""The messages of one side, unencrypted and from boxes, and the octets held until they are complete."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from zmtpscope.dissect.stream.opened_messages import OpenedMessages
 from zmtpscope.dissect.stream.runs import Context, Kept
 
 HEADERS = 64
-"""Octets allowed per frame for its header, where the size of a message under way is compared with the body limit."""
+"""Header octets allowed per frame when the size of a message under way is compared with the body limit."""
 
 MOST_HOLES = 1024
-"""So many holes of a side are remembered, the last ones; messages that wait for so many are not certain anyway."""
+"""Maximum number of holes to remember per side, the last ones. Messages that span more are uncertain anyway."""
 
 
 class Messages:
-    """`in_clear` makes messages of frames as they were sent, `opened` of those that were in boxes, where keys were
-    given."""
+    """`in_clear` joins frames as they were sent, and `opened` frames from decrypted boxes, if there are keys."""
 
     socket_type: str | None = None
-    """That of the side, as far as it was read."""
+    """Socket type of the side, once read."""
     _rows_required_by = 0
-    """How many want rows in any case."""
+    """Number of users that need rows in any case."""
 
     def __init__(
         self,
@@ -41,31 +40,30 @@ class Messages:
     ) -> None:
         self.options = options
         self.judged_types = judged_types
-        """The socket types of whose messages rows are made in any case, with their first octets: they are judged."""
+        """Socket types that are evaluated: their messages become rows, with their first octets, in any case."""
         self.arrivals = arrivals
         self.held_octets = held_octets
         self.in_clear = Assembly(stream)
         self.opened = opened
         self.limit = max(HEAD_KEPT, options.kept_limit) if options.keeps_bodies else HEAD_KEPT
-        """Octets of the largest message of which all bodies are kept; of a larger one the first octets are."""
+        """Maximum octets of a message whose bodies are all kept; of a larger one only the first octets are kept."""
         self.holes: list[int] = []
-        """Where octets were lost, or what a box holds is not known, as far back as somebody may ask about the messages
-        around."""
+        """Offsets of lost octets and of boxes that stayed encrypted, as far back as payload dissectors need."""
 
     # -- what there was ----------------------------------------------------------------------------------------------
 
     def assemblies(self) -> tuple[Assembly, ...]:
-        """Of what stands in clear, and of what was inside boxes."""
+        """Return the assemblies of unencrypted frames and, with keys, of frames from boxes."""
         return (self.in_clear,) if self.opened is None else (self.in_clear, self.opened.assembly)
 
     @property
     def message_count(self) -> int:
-        """Messages so far."""
+        """Number of messages so far."""
         return self.in_clear.message_count + (0 if self.opened is None else self.opened.assembly.message_count)
 
     @property
     def frame_count(self) -> int:
-        """Message frames so far."""
+        """Number of message frames so far."""
         return self.in_clear.frame_count + (0 if self.opened is None else self.opened.assembly.frame_count)
 
     @property
@@ -75,20 +73,20 @@ class Messages:
 
     @property
     def unit_octets(self) -> int:
-        """Octets of messages so far, headers included."""
+        """Octets of messages so far, with headers."""
         return self.in_clear.unit_octets + (0 if self.opened is None else self.opened.assembly.unit_octets)
 
     @property
     def opened_boxes(self) -> int:
-        """MESSAGEs that were opened."""
+        """Number of opened MESSAGEs."""
         return 0 if self.opened is None else self.opened.decryption.opened
 
     def lose(self, offset: int) -> None:
-        """Octets were lost there, or what a box holds is not known."""
+        """Add a hole: octets that were lost, or a box that stayed encrypted."""
         insort(self.holes, offset)
 
     def forget_holes(self) -> None:
-        """Forget the holes in front of the messages that were looked into."""
+        """Forget the holes before the messages already dissected, if there are too many."""
         if len(self.holes) > MOST_HOLES:
             seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
             del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MOST_HOLES)]
@@ -96,17 +94,16 @@ class Messages:
     # -- whether rows are wanted -------------------------------------------------------------------------------------
 
     def require_rows(self, wanted: bool = True) -> None:
-        """Make rows of the messages even where they are only counted: somebody evaluates them; or one who did does so
-        no more."""
+        """Count a user that needs rows although messages may only be counted, or remove one."""
         self._rows_required_by += 1 if wanted else -1
 
     @property
     def heads_are_wanted(self) -> bool:
-        """Whether the first octets of messages are to be kept: to be written, or to be evaluated."""
+        """Whether to keep the first octets of messages, to write or to evaluate them."""
         return self.options.records or self.socket_type in self.judged_types
 
     def are_wanted(self) -> bool:
-        """Whether message rows are to be made: to be written, or to be evaluated."""
+        """Whether to make message rows, to write or to evaluate them."""
         if self.options.records or self._rows_required_by or self.socket_type in self.judged_types:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in self.assemblies())
@@ -115,18 +112,18 @@ class Messages:
 
     @property
     def held_elsewhere(self) -> int:
-        """Octets of memory for the messages under way, but for those that the stream holds."""
+        """Octets of memory for the messages under way, except octets that the stream holds."""
         octets = self.in_clear.held_octets
         return octets if self.opened is None else octets + self.opened.assembly.held_octets
 
     @property
     def waits_from(self) -> int | None:
-        """Stream offset of the MESSAGE that is not whole yet, and waits to be opened."""
+        """Stream offset of an incomplete MESSAGE that waits for decryption."""
         return None if self.opened is None else self.opened.decryption.waits_from
 
     @property
     def kept_from(self) -> int | None:
-        """Stream offset of the message under way whose bodies are kept; None where there is none."""
+        """Stream offset of the message under way whose bodies are kept, or None."""
         begin = self._kept_from(self.in_clear)
         if self.opened is None:
             return begin
@@ -134,7 +131,7 @@ class Messages:
         return begin if inside is None else inside if begin is None else min(begin, inside)
 
     def _kept_from(self, assembly: Assembly) -> int | None:
-        """Where the message under way begins, if it is kept."""
+        """Return the offset of the message under way if its bodies are kept, or None."""
         options, begin = self.options, assembly.open_offset
         is_wanted = options.records or (options.keeps_bodies and assembly.wants_rows)
         if begin is None or assembly.head is not None or not (is_wanted or self.heads_are_wanted):
@@ -144,13 +141,13 @@ class Messages:
         return begin if small and self.held_octets.may_hold(self.arrivals.end - begin) else None
 
     def _end_of(self, assembly: Assembly) -> int:
-        """Where the message under way ends so far: what waits may prove no part of what is under way in boxes."""
+        """Return the current end of the message under way. A waiting MESSAGE might not continue a message in boxes."""
         waits_from = None if assembly is self.in_clear else self.waits_from
         return self.arrivals.end if waits_from is None else waits_from
 
     def first_held(self, position: int) -> int:
-        """Stream offset from which on octets are held: what is not read yet, from `position` on, a MESSAGE that is not
-        whole, and the message that is under way, where its bodies are kept."""
+        """Return the stream offset from which on octets are held: unread octets (from `position` on), an incomplete
+        MESSAGE, and the message under way if its bodies are kept."""
         end = self.arrivals.end
         offset = position if position < end else end
         if (begin := self.kept_from) is not None:
@@ -161,8 +158,7 @@ class Messages:
         return max(offset, self.held_octets.base)
 
     def let_go(self, octets: Callable[[], bytes]) -> None:
-        """Keep no more than the first octets of a message that has become too large; `octets` are those from the first
-        held on."""
+        """Keep only the first octets of messages that have become too large. `octets` returns the octets held."""
         for assembly in self.assemblies():
             if assembly.open_offset is None or assembly.head is not None or self._kept_from(assembly) is not None:
                 continue
@@ -170,20 +166,19 @@ class Messages:
             assembly.let_go(self.kept(octets() if wanted else b""))
 
     def kept(self, octets: bytes) -> Kept:
-        """Octets from the first held on."""
+        """Return octets from the first held on, with the packets that carried them."""
         return Kept(octets, self.held_octets.base, self.arrivals.pieces() if self.options.details else None)
 
     # -- messages that will never be whole ---------------------------------------------------------------------------
 
     def give_up(self, context: Context, ordinal: int) -> None:
-        """Give the message under way as far as it came: it will never be whole, as the segment `ordinal` decides."""
+        """Emit the message under way as incomplete; the segment `ordinal` decides this."""
         self.give_up_boxes(context, ordinal)
         if self.in_clear.open_frames:
             self.in_clear.give_up(context, ordinal)
 
     def give_up_boxes(self, context: Context, ordinal: int) -> None:
-        """What waited to be opened goes on as it is: octets were lost, or the stream has
-        ended, as the segment `ordinal` decides."""
+        """Leave the waiting MESSAGE encrypted, after a loss or at the end, as the segment `ordinal` decides."""
         if self.opened is None:
             return
         frames = self.opened.lose(context, ordinal)
@@ -192,7 +187,7 @@ class Messages:
             self.in_clear.feed(frames, context)
 
     def give_way(self, context: Context) -> None:
-        """All sides hold too much: give messages of several frames as far as they came."""
+        """Emit messages of several frames in parts because all sides together hold too much."""
         if self.in_clear.open_frames > 1:
             self.in_clear.give_part(context)
         if self.opened is not None:

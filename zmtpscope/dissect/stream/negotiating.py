@@ -1,4 +1,4 @@
-"""A side of which the version is not settled: octets and holes wait."""
+"""The mode of a side before the version is settled: octets and holes wait."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from zmtpscope.dissect.tcp.out_of_order import Hole
 
 
 class Negotiating:
-    """The octets and holes of a side, from its first on."""
+    """The octets and holes of a side, from its start."""
 
     def __init__(self) -> None:
         self._entries: list[bytes | Hole] = []
 
     def feed(self, octets: bytes) -> None:
-        """More octets have come."""
+        """Append octets."""
         self._entries.append(octets)
 
     def lose(self, hole: Hole) -> None:
-        """Octets were lost behind those that came."""
+        """Append a hole."""
         self._entries.append(hole)
 
     def prefix(self) -> bytes:
-        """The first octets, up to the first hole."""
+        """Return the first octets, up to the first hole."""
         octets = []
         for entry in self._entries:
             if isinstance(entry, Hole):
@@ -32,7 +32,7 @@ class Negotiating:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has come."""
+        """Whether nothing has arrived."""
         return not self._entries
 
     @property
@@ -41,7 +41,7 @@ class Negotiating:
         return any(isinstance(entry, Hole) for entry in self._entries)
 
     def drain(self) -> list[bytes | Hole]:
-        """What has waited, octets between holes in one piece; it waits no longer."""
+        """Return and forget everything, with the octets between holes joined."""
         waited, self._entries = self._entries, []
         drained: list[bytes | Hole] = []
         for are_holes, entries in groupby(waited, _is_hole):

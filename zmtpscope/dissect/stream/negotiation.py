@@ -1,7 +1,7 @@
-"""How the version of a connection is settled: the first octets of both sides, in the order in which they arrived.
+"""Settle the version of a connection by the first octets of both sides, in order of arrival.
 
-What two prefixes say is decided by `zmtpscope.zmtp.negotiation`; here is when it is asked, and what its answer means
-for the streams (decisions/core.md, "Outcomes of a read").
+`zmtpscope.zmtp.negotiation` decides by two prefixes. This module calls it at the right times and applies the decision
+to the streams (decisions/core.md, "Outcomes of a read").
 """
 
 from __future__ import annotations
@@ -34,29 +34,28 @@ from zmtpscope.zmtp.upgrade import begins_like_an_upgrade, plain_websocket
 from zmtpscope.zmtp.zws_side import ZwsReader
 
 WAIT_LIMIT = 3_000_000_000
-"""How many nanoseconds of capture time the octets of one side wait for the version of the other."""
+"""Maximum capture time (ns) that the octets of one side wait for the version of the other."""
 
 NOTHING_SENT_HINT = "that side connects or accepts and does not speak: it hangs, is too busy, or is no ZeroMQ peer"
 
 WEAK_FORMS = SILENT_FORMS | {Form.FRAMES_1}
-"""What one side may look like by chance while the other one speaks no ZMTP."""
+"""Forms that a side can resemble by chance while the other side does not speak ZMTP."""
 
 TLS_HANDSHAKE = b"\x16\x03"
-"""A record of the handshake of TLS: its type, and the first octet of its version (RFC 8446, 5.1)."""
+"""Start of a TLS handshake record: its type, and the first octet of its version (RFC 8446, 5.1)."""
 
 CLIENT_HELLO = re.compile(TLS_HANDSHAKE + rb"...\x01", re.DOTALL)
-"""One whose first message is a ClientHello."""
+"""A TLS handshake record that begins with a ClientHello."""
 
 EAGER = 1024
-"""Up to this many octets of a side every segment may settle the version; then each time that they have doubled."""
+"""Octets of a side up to which every segment may settle the version; after that, each doubling of its length may."""
 
 
 class Negotiation:
-    """The version that the two sides speak, once it is `settled`: `streams` as the dissector sees them, `tcp` as
-    reassembly does. `forced` is what the user said of the connection, if anything.
+    """The version of both sides, once it is `settled`. `streams` and `tcp` are the sides; `forced` is the decode-as
+    rule of the connection, if any.
 
-    `decision` tells how it was settled; None where it was not asked (nothing was captured from its start on, or the
-    user forced the version).
+    `decision` is None if there was no negotiation: the start was not captured, or the user forced the version.
     """
 
     def __init__(
@@ -66,43 +65,43 @@ class Negotiation:
         self.streams = streams
         self.forced = forced
         self.greeted_since: int | None = None
-        """The ordinal of the segment that made known that a side speaks ZMTP, or began like it, if the version did."""
+        """Ordinal of the segment that showed that a side speaks ZMTP, or begins like it, if the version did."""
         self.settled = False
         self.decision: Decision | None = None
         self.version: str | None = None
         self.first_octets: Arrival | None = None
         self.waited = False
-        """A side has waited for the other long enough: what is there decides, if it decides anything."""
+        """Whether a side has waited long enough, so that the present octets decide, if they can."""
         self.evaluated = [0, 0]
-        """How many octets of each side there were when the version was last negotiated."""
+        """Octets of each side at the last negotiation."""
         self.proxied: Proxied | None = None
-        """What a proxy was told in front of ZMTP."""
+        """The exchange with a proxy before ZMTP."""
         self.foreign: tuple[int, str, str] | None = None
-        """The client of a WebSocket without ZWS, or of TLS: its side, the id of the finding, and the answer."""
+        """The client side of a WebSocket without ZWS, or of TLS, with the finding id and the answer."""
         self._notes: list[Note] = []
 
     @property
     def is_zmtp(self) -> bool:
-        """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
+        """Whether a side speaks ZMTP, began like it, or is forced to, so that the connection has records."""
         one, other = self.streams
         is_found = one.found_since is not None or other.found_since is not None
         return is_found or self.greeted_since is not None or self.forced is not None
 
     def drain(self) -> list[Note]:
-        """What is to be said about the greetings, of what was not given yet."""
+        """Return the new findings about greetings, and forget them."""
         notes, self._notes = self._notes, []
         return notes
 
     def advance(self, block: BlockView) -> None:
-        """Take pieces of both sides until the version is settled; the rest of the block is left to the bulk way."""
+        """Process pieces of both sides until the version is settled; the rest of the block stays in `tcp`."""
         if not self._at_once(block):
             self._step_by_step(block)
 
     def _at_once(self, block: BlockView) -> bool:
-        """The usual case in one step: both sides begin with the greeting of a 3.x peer, and the block has both.
+        """Settle the usual case in one step: the block contains the greetings of two 3.x peers.
 
-        Neither fewer octets of theirs decide anything nor more (wire.md 9.3), so the version is settled by the later of
-        the two segments that brought the minor version.
+        Fewer octets cannot decide this, and more cannot change it (wire.md 9.3). So the later of the two segments with
+        the minor version settles the version.
         """
         prefixes, settled_by = [], []
         for tcp, stream in zip(self.tcp, self.streams, strict=True):
@@ -128,8 +127,8 @@ class Negotiation:
         return True
 
     def _one_waits(self, block: BlockView, last: Arrival) -> bool:
-        """Whether the time to wait was over at some segment up to `last`, if not at `last`: times may run backwards. Or
-        whether one side had sent by then as much as waits for the other."""
+        """Whether a side waits too long or sends too much before the segment `last`. Capture times may run
+        backwards."""
         one, other = self.tcp[0].pieces, self.tcp[1].pieces
         first = one[0] if block.ordinals[one[0]] <= block.ordinals[other[0]] else other[0]
         latest = block.times[first] + WAIT_LIMIT
@@ -144,7 +143,7 @@ class Negotiation:
         return False
 
     def _step_by_step(self, block: BlockView) -> None:
-        """The general case: one piece after the other, as they arrived."""
+        """Settle the general case piece by piece, in order of arrival."""
 
         def feed(side: int, entry: int | Hole) -> bool:
             stream = self.streams[side]
@@ -168,12 +167,11 @@ class Negotiation:
 
     @property
     def awaits_time(self) -> bool:
-        """Whether something is decided when enough time has gone by."""
+        """Whether time alone can still decide."""
         return not (self.settled or self.waited or self.first_octets is None)
 
     def advance_clock(self, now: int, ordinal: int) -> bool:
-        """Nothing has come until `now`: whether that is long enough for what is there to decide. `ordinal` is that of
-        what time alone decides."""
+        """Note that nothing has arrived until `now`; return whether this decided. `ordinal` is that of the decision."""
         if not self.awaits_time or self.first_octets is None or now - self.first_octets.time < WAIT_LIMIT:
             return False
         self.waited = True
@@ -181,15 +179,15 @@ class Negotiation:
         return True
 
     def _last_octets(self, ordinal: int) -> Arrival:
-        """The packet that brought the last octets of either side, as what the segment `ordinal` has decided."""
+        """Return the packet with the last octets of either side, with the given ordinal."""
         ends = [stream.arrivals.at(stream.end) for stream in self.streams if stream.arrivals.ends]
         return max(ends)._replace(ordinal=ordinal)
 
     def settle(self, arrival: Arrival, *, now: bool = False, ended: tuple[bool, bool] | None = None) -> None:
-        """Settle the version if the octets that are there allow it.
+        """Settle the version if the present octets allow it.
 
-        `now`: negotiate although nothing has come. `ended`: no more octets will come, so they decide in any case; which
-        sides have closed (else the capture ends).
+        `now`: negotiate even without new octets. `ended`: no more octets will arrive, so negotiate in any case; True
+        for each side that closed, False if only the capture ended.
         """
         over = ended is not None
         if self.settled or not (now or over or self._has_news()):
@@ -221,7 +219,7 @@ class Negotiation:
             self._apply(decision, decided, ended or (False, False))
 
     def _looks_for_proxy(self) -> bool:
-        """Pass what stands in front of ZMTP for a proxy; whether it is to be seen yet if there is something."""
+        """Skip data for a proxy before ZMTP; return whether it is too early to decide if there is any."""
         prefixes = [stream.prefix() for stream in self.streams]
         if not all(self._is_from_the_start(side) for side in (0, 1) if prefixes[side]):
             return False
@@ -234,7 +232,7 @@ class Negotiation:
         return False
 
     def _has_news(self) -> bool:
-        """Whether a side has sent enough since the version was last negotiated to negotiate it again."""
+        """Whether a side has sent enough to negotiate again."""
         ends = [stream.end for stream in self.streams]
         return any(
             end != before and (end <= EAGER or end >= 2 * before)
@@ -242,8 +240,8 @@ class Negotiation:
         )
 
     def _by_the_other_side(self, prefixes: list[bytes], is_full: bool) -> Decision | None:
-        """What the greeting of one side says by itself, where octets of the other side were lost, or have not all come
-        when no more of this one can wait for them (`is_full`)."""
+        """Return the decision by the greeting of one side, if octets of the other were lost, or are late while this
+        side has reached the limit (`is_full`)."""
         for side, stream in enumerate(self.streams):
             is_under_way = (
                 is_full and 0 < len(prefixes[side]) < VERSIONED_SIZE and begins_like_a_signature(prefixes[side])
@@ -256,8 +254,7 @@ class Negotiation:
         return None
 
     def _lacks_its_start(self, side: int) -> bool:
-        """Whether a side was captured from some later point on and takes no part: it does not begin with a signature,
-        nor does it offer or choose ZWS."""
+        """Whether the start of a side was not captured: it begins with neither a signature nor a ZWS upgrade."""
         stream = self.streams[side]
         if stream.negotiating.is_empty or (self.forced is not None and self.forced.version is not None):
             return False
@@ -266,9 +263,8 @@ class Negotiation:
         return not (greets or self._is_from_the_start(side))
 
     def _is_from_the_start(self, side: int) -> bool:
-        """Whether the first octets that were captured of a side are its first. Where that is known only from what the
-        other side acknowledged, octets may have been lost in front, and one that announces a version has had an answer
-        that begins with a signature."""
+        """Whether the capture has the first octets of a side. If only acknowledgments prove this, octets before them
+        may be lost, and a greeting with a version has always been answered with a signature."""
         tcp = self.tcp[side]
         is_announced = announces_a_version(self.streams[1 - side].prefix())
         return tcp.begun and (tcp.initial >= 0 or not is_announced)
@@ -276,7 +272,7 @@ class Negotiation:
     def _apply(self, decision: Decision, arrival: Arrival, ended: tuple[bool, bool]) -> None:
         self.settled = True
         if decision.version is not None or not any(stream.negotiating.has_lost for stream in self.streams):
-            self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
+            self.decision = decision  # otherwise the capture lost the agreement
         self._agree(decision.version)
         if not (SILENT_FORMS if decision.version else WEAK_FORMS).issuperset(decision.forms):
             self.greeted_since = arrival.ordinal
@@ -298,7 +294,7 @@ class Negotiation:
             for finding in decision.findings[side] if self.is_zmtp else ():
                 if finding.id != "ZMTP-CONN-03":
                     self._note(side, finding, arrival)
-                elif ended[side]:  # else it may go on
+                elif ended[side]:  # otherwise it may continue
                     self._note_cut_greeting(side, finding, arrival)
             begin.append((stream, self._reader(stream, form), TOO_FEW if form is Form.WAIT else NOT_ZMTP))
         for stream, reader, reason in begin:
@@ -310,7 +306,7 @@ class Negotiation:
             stream.agree(version)
 
     def _note_cut_greeting(self, side: int, finding: Finding, arrival: Arrival) -> None:
-        """The stream of `side` has ended inside its greeting, which the segment `arrival` made known."""
+        """Add a finding: the side ended within its greeting, as the segment `arrival` made known."""
         first = self.first_octets
         ended, other = self.tcp[side].fin or arrival, self.tcp[1 - side]
         if first is not None and other.seen and not self.streams[1 - side].end:
@@ -323,16 +319,16 @@ class Negotiation:
         self._notes.append(Note(side, finding, arrival, arrival.ordinal))
 
     def _sides_to_begin(self) -> list[tuple[int, SideStream]]:
-        """Both sides, in the order in which what waited is read: the one whose octets have settled the version last."""
+        """Return both sides in the order to replay them: the side whose octets settled the version is last."""
         return sorted(enumerate(self.streams), key=lambda each: each[1].arrivals.ordinals[-1:])
 
     def _framings(self) -> tuple[Framing, ...]:
-        """What framings a side may speak that begins with a hole."""
+        """Return the possible framings of a side that begins with a hole."""
         versioned = any(announces_a_version(stream.prefix()) for stream in self.streams)
         return (Framing.V2,) if versioned else (Framing.V1, Framing.V2)
 
     def _reader(self, stream: SideStream, form: Form) -> SideReader | None:
-        """How a side is read from its first octet on; None where it is left alone."""
+        """Return the reader of a side from its first octet on, or None if it is not to be parsed."""
         if not self.is_zmtp or form is Form.ALIEN:
             return None
         if form is Form.NOTHING or (form is Form.WAIT and stream.negotiating.has_lost):
@@ -343,7 +339,7 @@ class Negotiation:
         return None if form is Form.WAIT else SideReader(form, self.version, offset=stream.passed)
 
     def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
-        """Read in the version that the user gave: from the greeting where the start was captured, else as traffic."""
+        """Apply the user's version: from the greeting if the start was captured, otherwise by search."""
         self.settled = True
         self._agree(rule.version)
         form = usual_form(self.version)
@@ -358,9 +354,9 @@ class Negotiation:
 
 
 def deliver(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView, feed: Callable[[int, int | Hole], bool]) -> None:
-    """Hand the pieces and holes of both sides to `feed` (side, piece or hole), one by one, as they were delivered.
+    """Pass the pieces and holes of both sides to `feed`, one by one in order of delivery, until it returns True.
 
-    When it says that the order does not matter any more, what is left stays where it is.
+    The rest stays in the sides.
     """
     pieces, holes = [0, 0], [0, 0]
     for _, side, entry in in_order(tcp_sides, block):
@@ -376,7 +372,7 @@ def deliver(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView, feed: Callable
 
 
 def in_order(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
-    """(ordinal, side, piece or hole) of both sides, one by one, as they were delivered."""
+    """Yield (ordinal, side, piece or hole) of both sides, in order of delivery."""
     both: list[tuple[int, int, int | Hole]] = []
     for side, tcp in enumerate(tcp_sides):
         for entry in entries(tcp.pieces, tcp.holes):
@@ -393,7 +389,7 @@ def _place(entry: tuple[int, int, int | Hole]) -> tuple[int, int]:
 
 
 def _foreign(prefixes: Sequence[bytes]) -> tuple[int, str, str] | None:
-    """The client of a connection without ZMTP that may matter to others, the finding, and the answer that it got."""
+    """Return client side, finding id and answer of a connection without ZMTP that may matter to others."""
     opened = plain_websocket(prefixes)
     if opened is not None:
         client, status = opened

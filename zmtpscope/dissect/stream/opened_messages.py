@@ -1,4 +1,4 @@
-"""The messages that were in the boxes of one side."""
+"""The messages from the boxes of one side."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ from zmtpscope.dissect.stream.runs import Context, Kept
 from zmtpscope.zmtp.events import FrameColumns
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl takes its time to load
+    from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl loads slowly
 
 
 class OpenedMessages:
-    """`decryption` opens the boxes, `assembly` makes messages of the frames that were in them."""
+    """`decryption` opens boxes, and `assembly` joins their frames to messages."""
 
     closed_since: int | None = None
-    """Ordinal of the segment that made known  the first MESSAGE that stays closed."""
+    """Ordinal of the segment that made known the first MESSAGE that stays encrypted."""
 
     def __init__(self, stream: Stream, decryption: Decryption) -> None:
         self.decryption = decryption
         self.assembly = Assembly(stream)
         self.repeats: dict[str, int] = {}
-        """How many of the findings that the reader only counts have been given."""
+        """Number of findings already emitted, of those that the reader only counts."""
 
     def stay_closed(self, ordinal: int) -> None:
-        """A MESSAGE does, as the segment `ordinal` decides."""
+        """Record that a MESSAGE stays encrypted, as the segment `ordinal` decides."""
         if self.closed_since is None:
             self.closed_since = ordinal
 
     def assemble(self, steps: Sequence[Step], in_clear: Assembly, context: Context, arrivals: Arrivals) -> None:
-        """Make messages of frames that were in boxes; one under way in clear does not go on behind them, nor one inside
-        behind what is broken. `context` is that of the frames in clear."""
+        """Join frames from boxes to messages. `context` is that of unencrypted frames.
+
+        A frame from a box ends an unencrypted message under way; a broken step ends the message in boxes.
+        """
         inside = self.assembly
         for step in steps:
             if isinstance(step, Inside):
@@ -58,8 +60,8 @@ class OpenedMessages:
                 inside.doubt_next()
 
     def lose(self, context: Context, ordinal: int) -> FrameColumns:
-        """Octets were lost, or no more will come, as the segment `ordinal` decides: gives the frame that waited to be
-        opened, which goes on as it is."""
+        """End the message under way after a loss or at the end, as the segment `ordinal` decides. Returns the frame
+        that waited for decryption, which stays encrypted."""
         frames = self.decryption.lose()
         if self.assembly.open_frames:
             self.assembly.give_up(self._inside(context), ordinal)
@@ -67,13 +69,12 @@ class OpenedMessages:
         return frames
 
     def give_way(self, context: Context) -> None:
-        """All sides hold too much: give the message under way as far as it came."""
+        """Emit the message under way in parts because all sides together hold too much."""
         if self.decryption.reader is not None and self.assembly.open_frames > 1:
             self.assembly.give_up(self._inside(context), context.settled)
             self.assembly.damage(Kept(b"", context.end, None), 0)
 
     def _inside(self, context: Context) -> Context:
-        """The same for messages that were in boxes: what opens is what the peer sealed, however the frame was
-        found."""
+        """Return the context for frames from boxes. They are proven even if the boundary was found by search."""
         assert self.decryption.reader is not None
         return replace(context, regimes=self.decryption.reader.regimes, doubtful=None, confidence="proven")

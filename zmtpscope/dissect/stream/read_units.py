@@ -1,5 +1,4 @@
-"""What the readers of a side have read becomes outputs: units once all of their octets are there or will never be, and
-what was passed over."""
+"""Turn parsed units and skipped octets into outputs, once all their octets have arrived or are known to be lost."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ from zmtpscope.zmtp.units import UnitReader
 
 @dataclass(slots=True, eq=False)
 class Incomplete:
-    """Something that was read of which not all octets are there yet; it is given when they are, or will never be.
+    """A parsed unit or skipped octets that have not all arrived.
 
-    `arrived` are the segments with the octets of it that have come, by stream offset, as far as somebody will ask;
-    `lost` counts those that the capture lost. `data` are its first octets, of what was passed over and may be shown.
+    `arrived` are the segments by stream offset that are needed later, `lost` the number of lost octets, and `data` the
+    first skipped octets, if they may be shown.
     """
 
     event: Event | Skipped
@@ -36,14 +35,14 @@ class Incomplete:
 
 
 class ReadUnits:
-    """Gives to `outputs` what was read of one side."""
+    """Emits the parsed units of one side to `outputs`."""
 
     type_known: int | None = None
-    """Ordinal of the segment that made known the side's socket type."""
+    """Ordinal of the segment that made known the socket type of the side."""
     identity_from: int | None = None
-    """Stream offset of what has the side's identity."""
+    """Stream offset of the unit with the side's identity."""
     has_part_of_a_handshake = False
-    """Octets of its greeting or of a handshake command are missing."""
+    """Whether octets of its greeting or of a handshake command are missing."""
 
     def __init__(
         self, side: int, arrivals: Arrivals, held_octets: HeldOctets, outputs: Outputs, options: Options
@@ -60,7 +59,7 @@ class ReadUnits:
     # -- units -------------------------------------------------------------------------------------------------------
 
     def feed(self, events: Iterable[Event], doubtful: int | None) -> None:
-        """Give these events, or hold them back. What begins at stream offset `doubtful` or behind is not certain."""
+        """Emit these events, or hold back incomplete ones. Events from stream offset `doubtful` on are uncertain."""
         end = self.arrivals.end
         for event in events:
             if event.stop > end and (not isinstance(event, Remark) or event.frame):
@@ -71,8 +70,7 @@ class ReadUnits:
     def _give(
         self, event: Event, doubtful: int | None, incomplete: Incomplete | None = None, whole: bool = True
     ) -> None:
-        """Give what was read. `incomplete`: what is known of it that is not remembered elsewhere any more. `whole`: all
-        octets of it are there."""
+        """Emit an event. `incomplete` has facts forgotten elsewhere, and `whole` says that all octets are captured."""
         arrivals, arrived = self.arrivals, None if incomplete is None else incomplete.arrived
         start, stop, regime, end = event.start, event.stop, event.regime, arrivals.end
         first = (arrived and arrived.get(start)) or arrivals.at(start)
@@ -99,14 +97,14 @@ class ReadUnits:
         self.outputs.add(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes), captured)
 
     def _note(self, event: Event, finding: Finding, ordinal: int, arrived: dict[int, Arrival]) -> Note:
-        """What is to be said about the event; about its end that came with its last octet, whatever is behind that."""
+        """Return a finding about the event. A finding at its end is dated by its last octet, not by later ones."""
         at = event.start if finding.start is None else finding.start
         last = min(max(event.start, event.stop - 1), self.arrivals.end - 1)
         came = arrived.get(at) or self.arrivals.at(min(at, last))
         return Note(self.side, finding, came, ordinal, (), event.start, event.regime.source)
 
     def _unit_of(self, event: Greeting | Command) -> Unit:
-        """The octets of `event` that are being read, and under what they are read."""
+        """Return the octets of an event being read, with its regime."""
         octets = event.octets if isinstance(event, Command) else None
         if octets is None:
             octets = self.held_octets.octets(event.start, event.read_to)
@@ -117,7 +115,7 @@ class ReadUnits:
         return Unit(event.regime, event.start, octets, slices)
 
     def repeat(self, reader: UnitReader, given: dict[str, int]) -> None:
-        """Give what a reader only counted since it was asked last; `given` is how much that was then."""
+        """Emit the findings that a reader only counted. `given` holds the counts already emitted."""
         last = self.arrivals.end - 1
         for id_, (count, offset) in reader.repeats.items():
             more = count - given.get(id_, 0)
@@ -134,7 +132,7 @@ class ReadUnits:
         self.incomplete.append(Incomplete(event, unit, data=data))
 
     def show(self, octets: bytes) -> None:
-        """These octets have come, up to where the stream has come to: the first of what is passed over are kept."""
+        """Keep the first of these octets for skipped units that they continue."""
         start = self.arrivals.end - len(octets)
         for each in self.incomplete:
             if each.data is not None and len(each.data) < FIRST and not each.lost:
@@ -142,7 +140,7 @@ class ReadUnits:
                 each.data += octets[known : min(known + FIRST - len(each.data), each.event.stop - start)]
 
     def remember_arrivals(self) -> None:
-        """How octets came is going to be forgotten: keep that of those that will be asked for."""
+        """Keep needed arrivals, before they are forgotten."""
         for incomplete in self.incomplete:
             event, arrived = incomplete.event, incomplete.arrived
             findings = () if isinstance(event, Skipped) else event.findings
@@ -151,7 +149,7 @@ class ReadUnits:
                     arrived[at] = self.arrivals.at(at)
 
     def lose(self, start: int, octets: int) -> bool:
-        """Octets from `start` on were lost: whether they belong to what is not all there."""
+        """Count lost octets from `start` on; return whether they belong to an incomplete unit."""
         for each in self.incomplete:
             if not isinstance(each.event, Remark) and each.event.stop > start:
                 each.lost += octets
@@ -159,7 +157,7 @@ class ReadUnits:
         return False
 
     def release(self, doubtful: int | None, *, over: bool = False) -> None:
-        """Give what was held back and is all there now; `over`: and what will never be."""
+        """Emit held events that are complete now or, if `over`, will never be."""
         held_back, self.incomplete = self.incomplete, []
         for each in held_back:
             event, there = each.event, min(each.event.stop, self.arrivals.end)
@@ -175,9 +173,11 @@ class ReadUnits:
     # -- what was passed over ----------------------------------------------------------------------------------------
 
     def skip(self, skipped: list[Skipped], *, may_be_shown: bool) -> None:
-        """Give what a reader has passed over: what is one thing when it is all there, the rest segment by segment.
-        `may_be_shown`: none of it can be a password."""
-        piece, decided = range(0), None  # what brought the last of them: one segment often brings hundreds
+        """Emit skipped octets: one leftover for a single thing, otherwise one per segment.
+
+        `may_be_shown`: they cannot contain a password.
+        """
+        piece, decided = range(0), None  # the segment of the last one: one segment often has hundreds
         for each in skipped:
             start = each.start
             if each.stop > self.arrivals.end:
@@ -196,13 +196,13 @@ class ReadUnits:
                     start = stop
 
     def _first_octets(self, skipped: Skipped, start: int, stop: int, may_be_shown: bool) -> bytes | None:
-        """The first octets of `start..stop`, as far as they have come, where nothing else is among them."""
+        """Return the first captured octets of `start..stop`, if no units are among them."""
         if skipped.inside or not may_be_shown:
             return None
         return self.held_octets.octets(start, min(stop, start + FIRST))
 
     def _leave_runs(self, skipped: Skipped, runs: Runs, may_be_shown: bool) -> None:
-        """Leave over what stands between units, as one for each segment that has brought some of it, or the end."""
+        """Emit octets between units, as one leftover for each segment that carried or ended some."""
         begin = skipped.start
         for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):
             low = bisect_right(runs.stops, begin)
@@ -225,8 +225,7 @@ class ReadUnits:
     def _leave(
         self, skipped: Skipped, start: int, stop: int, decided: Arrival, data: bytes | None, lost: int = 0
     ) -> None:
-        """Leave over `start..stop` of what the reader has passed over, which begins with `data`; the capture lost
-        `lost` of these octets."""
+        """Emit a leftover `start..stop` that begins with `data`. The capture lost `lost` of its octets."""
         octets = stop - start - skipped.inside - lost
         between = skipped.between_units
         self.outputs.leave(Leftover(start, stop, octets, UNDISSECTED, skipped.reason, decided, between, data))

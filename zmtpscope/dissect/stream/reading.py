@@ -1,4 +1,4 @@
-"""A side whose version is settled, or whose frames were found: its octets are read, and messages made of its frames."""
+"""The mode that parses the units of a side, and joins frames to messages."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ from zmtpscope.zmtp.websocket import Unmasking
 
 
 class Stopped(NamedTuple):
-    """Nothing more is read from stream offset `offset` on, where `rest` begins, for `reason`; `inside` octets behind it
-    belong to units all the same. `is_lost`: a frame boundary may be found behind it."""
+    """The reason why parsing stopped at stream offset `offset`, with the `rest` of the octets.
+
+    `inside` octets after it belong to units. `is_lost`: a frame boundary may be found after it.
+    """
 
     offset: int
     rest: bytes
@@ -47,8 +49,8 @@ class Stopped(NamedTuple):
 
 
 class Reading:
-    """`reader` reads the units of the side. `version` is the one that was negotiated, if any; `confidence` how sure it
-    is that this is what the side speaks."""
+    """Parses the units of the side with `reader`. `version` is the negotiated one, if any; `confidence` is that of the
+    protocol."""
 
     def __init__(
         self,
@@ -70,40 +72,40 @@ class Reading:
         self.version = version
         self.confidence = confidence
         self.unmasking = Unmasking() if reader.regime.framing is Framing.ZWS else None
-        """Takes the masks off, where the side speaks ZWS."""
+        """Removes masks from ZWS."""
         self._repeats: dict[str, int] = {}
-        """How many of the findings that the reader only counts have been given."""
+        """Number of findings already emitted, of those that the reader only counts."""
 
     def agree(self, version: str | None) -> None:
-        """The sides have settled which version is in force, None where there is none."""
+        """Set the version in force, None if there is none."""
         self.version = version
 
     @property
     def doubtful_from(self) -> int | None:
-        """Stream offset from which on it is not certain that units are what they seem; None where all is."""
+        """Stream offset from which on units are uncertain; None if all are certain."""
         return self.reader.unreliable_from if self.confidence == "proven" else 0
 
     @property
     def has_no_passwords(self) -> bool:
-        """Whether its octets may be shown: secrets were asked for, its mechanism is not PLAIN, or its version knows no
-        mechanism."""
+        """Whether octets may be shown: secrets are wanted, the mechanism is not PLAIN, or the version has no
+        mechanisms."""
         mechanism = self.reader.mechanism
         return self.units.shows_secrets or mechanism not in (None, "PLAIN") or self.version in ("1.0", "2.0")
 
     # -- octets in ---------------------------------------------------------------------------------------------------
 
     def feed_rows(self, block: BlockView, rows: list[int]) -> Stopped | None:
-        """Read these pieces of a block, the last of which ends at the end of what has arrived."""
+        """Parse these pieces of a block. The last ends at the end of the stream so far."""
         if self.unmasking is None and self.reader.position >= self.arrivals.end:
             return self._pass_body(block.octets(rows))
         return self.feed(block.octets(rows))
 
     def feed(self, octets: bytes) -> Stopped | None:
-        """Read on: `octets` follow what is held and end at the end of what has arrived."""
+        """Parse more octets, which end at the end of the stream so far."""
         return self._read(octets if self.unmasking is None else self.unmasking.feed(octets))
 
     def _pass_body(self, octets: bytes) -> Stopped | None:
-        """All of these octets are body of a frame whose header was read."""
+        """Process octets that all belong to the body of the current frame."""
         held, end = self.held_octets, self.arrivals.end
         if self.units.incomplete:
             self.units.show(octets)
@@ -120,13 +122,13 @@ class Reading:
         return self._read_end_of_body()
 
     def _read_end_of_body(self) -> Stopped | None:
-        """Give the frame that ends just here, if one does."""
+        """Emit the frame that ends here, if any."""
         reader, end = self.reader, self.arrivals.end
         if reader.position != end:
             return None
         if self.held_octets.parts or self.units.incomplete or reader.opaque or self.messages.opened is not None:
             return self._read(b"")
-        # nothing is there to be read, and the message is over, or was let go
+        # nothing to parse, and the message is over or not kept
         self.messages.in_clear.feed(NO_FRAMES, self._context(b"", end))
         self.arrivals.trim(end)
         self._hold([], end)
@@ -148,7 +150,7 @@ class Reading:
         return None
 
     def _keep_what_is_open(self, data: bytes) -> None:
-        """Of `data`, which were held or have come, hold on to what is not read yet, and to the message under way."""
+        """Hold only the unread octets of `data`, and those of the message under way."""
         held, position, end = self.held_octets, self.reader.position, self.arrivals.end
         self.messages.let_go(lambda: data)
         self._trim_arrivals(position if position < end else end)
@@ -162,8 +164,8 @@ class Reading:
     # -- octets that are read in the lane ----------------------------------------------------------------------------
 
     def is_plain(self) -> bool:
-        """Whether the lane may read on: what comes now are message frames in clear, and nothing of what is under way is
-        missing."""
+        """Whether the lane can continue: only unencrypted message frames follow, and the message under way is
+        undamaged."""
         messages, reader = self.messages, self.reader
         assembly = messages.in_clear
         if not reader.is_plain or self.units.incomplete or messages.opened is not None or messages.holes:
@@ -177,18 +179,18 @@ class Reading:
 
     @property
     def version_of_records(self) -> str | None:
-        """The version as records have it."""
+        """The version for records."""
         return version_of_records(self.version, self.reader.mechanism)
 
     def go_on(self, position: int, under_way: FrameColumns, held: bytes) -> None:
-        """The lane has read frames up to `position`: of the message under way there are these, and `held` are the last
-        octets that have come, as far as they are not read or wanted."""
+        """Resume at `position` after the lane. `under_way` are frames of the current message, `held` the last octets
+        that are unread or wanted."""
         self.reader.go_on(position, message_open=bool(under_way.flags and under_way.flags[-1] & MORE))
         self.held_octets.begin_at(self.arrivals.end - len(held))
         self._keep_what_is_open(held)
 
     def _stop(self, data: bytes) -> Stopped:
-        """The reader does not go on."""
+        """Stop, because the reader cannot continue."""
         reader, arrivals = self.reader, self.arrivals
         self._hold([data])
         if reader.broken is not None:
@@ -202,14 +204,14 @@ class Reading:
         return Stopped(reader.position, rest, reason, reader.inside)
 
     def resume(self, offset: int) -> None:
-        """A frame boundary was found behind octets that were lost."""
+        """Resume at a frame boundary after a loss."""
         self.confidence = "likely"
         self.reader.resume(offset)
 
     # -- what was read goes out --------------------------------------------------------------------------------------
 
     def _give(self) -> None:
-        """Hand on what the reader has read."""
+        """Emit everything that the reader has parsed."""
         reader, opened, in_clear = self.reader, self.messages.opened, self.messages.in_clear
         if reader.moves:
             self._move(reader.drain_moves())
@@ -234,7 +236,7 @@ class Reading:
     def _open_boxes(
         self, opened: OpenedMessages, columns: FrameColumns, events: list[Event]
     ) -> tuple[FrameColumns, list[Event], list[Note]]:
-        """Open what is sealed: the frames that stay as they are, all events, and what is to be said behind them."""
+        """Open boxes. Returns the unchanged frames, all events, and findings to add after them."""
         held = self.held_octets
         sealed = Sealed(columns, events, held.data, held.base, self.arrivals, self.reader, self.version)
         made = opened.decryption.open(sealed)
@@ -248,7 +250,7 @@ class Reading:
         return made.columns, made.events, made.notes
 
     def _move(self, moves: list[tuple[int, bytes]]) -> None:
-        """Put messages that came in several WebSocket frames in their places, headers first."""
+        """Reorder messages of several WebSocket frames, headers first."""
         octets = bytearray(self.held_octets.data)
         for offset, moved in moves:
             start = offset - self.held_octets.base
@@ -256,7 +258,7 @@ class Reading:
         self.held_octets.change(bytes(octets))
 
     def _context(self, data: bytes, base: int | None = None) -> Context:
-        """What rows made now have in common; `data` are the octets from `base` on, or from the first held on."""
+        """Return the constants of rows made now. `data` are octets from `base` on, by default from the first held."""
         reader, messages, arrivals, options = self.reader, self.messages, self.arrivals, self.messages.options
         return Context(
             data=data,
@@ -279,14 +281,14 @@ class Reading:
 
     @property
     def socket_type(self) -> str | None:
-        """The socket type of the side, once it is known, in clear or in a box that was opened."""
+        """The socket type of the side, unencrypted or from an opened box."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         in_clear = self.reader.socket_type
         return inside.socket_type if inside is not None and in_clear is None else in_clear
 
     @property
     def identity(self) -> str | None:
-        """Its identity, likewise."""
+        """The identity of the side, unencrypted or from an opened box."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         in_clear = self.reader.identity
         return inside.identity if inside is not None and in_clear is None else in_clear
@@ -294,13 +296,14 @@ class Reading:
     # -- what is held ------------------------------------------------------------------------------------------------
 
     def _hold(self, parts: list[bytes], base: int | None = None) -> None:
-        """Hold these octets, from `base` on, and no others."""
+        """Hold only these octets, from `base` on."""
         held, memberships = self.held_octets, self._memberships()
         size = memberships[0].size if len(memberships) == 1 else sum([each.size for each in memberships])
         held.hold(parts, held.base if base is None else base, self.messages.held_elsewhere, size)
 
     def _trim_arrivals(self, offset: int) -> None:
-        """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
+        """Forget arrivals before `offset`, except for an open message if details are wanted, or a MESSAGE that
+        waits."""
         if self.units.incomplete:
             self.units.remember_arrivals()
         if self.messages.options.details and (begin := self.messages.kept_from) is not None:
@@ -310,19 +313,19 @@ class Reading:
         self.arrivals.trim(offset)
 
     def _memberships(self) -> list[Memberships]:
-        """The topics and groups that are open, in clear or in boxes that were opened."""
+        """Return the current topics and groups, unencrypted and from boxes."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         return [self.reader.memberships] if inside is None else [self.reader.memberships, inside.memberships]
 
     # -- losses and the end ------------------------------------------------------------------------------------------
 
     def is_in_body(self, stop: int) -> bool:
-        """Whether all octets up to `stop` belong to the body under way."""
+        """Whether all octets up to `stop` belong to the current body."""
         position = self.reader.position
         return position > self.arrivals.end and position >= stop
 
     def lose_body(self, hole: Hole, decided: Arrival) -> Stopped | None:
-        """All that was lost belongs to the body under way, so reading goes on behind that."""
+        """Process a hole within the current body, and continue after it."""
         held, messages, start = self.held_octets, self.messages, self.arrivals.end
         self.arrivals.lose(hole.octets, decided)
         if self.unmasking is not None:
@@ -337,14 +340,15 @@ class Reading:
         return self._read_end_of_body()
 
     def lose(self, decided: Arrival) -> None:
-        """Octets were lost, and not of a body: the unit under way will never be whole, as the segment `decided` makes
-        known."""
+        """End the current unit after a loss outside of bodies, as the segment `decided` makes known."""
         self.arrivals.settle(decided.ordinal)
         self._give_up_unit(BEFORE_A_GAP, decided.ordinal)
 
     def finish(self, ordinal: int, ended: bool, *, is_whole: bool) -> None:
-        """No more octets will come, as the segment `ordinal` decides; `ended`: the side closed, not just the capture.
-        `is_whole`: none of its octets was lost."""
+        """End the stream, as the segment `ordinal` decides.
+
+        `ended`: the side closed, not just the capture. `is_whole`: none of its octets was lost.
+        """
         self.arrivals.settle(max(self.arrivals.settled, ordinal))
         if ended and is_whole:
             self.reader.finish(self.arrivals.end)
@@ -355,8 +359,7 @@ class Reading:
         self._give_up_unit(AT_THE_END if ended else AT_THE_END_OF_THE_CAPTURE, ordinal)
 
     def _give_up_unit(self, reason: str, ordinal: int) -> None:
-        """The unit under way will never be whole, as the segment `ordinal` decides: give the message as far as it came,
-        and what is left over."""
+        """Emit the current message and unit as incomplete, as the segment `ordinal` decides."""
         start, end = self.reader.position, self.arrivals.end
         first = self.arrivals.at(start) if start < end else None
         self._give_up_message(ordinal)
@@ -365,7 +368,7 @@ class Reading:
             self.outputs.leave(Leftover(start, end, end - start - self.reader.inside, UNFINISHED, reason, decided))
 
     def _give_up_message(self, ordinal: int) -> None:
-        """The message under way will never be whole, as the segment `ordinal` decides."""
+        """Emit the current message as incomplete, as the segment `ordinal` decides."""
         messages = self.messages
         if self.units.incomplete:
             self.units.release(self.doubtful_from, over=True)
@@ -376,8 +379,7 @@ class Reading:
 
 
 def version_of_records(agreed: str | None, mechanism: str | None) -> str | None:
-    """The version that was agreed on as records have it: what ZWS has of commands and identities is as in 3.1 with a
-    mechanism, as in 2.0 without one."""
+    """Return the negotiated version for records: ZWS counts as 3.1 with a mechanism, as 2.0 without."""
     if agreed != VERSION_ZWS:
         return agreed
     return "2.0" if mechanism is None else "3.1"

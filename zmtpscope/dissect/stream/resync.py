@@ -1,8 +1,8 @@
-"""Finding frame boundaries in a stream whose start, or some of whose octets, the capture lacks (wire.md 9.5).
+"""Find frame boundaries in a stream whose start, or some of whose octets, were not captured (wire.md 9.5).
 
 Two phases: *synchronise* (any plausible octet may begin a frame) and *trial* (frames are followed from there, and their
 evidence is added up). Nothing is published before a trial has succeeded, and the result is never better than `likely`.
-All trials run side by side: frames that meet at one boundary are one trial, so every octet is looked at once.
+Trials run in parallel. Trials that meet at one boundary become one, so every octet is read once.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Framing
 
 WINDOW = 64 << 10
-"""Every octet in the first 64 KiB may begin a frame; behind them only the first octet of a segment, and the header of a
-sealed MESSAGE."""
+"""Octets from the start in which every octet may begin a frame. After them, only the first octet of a segment and the
+header of a sealed MESSAGE may."""
 RETAINED = 1 << 20
-"""A trial that needs more octets than these in front of what was captured last is given up ..."""
+"""Maximum octets to keep. A trial that began earlier is given up."""
 RETAINED_SEGMENTS = 16 << 10
-"""... and one that needs more segments, ..."""
+"""Maximum number of segments to keep."""
 TRIMMED = 4
-"""... once there are more by a part in so many: trials and edges are looked through then, not with every segment."""
+"""Trim once a limit is exceeded by this fraction (1/4), rather than with every segment."""
 TRIAL_WEIGHT, EDGE_WEIGHT = 256, 64
-"""Octets that a trial and an edge stand for where what is held is counted."""
+"""Memory octets counted for a trial and for an edge."""
 ENOUGH = 12
 ENOUGH_AT_THE_END = 5
 LEAST_FRAMES = 3
 LEAST_SEGMENT_ENDS = 2
 LARGEST_COMMAND = 8 << 10
-"""A trial believes in no command that is larger: real ones are small."""
+"""Maximum octets of a command in a trial; real ones are small."""
 COMMANDS_PER_OCTET = 2
-"""So many octets of commands are read for each that was fed: those of different trials may overlap."""
+"""Command octets to parse per octet fed. Commands of different trials may overlap."""
 BIG_ENDIAN_LENGTH = b"\0\0\0"
-"""An empty message and the flags of another: lengths of 32 bits in front of other protocols' messages look like it, so
-the frame behind it is no evidence."""
+"""An empty message and the flags of another. Lengths of 32 bits in other protocols look the same, so the frame after
+them is no evidence."""
 
 FOR_COMMAND = 8
 FOR_BODY = 1
@@ -56,11 +56,11 @@ FOR_SEGMENT_END = 4
 FOR_KNOWN_SIZE = 2
 
 LONGEST_REPETITION = 8
-"""No frame of more octets is one octet repeated: its header alone has several."""
+"""Maximum octets of a frame that may be one repeated octet; longer headers have different octets."""
 
 
 class Boundary(NamedTuple):
-    """A trial that succeeded: frames of `framing` begin at stream offset `offset`."""
+    """A successful trial: frames of `framing` begin at stream offset `offset`."""
 
     framing: Framing
     offset: int
@@ -68,7 +68,7 @@ class Boundary(NamedTuple):
 
 @dataclass(slots=True)
 class Trial:
-    """Frames followed from `start`; the last one begins at `frame`, its body at `body`."""
+    """Frames followed from `start`. The last one begins at `frame`, its body at `body`."""
 
     start: int
     score: int
@@ -78,24 +78,23 @@ class Trial:
     body: int
     command: bool
     only_commands: bool = True
-    """Every frame of it that has a body is a known command."""
+    """Whether every frame with a body is a known command."""
     segment_ends: int = 0
-    """How many of its messages end with a segment."""
+    """Number of messages that end with a segment."""
     empties: int = 0
-    """How many of its messages end with an empty frame: few in ZMTP, many in headers of other protocols."""
+    """Number of messages that end with an empty frame: few in ZMTP, many in headers of other protocols."""
 
     @property
     def rank(self) -> int:
-        """The score, and what it is worth to have met a segment's edge: it decides between trials that meet."""
+        """The score, plus that of one segment edge if it met any: it decides between trials that meet."""
         return self.score + FOR_SEGMENT_END * self.aligned
 
 
 class FrameSearch:
-    """The search in one side's stream under one framing; give it the octets segment by segment.
+    """The search in one side's stream with one framing, fed segment by segment.
 
-    `known` says that the side is known to speak `framing`, and `known_sizes` are frame sizes that it sent before octets
-    were lost. Where it is not known, frames have to agree with segments too: other protocols look like frames at times.
-    `boundary` is where a frame surely begins, if that is known: the search only waits for it.
+    `known`: the side is known to use `framing`; `known_sizes` are frame sizes before the loss. Otherwise frames must
+    also match segments, since other protocols can look like frames. `boundary` is a known frame boundary to wait for.
     """
 
     def __init__(
@@ -115,20 +114,20 @@ class FrameSearch:
         self.known_sizes = known_sizes
         self.data = bytearray()
         self.command_octets = LARGEST_COMMAND
-        """Octets of commands that may still be read."""
+        """Command octets that may still be parsed."""
         self.at = self.likely = offset
-        """Where the search has come to, and where behind that a frame may begin next, as far as that was looked for."""
+        """The current offset, and the next possible frame start after it, as far as computed."""
         self.trials: dict[int, Trial] = {}
         self.edges: set[int] = {offset}
         self.boundaries: list[int] = []
-        """Where frames of trials end: a heap, which may still name trials that have been given up."""
+        """Ends of the frames of trials: a heap, which may contain ends of trials that were given up."""
         self.starts: deque[int] = deque([offset])
-        """Where to look behind the window, in order (the window needs no list)."""
+        """Frame starts to try after the window, in order."""
 
     def feed(self, octets: bytes) -> Boundary | None:
-        """Take the octets of the next segment; where frames begin, once that is likely enough."""
+        """Add the octets of the next segment; return a boundary once one is likely enough."""
         end = self.base + len(self.data)
-        self.at = min(self.at, end)  # where nothing was to be looked at before, something is now
+        self.at = min(self.at, end)  # there may be octets to read now
         if end >= self.limit:
             self.starts.append(end)
         self.edges.add(end)
@@ -148,8 +147,8 @@ class FrameSearch:
         return found
 
     def _look_for_sealed(self, end: int) -> None:
-        """Look for a frame wherever a body begins with the name of MESSAGE, of what came from `end` on: it is long
-        enough to stand out from random octets, of which sealed traffic is made."""
+        """Add a start wherever a body begins with the name of MESSAGE, from `end` on. The name is long enough to stand
+        out in the random octets of encrypted traffic."""
         place = self.data.find(MESSAGE_NAME, max(0, end - self.base - len(MESSAGE_NAME) + 1))
         found = []
         while place >= 0:
@@ -158,16 +157,16 @@ class FrameSearch:
         found = [start for start in found if start >= self.limit]
         if found:
             self.starts = deque(sorted({*self.starts, *found}))
-            self.at = min(self.at, *found)  # its header may have come before its name
+            self.at = min(self.at, *found)  # its header may precede `end`
 
     @property
     def end(self) -> int:
-        """The stream offset behind the last octet that was fed."""
+        """Stream offset after the last octet."""
         return self.base + len(self.data)
 
     def conclude(self) -> Boundary | None:
-        """No more octets will come in one piece with these: less evidence is enough for frames that begin at a segment
-        start and end with the last octet."""
+        """Return a boundary at a loss or the end: frames that begin with a segment and end with the last octet need
+        less evidence."""
         if self.boundary is not None:
             return None
         trial = self.trials.get(self.end)
@@ -177,26 +176,26 @@ class FrameSearch:
 
     @property
     def held_octets(self) -> int:
-        """What the search holds, in octets."""
+        """Memory octets of the search."""
         return len(self.data) + TRIAL_WEIGHT * len(self.trials) + EDGE_WEIGHT * len(self.edges)
 
     def first_octets(self) -> Boundary | None:
-        """The very start, once the window was looked at in vain, if a frame may begin there."""
+        """Return the first offset if a frame may begin there and the window contains no other boundary."""
         header = (
             frame_header(self.data, 0, self.framing) if self.base == self.origin and self.end >= self.limit else None
         )
         return Boundary(self.framing, self.origin) if header is not None and header[0] else None
 
     def exhausted(self) -> bool:
-        """No trial is under way and every octet of the window was looked at."""
+        """Whether no trial is left and every octet of the window was read."""
         return not self.trials and self.at >= self.limit
 
     def octets_from(self, offset: int) -> bytes:
-        """The octets from stream offset `offset` on, which is not in front of a trial that succeeded."""
+        """Return the octets from `offset` on, which is not before a successful trial."""
         return bytes(self.data[offset - self.base :])
 
     def _behind_greeting(self) -> int | None:
-        """Where the octets that came first are the last ones of a 3.x greeting: the offset of the command behind it."""
+        """Return the offset of the first command if the first octets are the end of a 3.x greeting."""
         rest = GREETING_REST.match(self.data)
         return None if rest is None else self.base + rest.end()
 
@@ -215,14 +214,16 @@ class FrameSearch:
                 break
             self.trials.pop(self.at, None)
             self.at = self._next(end)
-        if self._succeeds(end):  # a frame may end here although an octet in front of it could begin one
+        if self._succeeds(end):  # a frame may end here although an earlier octet could begin one
             return Boundary(self.framing, self.trials[end].start)
         return None
 
     def _pass_run(self, octet: int, end: int) -> bool:
-        """Pass a run of one octet at once, `LEAST_RUN` of which stand at the current offset. The frames in it are no
-        evidence, and as many trials as a frame has octets meet nothing else there, each an octet ahead of the one
-        before. Whether there was anything to pass."""
+        """Skip a run of one octet (at least `LEAST_RUN`) at once; return whether there was anything to skip.
+
+        Its frames are no evidence. Trials, up to one per octet of a frame, meet nothing else there, each an octet ahead
+        of the one before.
+        """
         at, size = self.at, RUNS[self.framing][octet]
         trials = [self.trials.get(at + ahead) for ahead in range(size)]
         trial, *others = trials
@@ -234,7 +235,7 @@ class FrameSearch:
             if other is not None and (other.frame != boundary - size or other.body != other.frame + 2):
                 return False
         if not self.known and any(each is not None and each.score >= ENOUGH for each in trials):
-            return False  # they wait for a segment to end
+            return False  # they wait for the end of a segment
         while self.boundaries and self.boundaries[0] < at + size:
             heappop(self.boundaries)
         stop = min(end, self.boundaries[0] - 1) if self.boundaries else end
@@ -255,12 +256,12 @@ class FrameSearch:
         return passed > 0
 
     def _end_of_run(self, octet: int, stop: int) -> int:
-        """Where the run of `octet` ends that stands at the current offset, `stop` at the latest."""
+        """Return the end of the run of `octet` at the current offset, at most `stop`."""
         other = OTHER_THAN[octet].search(self.data, self.at - self.base, stop - self.base)
         return stop if other is None else self.base + other.start()
 
     def _put(self, trial: Trial, boundary: int, new_boundary: int, frame: int, size: int) -> None:
-        """Move a trial from one boundary to a later one, past frames of `size` octets."""
+        """Move a trial to a later boundary, past frames of `size` octets."""
         del self.trials[boundary]
         self.trials[new_boundary] = trial
         trial.frame, trial.body = frame, min(frame + 2, new_boundary)
@@ -268,7 +269,7 @@ class FrameSearch:
             trial.start = frame - size
 
     def _succeeds(self, boundary: int) -> bool:
-        """Evaluate the frame that ends at `boundary`, once: whether its trial has succeeded."""
+        """Evaluate the frame that ends at `boundary`, once; return whether its trial has succeeded."""
         trial = self.trials.get(boundary)
         if trial is None:
             return False
@@ -276,7 +277,7 @@ class FrameSearch:
             del self.trials[boundary]
             return False
         if not trial.score and trial.frame < boundary:
-            # zeros look like empty frames: in front of the first evidence one is believed
+            # zeros look like empty frames: accept one before the first evidence
             trial.start, trial.empties = trial.frame, min(trial.empties, 1)
         trial.frame = trial.body = boundary
         trial.command = False
@@ -286,7 +287,7 @@ class FrameSearch:
             return False
         if self.known:
             return True
-        if self.framing is Framing.V1:  # it has no commands: what begins and ends with segments is all there is
+        if self.framing is Framing.V1:  # V1 has no commands: only segment edges are evidence
             return trial.start in self.edges and trial.segment_ends >= LEAST_SEGMENT_ENDS
         return trial.empties < trial.bodies and (trial.aligned or boundary in self.edges)
 
@@ -296,7 +297,7 @@ class FrameSearch:
         return bool(self.starts) and self.starts[0] <= self.at
 
     def _next(self, end: int) -> int:
-        """The next offset at which a frame may begin or one ends; where octets are missing, `end` or more."""
+        """Return the next offset at which a frame may begin or ends; `end` or more if octets are missing."""
         while self.boundaries and self.boundaries[0] <= self.at:
             heappop(self.boundaries)
         following = self.boundaries[0] if self.boundaries else end + 1
@@ -312,7 +313,7 @@ class FrameSearch:
         return min(following, self.starts[0] if self.starts else end + 1)
 
     def _add_evidence(self, trial: Trial, boundary: int) -> bool:
-        """Add the evidence of the frame that ends at `boundary`; False where it cannot be a frame after all."""
+        """Add the evidence of the frame that ends at `boundary`; return False if it cannot be a frame."""
         first, body, stop = trial.frame - self.base, trial.body - self.base, boundary - self.base
         if trial.command:
             if stop - body > LARGEST_COMMAND or not self._is_known_command(body, stop):
@@ -321,7 +322,7 @@ class FrameSearch:
         elif body < stop:
             trial.only_commands = False
         if first == stop:
-            return True  # it was added before
+            return True  # already added
         is_last = not self.data[first if self.framing is Framing.V2 else body - 1] & MORE
         if body == stop or self._is_one_octet(first, stop):
             trial.empties += is_last
@@ -341,19 +342,20 @@ class FrameSearch:
         return True
 
     def _is_known_command(self, body: int, stop: int) -> bool:
-        """Whether these octets are a known command, as far as commands may still be read."""
+        """Whether these octets are a known command, within the limit of octets to parse."""
         if KNOWN_NAME.match(self.data, body, stop) is None or stop - body > self.command_octets:
             return False
         self.command_octets -= stop - body
         return is_known_command(bytes(self.data[body:stop]))
 
     def _is_one_octet(self, first: int, stop: int) -> bool:
-        """Whether this frame is one octet repeated."""
+        """Whether a frame is one repeated octet."""
         count = stop - first
         return count <= LONGEST_REPETITION and self.data.count(self.data[first], first, stop) == count
 
     def _step(self, trial: Trial | None) -> bool:
-        """Read the header at the current offset and move the trial to the frame's end; False to wait for octets."""
+        """Parse the header at the current offset and move the trial to the frame's end. Returns False if octets are
+        missing."""
         header = frame_header(self.data, self.at - self.base, self.framing)
         if header is None:
             return False
@@ -373,7 +375,7 @@ class FrameSearch:
         return True
 
     def _trim(self) -> None:
-        """Give up what lies too many octets or segments behind, when it is worth it."""
+        """Give up octets and trials beyond the limits, if there are enough of them."""
         octets, segments = len(self.data) - RETAINED, len(self.edges) - RETAINED_SEGMENTS
         if octets < RETAINED // TRIMMED and segments < RETAINED_SEGMENTS // TRIMMED:
             return
@@ -383,7 +385,7 @@ class FrameSearch:
         self.give_up_in_front_of(first)
 
     def give_up_in_front_of(self, offset: int) -> None:
-        """Forget the octets in front of stream offset `offset`, which is not beyond the end, and their trials."""
+        """Forget the octets before `offset`, which is at most the end, and their trials."""
         del self.data[: offset - self.base]
         self.base = offset
         self.at = max(self.at, self.base)

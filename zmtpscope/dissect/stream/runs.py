@@ -1,4 +1,4 @@
-"""Frames of messages as runs of rows: columns, cut where what they have in common changes."""
+"""Runs of message and frame rows as columns, split where their constants change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zmtpscope.zmtp.regime import Regime
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """What a side's rows share at the time they are made: octets from `base` on, arrivals up to `end`, and the rest."""
+    """The constants of rows made together: octets from `base` on, arrivals up to `end`, and more."""
 
     data: bytes
     base: int
@@ -29,21 +29,21 @@ class Context:
     version: str | None
     confidence: str
     doubtful: int | None
-    """Rows behind this stream offset are no more than likely."""
+    """Rows after this stream offset are only likely."""
     settled: int
-    """No row was decidable before the segment with this ordinal."""
+    """Ordinal of a segment before which no row was decidable."""
     pieces: Pieces | None
     seals: bool
-    """MESSAGEs may be among the frames."""
+    """Whether frames may be MESSAGEs."""
     messages: bool
-    """Whether message rows are wanted at all (else they are only counted)."""
+    """Whether message rows are wanted; otherwise messages are only counted."""
     frames: bool
     limit: int
-    """Octets of bodies up to which a message is kept whole; of a larger one `HEAD_KEPT` octets are."""
+    """Maximum body octets of a message to keep whole; of a larger one `HEAD_KEPT` octets are kept."""
 
 
 class Kept(NamedTuple):
-    """Octets of a stream from `base` on, and how they came, where details were asked for."""
+    """Octets of a stream from `base` on, and their packets if details are wanted."""
 
     data: bytes
     base: int
@@ -51,25 +51,27 @@ class Kept(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """What the columns of some messages do not say: of the first, and how the last octet came."""
+    """Facts about the first and last of some messages that are not in their columns."""
 
     start: Arrival | None
-    """The segment with the first octet of the first, where that came before what is read now."""
+    """The segment with the first octet of the first message, if it was read earlier."""
     end: Arrival
-    """The segment with the last octet of the last, where it is not remembered otherwise any more."""
+    """The segment with the last octet of the last message, for when its arrival is forgotten."""
     is_damaged: bool
-    """Octets of the first were lost."""
+    """Whether octets of the first message were lost."""
     is_uncertain: bool
-    """What stood in front of the first is not known."""
+    """Whether data before the first message is missing."""
     head: Kept | None
-    """The octets of the first, where they are not held any more."""
+    """The octets of the first message, if they are no longer held."""
 
 
 def message_runs(
     stream: Stream, frames: FrameColumns, last: Int64, complete: bool, edges: Edges, context: Context
 ) -> list[MessageRun]:
-    """Rows of the messages whose last frames are `last`; the first of them begins with the first of `frames`.
-    `complete`: they are, but for what the edges say."""
+    """Return rows of the messages that end with the frames `last`; the first begins with the first frame.
+
+    `complete`: all are complete, except as `edges` states.
+    """
     count = int(last[-1]) + 1
     offsets, bodies, sizes, flags = [as_array(column)[:count] for column in columns_of(frames)]
     if len(last) == 1:
@@ -129,9 +131,9 @@ def message_runs(
 
 
 def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """When messages came that begin at `starts`, and the last bodies of which are these: ordinals of the segments
-    that made them decidable, packets and times of their first octets, packets and times of their last."""
-    stops = bodies + np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
+    """Return the ordinals that made messages decidable, packets and times of their first octets, and packets and times
+    of their last octets. Messages begin at `starts` and end with these bodies."""
+    stops = bodies + np.minimum(sizes, context.end - bodies)  # the last body may be incomplete
     table = context.arrivals.table()
     _, packets, times = segments_at(table, starts)
     if edges.start is not None:
@@ -143,8 +145,8 @@ def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Co
 
 
 def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """Its first frame, and the same, of one message up to the frame `last`: often a segment has no more,
-    and this is quick."""
+    """Return the same, preceded by the first frame, for one message up to frame `last`: a fast path for segments with
+    one message."""
     stop = min(frames.bodies[last] + frames.sizes[last], context.end)
     start = edges.start if edges.start is not None else context.arrivals.at(frames.offsets[0])
     end = context.arrivals.at(stop - 1)
@@ -155,7 +157,7 @@ def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context)
 
 
 def frame_runs(runs: list[MessageRun], packets: array[int], times: array[int], context: Context) -> list[FrameRun]:
-    """Frame rows of the messages in `runs`; `packets` and `times` are those of the first octets of their frames."""
+    """Return frame rows of the messages in `runs`. `packets` and `times` are those of the frames' first octets."""
     made: list[FrameRun] = []
     done = 0
     for run in runs:
@@ -187,7 +189,7 @@ def frame_runs(runs: list[MessageRun], packets: array[int], times: array[int], c
 
 
 def cut_large(run: MessageRun, limit: int) -> Iterator[MessageRun]:
-    """The run, each message of more than `limit` octets, which is not kept whole, as a run of its own, with its first
+    """Yield the run in parts. Each message of more than `limit` octets is a run of its own, with only its first
     octets."""
     if len(run.data) <= limit:
         yield run
@@ -209,7 +211,7 @@ def cut_large(run: MessageRun, limit: int) -> Iterator[MessageRun]:
 
 
 def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int, int]]:
-    """(regime, confidence, low, high): what the units at `offsets[low:high]` have in common."""
+    """Yield (regime, confidence, low, high) for the units at `offsets[low:high]`."""
     doubtful = len(offsets)
     if context.doubtful is not None and context.confidence == "proven":
         doubtful = int(np.searchsorted(offsets, context.doubtful, "right"))
@@ -221,7 +223,7 @@ def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int,
 
 
 def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator[tuple[Regime, int, int]]:
-    """(regime, low, high): the units at `offsets[low:high]` stand under that regime."""
+    """Yield (regime, low, high) for the units at `offsets[low:high]`."""
     if len(regimes) == 1 or offsets[0] >= regimes[-1][0]:
         yield regimes[-1][1], 0, len(offsets)
         return
@@ -234,10 +236,10 @@ def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator
 
 
 def as_array(column: array[int]) -> Int64:
-    """A column of the core as numpy sees it (no copy: the column must not grow afterwards)."""
+    """Return a column as a numpy view. The column must not grow afterwards."""
     return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
 
 
 def columns_of(frames: FrameColumns) -> tuple[array[int], array[int], array[int], array[int]]:
-    """Offsets, bodies, sizes and flags."""
+    """Return offsets, bodies, sizes and flags."""
     return frames.offsets, frames.bodies, frames.sizes, frames.flags

@@ -1,4 +1,4 @@
-"""A side of which it is not known where a frame begins: a boundary is looked for (`resync.py`)."""
+"""The mode of a side that searches for a frame boundary (`resync.py`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from zmtpscope.zmtp.regime import Framing
 
 
 class Found(NamedTuple):
-    """Reading may go on at `boundary`, as the segment `arrival` decides, with these octets; None: the search is
-    over."""
+    """The result of a search, decided by the segment `arrival`: reading resumes at `boundary` with `octets`, or (None)
+    nowhere."""
 
     boundary: Boundary | None
     arrival: Arrival
@@ -23,10 +23,10 @@ class Found(NamedTuple):
 
 
 class Searching:
-    """Looks from stream offset `offset` on under each of `framings`, or waits for the `boundary` that is known.
+    """Searches from stream offset `offset` on with each of `framings`, or waits for a known `boundary`.
 
-    `is_known`: the side is known to speak one of them, and `sizes` are those of its last frames. `forced` is what the
-    user said of a side whose start was not captured.
+    `is_known`: the side is known to use one of the framings, with `sizes` of its last frames. `forced` is the decode-as
+    rule for a side whose start was not captured.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Searching:
         self.searches = [FrameSearch(framing, offset, known, frozenset(sizes), boundary) for framing in framings]
 
     def feed(self, octets: bytes) -> Found | None:
-        """Search on, piece by piece as they came; the last octet stands at the end of what has arrived."""
+        """Search in more octets, which end at the end of the stream so far."""
         end = self.arrivals.end
         begin = start = end - len(octets)
         for arrival, stop in self.arrivals.pieces_between(begin, end):
@@ -69,18 +69,17 @@ class Searching:
         return None
 
     def conclude(self, arrival: Arrival) -> Found:
-        """The octets that belong together end before a boundary was found, as the segment `arrival` decides: the last
-        chance to find one."""
+        """End the search before a loss or the end, as the segment `arrival` decides: the last chance for a boundary."""
         for search in self.searches:
             found = search.conclude()
             if found is None and self.forced is not None and search.base == search.origin:
-                found = Boundary(search.framing, search.origin)  # whoever forced it knows better
+                found = Boundary(search.framing, search.origin)  # the user forced it
             if found is not None:
                 return Found(found, arrival, search.octets_from(found.offset))
         return Found(None, arrival, b"")
 
     def _count_held(self) -> None:
-        """Count what the searches hold; where all sides hold too much, they begin anew behind it."""
+        """Count the octets held by the searches. If all sides together hold too much, restart at the end."""
         octets = sum(search.held_octets for search in self.searches)
         if not self.held_octets.may_hold(octets):
             for search in self.searches:

@@ -1,7 +1,7 @@
-"""The keys of one CURVE connection: what the key files say about it, and what that has opened so far (curve.md 5, 6).
+"""The keys of one CURVE connection: entries of the key files, and keys proven by boxes that opened (curve.md 5, 6).
 
-Nothing is believed before a box has opened: that takes 16 octets which nobody makes without the key. A connection is
-known by C', which the HELLO has in clear. Where that was not captured the shared keys of all connections are tried.
+A key counts only once it has opened a box, which 16 octets authenticate. A connection is found by C', unencrypted in
+its HELLO. If the HELLO was not captured, the shared keys of all connections are tried.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from zmtpscope.zmtp.mechanisms.curve import (
 from zmtpscope.zmtp.reader import Finding
 
 TRIES = 3
-"""MESSAGEs of each side on which keys are tried, and handshake commands of each name."""
+"""Maximum number of MESSAGEs of each side, and of handshake commands of each name, to try keys on."""
 
 MOST_KEYS = 1000
-"""Shared keys of other connections, and keys of servers, that are tried on a box."""
+"""Maximum number of shared keys of other connections, and of server keys, to try on a box."""
 
 TRIED_OCTETS = 8 << 20
-"""About so many octets are authenticated in vain for one MESSAGE of a connection that is not known: on large ones fewer
-keys are tried."""
+"""Approximate octets to authenticate in vain for one MESSAGE of an unknown connection. Large MESSAGEs get fewer
+keys."""
 
 ALWAYS_TRIED = 16
-"""So many keys are tried however large the MESSAGE."""
+"""Minimum number of keys to try, even on a large MESSAGE."""
 
 
 class _ServerPair(NamedTuple):
@@ -50,7 +50,7 @@ class _ServerPair(NamedTuple):
     server: bytes
     """S"""
     said: bool
-    """The key files name this connection for it."""
+    """Whether the key files give it for this connection."""
 
     def __repr__(self) -> str:
         return "_ServerPair(***)"
@@ -58,16 +58,14 @@ class _ServerPair(NamedTuple):
 
 ROLES = ("client", "server")
 LAST_STEPS = {layout.name: layout.sender for layout in CURVE.layouts if layout.last}
-"""The last step of the handshake that each role takes."""
+"""The last handshake step of each role."""
 
 
 class Session:
-    """What is known about the keys of one connection.
+    """The keys of one connection.
 
-    `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `hopeless`: no
-    more MESSAGEs will open, for want of a key.
-
-    Once `settled`, nothing here changes any more that matters to what is written of either side.
+    `key` is k, once it has opened a box. `server` is the S of the HELLO, once proven. `hopeless`: no more MESSAGEs will
+    open, for lack of a key. Once `settled`, nothing changes that affects the records of either side.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -76,15 +74,15 @@ class Session:
         self.server: bytes | None = None
         self.hopeless = False
         self.unfit = False
-        """The key files name this connection, and nothing that they say of it opens a box."""
+        """Whether the key files name this connection, but none of their keys opens a box."""
         self._is_unfit_noted = False
         self.cookie: bytes | None = None
-        """The cookie that the WELCOME brought, where that was opened."""
+        """The cookie of the WELCOME, if it was opened."""
         self._roles: list[str | None] = [None, None]
         self._shaking: set[str] = set()
-        """Roles of which more of the handshake may come."""
+        """Roles whose handshake may continue."""
         self._client_transient: bytes | None = None
-        """C'"""
+        """C', from the HELLO."""
         self._secrets: ConnectionSecrets | None = None
         self._server_transient: bytes | None = None
         """S', from the WELCOME."""
@@ -95,34 +93,34 @@ class Session:
         self._pair: _ServerPair | None = None
         self._tried = [0, 0]
         self._tried_until: Sequence[Place] = ()
-        """How far the key files were tried without knowing the connection ..."""
+        """Key file positions up to which keys were tried without a known connection."""
         self._tried_before: Sequence[Place] = ()
-        """... and before they said more."""
+        """The same, before the key files grew."""
         self._met_box_of_k = False
         self._generation = keys.generation
 
     @property
     def named(self) -> bool:
-        """Whether a line of the key files is about this connection, by C' or because it opens."""
+        """Whether a key file entry belongs to this connection, by C' or because its key opens a box."""
         return self._secrets is not None or self.key is not None
 
     @property
     def settled(self) -> bool:
-        """Whether what one side sends from now on has no influence any more on what is written of the other."""
+        """Whether data of one side can no longer affect the records of the other."""
         return self.key is not None or (self.hopeless and not self._shaking)
 
     def role(self, side: int) -> str | None:
-        """The role of a side in the handshake, "client" or "server", once that of any side is known."""
+        """Return the role of a side, "client" or "server", once that of either side is known."""
         role, other = self._roles[side], self._roles[1 - side]
         return ROLES[other == "client"] if role is None and other is not None else role
 
     def assign(self, side: int, role: str) -> None:
-        """A side has shown its role, by a step of the handshake or a box; what it showed first stands."""
+        """Set the role that a side has shown by a handshake step or box. The first one remains."""
         if self.role(side) is None:
             self._roles[side] = role
 
     def look_again(self) -> None:
-        """The key files may say more than before."""
+        """Try again if the key files have grown."""
         if self._generation != self.keys.generation:
             self._generation = self.keys.generation
             if self.key is None:
@@ -132,7 +130,7 @@ class Session:
                 self._find_secrets()
 
     def meet(self, client_transient: bytes) -> None:
-        """C' has come, in a HELLO."""
+        """Set C', from a HELLO."""
         if self._client_transient is None and not self.settled:
             self._client_transient = client_transient
             self._shaking = set(ROLES)
@@ -146,7 +144,7 @@ class Session:
     # -- boxes -------------------------------------------------------------------------------------------------------
 
     def open_handshake(self, name: str, body: bytes) -> bytes | None:
-        """What the box of a handshake command holds, by its name and body; None where no key is known that opens it."""
+        """Return the decrypted box of a handshake command, or None without its key."""
         box = BOXES[name]
         nonce, sealed = box.prefix + body[box.nonce], body[box.start :]
         self._shaking.discard(LAST_STEPS.get(name, ""))
@@ -169,7 +167,7 @@ class Session:
                         self._server_transient, self.cookie = content[:KEY_SIZE], content[KEY_SIZE:]
                         self._welcome = None
                 elif name == "WELCOME":
-                    self._welcome = nonce, sealed  # for when the key files say more
+                    self._welcome = nonce, sealed  # to retry when the key files grow
                 return content
         if name == "WELCOME":
             self._welcome = nonce, sealed
@@ -185,11 +183,11 @@ class Session:
         return None
 
     def prefix(self, side: int) -> bytes:
-        """What stands in front of the short nonce of MESSAGEs of `side`."""
+        """Return the nonce prefix of MESSAGEs of `side`."""
         return MESSAGE_PREFIX[self.role(side) or "client"]
 
     def try_message(self, side: int, body: bytes) -> bytes | None:
-        """Look for k with a MESSAGE of `side`: what its box holds; None where no key is known that opens it."""
+        """Search for k with a MESSAGE of `side`. Returns the decrypted box, or None without its key."""
         if not self.may_open_messages_of(side):
             return None
         role = self.role(side)
@@ -199,28 +197,28 @@ class Session:
                 self.assign(side, each)
                 return content
         self._tried[side] += 1
-        # k opens both directions, so one of them is proof enough
+        # k opens both directions, so one proof is enough
         if max(self._tried) >= TRIES if self._client_transient is None else not self._shaking:
             self.give_up()
         return None
 
     def finish_handshake(self, side: int) -> None:
-        """The side sends MESSAGEs: of its handshake nothing more will come."""
+        """End the handshake of a side, since it sends MESSAGEs."""
         self._shaking.discard(self.role(side) or "")
 
     def may_open_messages_of(self, side: int) -> bool:
-        """Whether it makes sense to look at MESSAGEs of a side at all."""
+        """Whether MESSAGEs of a side may still open."""
         return self.key is not None or (not self.hopeless and self._tried[side] < TRIES)
 
     def give_up(self) -> None:
-        """No key that is known opens what follows."""
+        """Stop trying to open boxes, for lack of a key."""
         if not self.settled:
             self.hopeless = True
             opened = self._pair is not None and self._pair.said
             self.unfit = self._secrets is not None and self._met_box_of_k and not opened
 
     def notes(self, arrival: Arrival) -> list[Note]:
-        """What `arrival` has proved of the key files: once, if so, that they name this connection in vain."""
+        """Return a finding, once, if `arrival` proves that the keys for this connection are wrong."""
         if not self.unfit or self._is_unfit_noted:
             return []
         self._is_unfit_noted = True
@@ -228,15 +226,15 @@ class Session:
         return [Note(client, Finding("CURVE-12"), arrival, arrival.ordinal)]
 
     def vouch_is_wrong(self, content: bytes) -> bool:
-        """Whether the vouch in the box of an INITIATE names another client or server than those that shake hands.
+        """Whether the vouch in an INITIATE names another client or server than those of the handshake.
 
-        It takes s' to know; False where that is not there.
+        Returns False without s', which opens the vouch.
         """
         client, nonce, vouch = content[:KEY_SIZE], content[VOUCH_NONCE], content[VOUCH_BOX]
         transient = self._client_transient
         for secret in self._server_secrets():
             if transient is None or shared_key(transient, secret) != self.key:
-                continue  # not the one of this connection
+                continue  # belongs to another connection
             key = shared_key(client, secret)
             named = None if key is None else open_box(vouch, VOUCH_PREFIX + nonce, key)
             if named is None or named[:KEY_SIZE] != transient:
@@ -262,7 +260,7 @@ class Session:
                         yield _ServerPair(made, public, True)
 
     def _candidates(self, size: int) -> Iterator[bytes]:
-        """k, for a box of `size` octets: known, said, or made from what is known."""
+        """Yield candidates for k and a box of `size` octets: proven, from the key files, or derived."""
         if self.key is not None:
             yield self.key
         elif self.settled:
@@ -277,15 +275,15 @@ class Session:
                     yield made
 
     def _keys_of_others(self, size: int) -> Iterator[bytes]:
-        """k of every connection that the key files name, the newest first, as far as they were not tried before."""
+        """Yield k of all connections in the key files, newest first, except keys tried before."""
         limit = max(ALWAYS_TRIED, min(MOST_KEYS, TRIED_OCTETS // size))
         lines = self.keys.shared_keys(limit, self._tried_before)
         yield from (key for _, key in lines)
-        if len(lines) < limit or limit == MOST_KEYS:  # a large MESSAGE leaves older ones for smaller MESSAGEs
+        if len(lines) < limit or limit == MOST_KEYS:  # a large MESSAGE leaves older keys for smaller ones
             self._tried_until = self.keys.places()
 
     def _transient_pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """(C', s') and (S', c'), either of which makes k."""
+        """Yield (C', s') and (S', c'), which both make k."""
         if self._secrets is None or self._client_transient is None:
             return
         for secret in self._server_secrets():
@@ -300,7 +298,7 @@ class Session:
                 yield public, transient.secret
 
     def _server_secrets(self) -> Iterator[bytes]:
-        """s': said, or in a cookie whose key was said."""
+        """Yield s' from the key files, or from cookies whose key is in them."""
         if self._secrets is None:
             return
         yield from self._secrets.server_transients

@@ -1,5 +1,4 @@
-"""The octets of one side on their way: they wait for the version, are read, searched for a frame boundary
-behind a loss, or are left over."""
+"""The octets of one side: they wait for the version, are parsed, searched for a frame boundary, or left over."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl takes its time to load
+    from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl loads slowly
     from zmtpscope.dissect.stream.searching import Found, Searching
 
 
 class Mode(Enum):
-    """What happens to the octets of a side, and who gets them."""
+    """The current use of a side's octets, and the class that receives them."""
 
     NEGOTIATING = "the version is not settled; octets wait (`Negotiating`)"
     READING = "units are read (`Reading`)"
@@ -39,33 +38,33 @@ class Mode(Enum):
 
 
 class SideStream:
-    """The stream of one side: gives octets and holes to what its mode names, and goes over to another mode as that
-    says. What there is to record waits in `outputs`."""
+    """The stream of one side: passes octets and holes to the current mode, and changes the mode. Results are in
+    `outputs`."""
 
     mode = Mode.NEGOTIATING
     reason = NOT_ZMTP
-    """Why octets are left over while nothing is read."""
+    """Reason of leftovers while nothing is parsed."""
     reading: Reading | None = None
-    """Once it is known how the side is read; it goes on behind losses."""
+    """Set once the side is parsed; also resumes after losses."""
     search: Searching | None = None
     version: str | None = None
-    """The version in force, as it was negotiated."""
+    """The negotiated version."""
     found_since: int | None = None
-    """Ordinal of the segment that made known that the side speaks ZMTP, where frames were found in the midst of it."""
+    """Ordinal of the segment that showed ZMTP, if frames were found midstream."""
     framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
-    """What frames are searched for while it is not known which."""
+    """Framings to search for while the framing is unknown."""
     forced: DecodeAs | None = None
-    """What the user said of a side whose start was not captured, until a frame is found."""
+    """The decode-as rule for a side whose start was not captured, until a frame is found."""
     assumed_type: str | None = None
-    """Its socket type then, as the user said it, ..."""
+    """Socket type of such a side by that rule."""
     inferred_type: str | None = None
-    """... or as something shows that was captured."""
+    """Socket type of such a side, inferred from captured data."""
     is_midstream = False
-    """Frames were found in the midst of it: what it said of itself was not captured."""
+    """Whether frames were found midstream, without a captured handshake."""
     passed = shown = 0
-    """Octets in front of ZMTP that are for a proxy, and how many of these come before any password."""
+    """Octets for a proxy before ZMTP, and how many of these precede any password."""
     lost_since: int | None = None
-    """Ordinal of the segment that made known  the first hole."""
+    """Ordinal of the segment that made known the first hole."""
 
     def __init__(
         self,
@@ -90,34 +89,33 @@ class SideStream:
 
     @property
     def end(self) -> int:
-        """Stream offset behind the last octet (or hole) that has come."""
+        """Stream offset after the last octet or hole."""
         return self.arrivals.end
 
     @property
     def reader(self) -> SideReader | None:
-        """What reads the side in clear."""
+        """The reader of unencrypted units."""
         return None if self.reading is None else self.reading.reader
 
     @property
     def socket_type(self) -> str | None:
-        """The socket type of the side, once it is known, in clear or in a box that was opened; until then what the user
-        said it is, or what was inferred."""
+        """The socket type of the side, by its handshake or otherwise by rule or inference."""
         known = None if self.reading is None else self.reading.socket_type
         return known or self.assumed_type or self.inferred_type
 
     @property
     def identity(self) -> str | None:
-        """Its identity, likewise."""
+        """The identity of the side, by its handshake, even if encrypted."""
         return None if self.reading is None else self.reading.identity
 
     def identity_at(self, offset: int) -> str | None:
-        """Its identity as far as that was known in front of a stream offset."""
+        """Return the identity if it was announced before a stream offset."""
         known_from = self.units.identity_from
         return self.identity if known_from is not None and known_from < offset else None
 
     @property
     def handshake_done(self) -> bool:
-        """Whether the side has sent its own last handshake command, all of what is in front of it, and it was read."""
+        """Whether the last handshake command of the side, and everything before it, was captured and parsed."""
         reading = self.reading
         return reading is not None and reading.reader.handshake_done and not self.units.has_part_of_a_handshake
 
@@ -129,33 +127,33 @@ class SideStream:
 
     @property
     def closed_since(self) -> int | None:
-        """Ordinal of the segment that made known  the first MESSAGE that stays closed although keys were given."""
+        """Ordinal of the segment that made known the first MESSAGE that keys did not open."""
         return None if self.messages.opened is None else self.messages.opened.closed_since
 
     @property
     def is_read_for_certain(self) -> bool:
-        """Whether the whole stream was read without a doubt."""
+        """Whether the whole stream was parsed without doubt."""
         doubtful = None if self.reading is None else self.reading.doubtful_from
         return doubtful is None or self.end < doubtful
 
     # -- the version -------------------------------------------------------------------------------------------------
 
     def prefix(self) -> bytes:
-        """The first octets of ZMTP, up to the first hole, as long as they wait for the version."""
+        """Return the first octets of ZMTP, up to the first hole, while they wait for the version."""
         return self.negotiating.prefix()[self.passed :]
 
     def pass_proxy(self, octets: int, shown: int) -> None:
-        """So many octets in front of ZMTP are for a proxy; the first `shown` of them come before any password."""
+        """Skip octets for a proxy before ZMTP. The first `shown` precede any password."""
         self.passed, self.shown = octets, shown
 
     def agree(self, version: str | None) -> None:
-        """The sides have settled which version is in force, None where there is none."""
+        """Set the version in force, None if there is none."""
         self.version = version
         if self.reading is not None:
             self.reading.agree(version)
 
     def begin(self, reader: SideReader | None, settled: int, confidence: str, reason: str = NOT_ZMTP) -> None:
-        """Read what waited with `reader`, or (None) leave this side alone from now on, for `reason`."""
+        """Parse the waiting octets with `reader`, or (None) leave the rest of this side over for `reason`."""
         self.arrivals.settle(settled)
         self.reason = reason
         if reader is None:
@@ -167,7 +165,7 @@ class SideStream:
     def search_from_the_start(
         self, settled: int, framings: tuple[Framing, ...] = (Framing.V1, Framing.V2), forced: DecodeAs | None = None
     ) -> None:
-        """The capture lacks the start of this side: what waits is searched for frames."""
+        """Search the waiting octets for frames, because the start of this side was not captured."""
         self.arrivals.settle(settled)
         self.framings, self.forced = framings, forced
         self._search_from(0)
@@ -179,7 +177,7 @@ class SideStream:
         self.reading = Reading(reader, arrivals, held, units, self.messages, self.outputs, self.version, confidence)
 
     def _replay(self) -> None:
-        """Take what waited for the version."""
+        """Process the octets that waited for the version."""
         self.arrivals.rewind()
         passed = self.passed
         for entry in self.negotiating.drain():
@@ -198,7 +196,7 @@ class SideStream:
     # -- octets ------------------------------------------------------------------------------------------------------
 
     def feed(self, block: BlockView, rows: list[int]) -> None:
-        """Take the next pieces of the stream."""
+        """Process the next pieces of the stream."""
         if self.mode is Mode.OPAQUE:
             if not self.outputs.is_leaving:
                 first = block.arrival(rows[0])
@@ -218,7 +216,7 @@ class SideStream:
             self._take(block.octets(rows))
 
     def _take(self, octets: bytes) -> None:
-        """Take octets that end where the stream has come to, until none of them is left."""
+        """Process octets, which end at the end of the stream so far."""
         while octets:
             if self.mode is Mode.READING and self.reading is not None:
                 stopped = self.reading.feed(octets)
@@ -234,7 +232,7 @@ class SideStream:
                 return
 
     def _leave(self, octets: bytes) -> None:
-        """These octets are left over, the last of which stands where the stream has come to."""
+        """Leave over octets, which end at the end of the stream so far."""
         start = self.end - len(octets)
         self._leave_from(start)
         self.outputs.show(start, octets)
@@ -245,14 +243,14 @@ class SideStream:
             self.outputs.leave_from(start, first, self.reason, inside, may_be_shown=may_be_shown)
 
     def _may_be_shown(self) -> bool:
-        """Whether the octets that are left over from here on stand as they were sent, and none can be a password."""
+        """Whether leftovers from here on are unmasked and cannot contain a password."""
         if self.reason in (NOT_ZMTP, TOO_FEW):
             return True
         reading = self.reading
         return self.units.shows_secrets if reading is None else reading.has_no_passwords and reading.unmasking is None
 
     def _stop(self, stopped: Stopped) -> bytes:
-        """Reading came to an end. The octets that are not read."""
+        """Stop parsing, and return the unread octets."""
         if stopped.is_lost:
             self._search_from(stopped.offset)
         else:
@@ -262,14 +260,14 @@ class SideStream:
         return stopped.rest
 
     def plain_reading(self) -> Reading | None:
-        """What reads the side, where the lane may do so from now on."""
+        """Return the reading of the side if the fast path (the lane) can continue it."""
         reading = self.reading if self.mode is Mode.READING else None
         return reading if reading is not None and reading.is_plain() else None
 
     # -- holes, and reading on behind them ---------------------------------------------------------------------------
 
     def lose(self, hole: Hole) -> None:
-        """The `hole.octets` octets behind `end` were lost."""
+        """Process a hole after `end`."""
         decided = Arrival(hole.ordinal, hole.packet, hole.time)
         if self.lost_since is None:
             self.lost_since = hole.ordinal
@@ -297,7 +295,7 @@ class SideStream:
             self.outputs.give_gap(start, hole, decided, None)
             return
         self.arrivals.lose(hole.octets, decided)
-        if reading is not None and reading.unmasking is not None:  # the headers of WebSocket are not looked for
+        if reading is not None and reading.unmasking is not None:  # WebSocket headers are not searched for
             self.mode, self.reason = Mode.OPAQUE, NOT_READ_ON
             self.outputs.give_gap(start, hole, decided, None)
             return
@@ -307,19 +305,19 @@ class SideStream:
         self._search_from(self.end, greeting_end if is_to_come else None)
 
     def _search_from(self, offset: int, boundary: int | None = None) -> None:
-        """Look for a frame boundary from stream offset `offset` on, or wait for the one that is known."""
+        """Search for a frame boundary from stream offset `offset` on, or wait for a known one."""
         self.mode, self.reason = Mode.SEARCHING, NO_BOUNDARY
         is_known = self.reading is not None
         framings = self.framings if self.reading is None else (self.reading.reader.regime.framing,)
         sizes = self.messages.in_clear.recent_sizes
-        from zmtpscope.dissect.stream.searching import Searching  # what nobody needs is not loaded
+        from zmtpscope.dissect.stream.searching import Searching  # loaded only if used
 
         self.search = Searching(
             self.arrivals, self.held_octets, offset, framings, is_known, sizes, boundary, self.forced
         )
 
     def _end_search(self, found: Found) -> bytes:
-        """The search is over: read on at the boundary that was found, if one was. The octets that are not read yet."""
+        """End the search, and resume parsing at its boundary if there is one; return the unread octets."""
         self.search = None
         boundary, arrivals, reading = found.boundary, self.arrivals, self.reading
         self.held_octets.hold_nothing()
@@ -354,7 +352,7 @@ class SideStream:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def finish(self, arrival: Arrival, ended: bool) -> None:
-        """No more octets will come; `ended`: the side closed (FIN or RST captured), not just the file."""
+        """End the stream. `ended`: a FIN or RST was captured, not just the end of the file."""
         while self.search is not None:
             self._take(self._end_search(self.search.conclude(arrival)))
         if self.mode is Mode.READING and self.reading is not None:
