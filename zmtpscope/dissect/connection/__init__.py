@@ -1,1 +1,1 @@
-"""What one ZMTP connection is: its two sides driven, and how it came out."""
+"""One ZMTP connection: its two sides, and its outcome."""

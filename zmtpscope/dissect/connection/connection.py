@@ -1,4 +1,4 @@
-"""One ZMTP connection: its two sides driven in the order of packets, and what they gave written as records."""
+"""One ZMTP connection: reads its two sides in packet order and writes their results as records."""
 
 from __future__ import annotations
 
@@ -36,14 +36,13 @@ if TYPE_CHECKING:
 
 
 class ZmtpConnection:
-    """What is said on the TCP connection `tcp`, whether that is ZMTP or not. `streams` are its two sides.
+    """The TCP connection `tcp` and its two `streams`, whether they are ZMTP or not.
 
-    `forced` is what the user said of the connection, if anything; `writer` makes its records, or hears of what they
-    would be.
+    `forced` is the user's decode-as rule, if any. `writer` makes the records, or only counts them.
     """
 
     stays_out = 0
-    """How many more times it is not adopted by the lane, where it was in vain."""
+    """Number of times that the lane will skip this connection, after it was adopted in vain."""
 
     def __init__(
         self, tcp: Connection, sink: Sink, forced: DecodeAs | None, writer: RecordWriter | None = None
@@ -55,11 +54,11 @@ class ZmtpConnection:
         self.leftovers = PendingLeftovers()
         ends = tcp.ends()
         self.session: Session | None = None
-        """What is known about the keys of the connection, where keys were given."""
+        """The keys of the connection, if keys were given."""
         if self.options.keys is None:
             one, other = None, None
         else:
-            from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl takes its time to load
+            from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl loads slowly
             from zmtpscope.dissect.stream.session import Session
 
             session = self.session = Session(self.options.keys)
@@ -79,18 +78,18 @@ class ZmtpConnection:
         self.writer = writer or RecordWriter(self.sink, ends, tcp.listener)
         self.rows = MessageRows(self.view, self.sink, self.writer)
         self.segment_log: SegmentLog | None = None
-        """Where octets stand, where an index was asked for."""
+        """Positions of octets in files, if an index is wanted."""
         if self.options.index:
             from zmtpscope.dissect.connection.segment_log import SegmentLog
 
             self.segment_log = SegmentLog(ends)
 
     def write_with(self, writer: RecordWriter) -> None:
-        """Let somebody else make the records from now on."""
+        """Make the records with another writer from now on."""
         self.writer = self.rows.writer = writer
 
     def advance(self, block: BlockView) -> None:
-        """Read what the block brought."""
+        """Read the pieces and holes of a block."""
         if self.segment_log is not None:
             self._note_segments(self.segment_log, block)
         if self.session is not None:
@@ -100,7 +99,7 @@ class ZmtpConnection:
         one, other = self.tcp.tcp
         rows = one.pieces, other.pieces
         if self.session is not None:
-            rows = one.pieces[:], other.pieces[:]  # of which some are taken away here
+            rows = one.pieces[:], other.pieces[:]  # some of these are removed here
             self._advance_in_order(self.session, block)
         for tcp, stream in zip(self.tcp.tcp, self.streams, strict=True):
             if not (tcp.pieces or tcp.holes):
@@ -121,14 +120,13 @@ class ZmtpConnection:
         self._give_segments()
 
     def is_quiet(self) -> bool:
-        """Whether both sides have ended their handshake, as it was captured, and whatever is to be said of what has
-        come was said."""
+        """Whether both captured handshakes are complete, and all findings so far are decided."""
         if any(stream.is_midstream for stream in self.streams) or self.relations.is_looking_for_octets:
             return False
         return self.negotiation.settled and self.view.is_agreed() and self.rows.inference is None
 
     def _note_segments(self, segment_log: SegmentLog, block: BlockView) -> None:
-        """Note what the block brought, unless nothing is read of it."""
+        """Log the pieces and holes of a block, or only count them if nothing is read."""
         is_over = all(stream.mode is Mode.OPAQUE for stream in self.streams) and not self.view.is_zmtp
         (segment_log.pass_by if is_over else segment_log.take)(self.tcp.tcp, block)
 
@@ -137,8 +135,7 @@ class ZmtpConnection:
             self.sink.batch.segments += self.segment_log.drain(is_zmtp=self.view.is_zmtp)
 
     def _advance_in_order(self, session: Session, block: BlockView) -> None:
-        """Read what the block brought in the order of its packets, as long as one side may bring what opens the boxes
-        of the other."""
+        """Read the block in packet order, while one side may carry keys for the boxes of the other."""
 
         def is_over() -> bool:
             opaque = all(stream.mode is Mode.OPAQUE for stream in self.streams)
@@ -156,16 +153,16 @@ class ZmtpConnection:
             deliver(self.tcp.tcp, block, feed)
 
     def _has_no_boxes(self) -> bool:
-        """Whether a side has shown that the mechanism is another than CURVE."""
+        """Whether a side has shown that the mechanism is not CURVE."""
         readers = [stream.reader for stream in self.streams if stream.reader is not None]
         return self.negotiation.version in ("1.0", "2.0") or any(reader.has_no_boxes for reader in readers)
 
     def finish(self) -> None:
-        """Nothing more will come: write what is left, and the connection itself."""
+        """End the connection: write pending records, and then the connection itself."""
         tcp = self.tcp
         arrival = tcp.end
         if not self.negotiation.settled:
-            # which of the two decides depends on how long the capture went on; the order of records must not
+            # which one decides depends on the length of the capture; the order of records must not
             self.negotiation.advance_clock(tcp.ceased, arrival.ordinal)
             self.negotiation.settle(arrival, ended=(tcp.ended(0), tcp.ended(1)))
         for side, stream in enumerate(self.streams):
@@ -214,7 +211,7 @@ class ZmtpConnection:
         outcome.count(came_out, [tcp], self.sink.summary)
 
     def _record_outputs(self) -> None:
-        """Make records of what the sides have given since the last time, and of what is to be said about it."""
+        """Write records for the outputs and findings of both sides."""
         for note in self.negotiation.drain():
             self._write(note)
         for stream in self.streams:
@@ -225,7 +222,7 @@ class ZmtpConnection:
                     self._record_output(stream, output)
 
     def _record_relations(self) -> None:
-        """The same of what compares the two sides; and report what other connections may have to know."""
+        """Write findings that compare the two sides, and report facts for other connections."""
         notes, facts = self.relations.drain()
         for note in notes:
             self._write(note)
@@ -261,14 +258,14 @@ class ZmtpConnection:
                 self.relations.found(side, finding, Arrival(ordinal, note.at.packet, note.at.time), reference)
 
     def _note(self, side: int | None, finding: Finding, arrival: Arrival) -> None:
-        """A finding that becomes decidable with the segment `arrival`."""
+        """Add a finding that becomes decidable with the segment `arrival`."""
         self._write(Note(side, finding, arrival, arrival.ordinal))
 
     def _write(self, note: Note) -> None:
         self.writer.note(self._softened(note))
 
     def _softened(self, note: Note) -> Note:
-        """The note, without reproach where it is only likely that its side speaks ZMTP."""
+        """Return the note, with severity "note" for an error or a warning if its side is only likely to speak ZMTP."""
         finding = note.finding
         severity = finding.severity or FINDINGS[finding.id].severity
         if severity in ("error", "warn") and self.view.is_doubtful(note.side):
@@ -287,7 +284,7 @@ class ZmtpConnection:
             self._note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.decided)
 
     def _write_stretches(self) -> None:
-        """Write stalls and outages that are over, once it is known that this is ZMTP."""
+        """Write finished stalls and outages, once the connection is known to be ZMTP."""
         since = self.view.zmtp_since
         for side in self.tcp.tcp if since is not None else ():
             for stall in side.stalls.drain() if side.stalls is not None else ():
@@ -296,27 +293,27 @@ class ZmtpConnection:
                 self.writer.outage(side.number, outage, max(outage.decided, since or 0))
 
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Records of those that go on at the time `now`: what would be written if the capture ended there."""
+        """Yield records of stalls that last at the time `now`, as if the capture ended there."""
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             stall = running_stall(side, now, ordinal)
             if stall is not None:
                 yield self.writer.stall_record(side.number, stall, ordinal)
 
     def running_outages(self, now: int, ordinal: int) -> Iterator[Record]:
-        """The same of outages."""
+        """Yield records of outages that last at the time `now`, likewise."""
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             outage = running_outage(side, now, ordinal)
             if outage is not None:
                 yield self.writer.outage_record(side.number, outage, ordinal)
 
     def sending(self) -> Iterator[tuple[str, int]]:
-        """The conn_id and number of each side that has sent a part of a message, and not its end yet."""
+        """Yield conn_id and number of each side that has sent only part of a message."""
         for stream in self.streams if self.view.is_zmtp else ():
             if stream.end > stream.unit_octets + stream.outputs.gaps + stream.outputs.undissected:
                 yield self.tcp.ends()[stream.side].conn_id, stream.side
 
     def _write_other_stretches(self, ordinal: int) -> None:
-        """At the end: one record for all of a kind and side that have none of their own."""
+        """Write one record for the remaining stalls, and one for the remaining outages, of each side."""
         for side in self.tcp.tcp:
             if side.stalls is not None and side.stalls.others is not None:
                 self.writer.stall(side.number, side.stalls.others, ordinal)

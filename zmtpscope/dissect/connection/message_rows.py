@@ -1,4 +1,4 @@
-"""The message rows of one connection: what rides inside of them, their topics, and the findings about them."""
+"""The message rows of one connection, with their payloads, topics and findings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command
 
 Made = tuple[Assembly, list[MessageRun], list[FrameRun]]
-"""What an assembly has made of a block."""
+"""The rows that an assembly has made in a block."""
 
 FOLLOWED = frozenset({ZAP, ZRE})
-"""Payloads of which more is known than their dissectors know: that takes both sides, or several connections."""
+"""Payloads with findings that need both sides or several connections, beyond their dissectors."""
 
 
 class MessageRows:
-    """Writes the runs that the two sides have made, after each block."""
+    """Writes the rows of both sides after each block."""
 
     def __init__(self, view: ConnectionView, sink: Sink, writer: RecordWriter) -> None:
         self.view = view
@@ -42,27 +42,26 @@ class MessageRows:
         self.options = sink.options
         self.writer = writer
         self.inference: TypeInference | None = None
-        """What socket types the sides have of which the start was not captured."""
+        """Socket types of sides whose start was not captured."""
         self.zap = ZapRequests()
         self.requests = Requests()
         self.topics = Topics(sink.budget)
         self.unsubscribed: dict[Subscribed, Unsubscribed] = {}
-        """What was sent to each side that nothing it had subscribed to matches."""
+        """Messages to each side that match none of its subscriptions."""
         self.zre_sides: list[ZreSide | None] = [None, None]
-        """The sides that are ZRE nodes ..."""
+        """Sides that are ZRE nodes."""
         self.zre_since = [0, 0]
-        """... and the ordinals of the segments that made it known."""
+        """Ordinals of the segments that showed this."""
 
     def feed(self, side: int, command: Command, arrival: Arrival) -> None:
-        """A command was read: it may subscribe. `arrival` is that of its first octet, with the ordinal of the segment
+        """Add a command, which may subscribe. `arrival` is that of its first octet, with the ordinal of the segment
         that made it decidable."""
         self.topics.feed(side, command, arrival)
         if command.fields.get("name") in COMMANDS and self.view.streams[side].is_midstream:
             self._infers().feed(side, arrival.ordinal)
 
     def write(self, *, is_looked_into: bool = False) -> None:
-        """Write the messages that were made since this was asked last. `is_looked_into`: nobody is to be asked what is
-        inside."""
+        """Write the rows made since the last call. `is_looked_into`: their payloads are already dissected."""
         batch = self.sink.batch
         written: tuple[list[MessageRun], list[MessageRun]] = ([], [])
         made = [[(each, *each.drain()) for each in stream.messages.assemblies()] for stream in self.view.streams]
@@ -101,13 +100,13 @@ class MessageRows:
                 self._note_rows(1 - side, "ZRE-09", run, behind)
 
     def release(self) -> None:
-        """No more messages will come."""
+        """Release memory when no more messages will arrive."""
         self.topics.release()
         if self.inference is not None:
             self.inference.release()
 
     def end(self, arrival: Arrival, is_whole: bool) -> None:
-        """The connection is over, as `arrival` says; `is_whole`: every octet of it was captured."""
+        """End the connection at `arrival`. `is_whole`: every octet of it was captured."""
         if is_whole:
             for note in self.zap.end(arrival):
                 self.writer.note(note)
@@ -118,7 +117,7 @@ class MessageRows:
                 self.sink.report(ZreClose(arrival, sender, self.view.tcp.has_ended))
 
     def _end_relations(self, arrival: Arrival) -> None:
-        """What waited for messages of the other side, none of which will come."""
+        """Write findings about messages to which the other side did not react."""
         tcp = self.view.tcp
         ceased = None if tcp.has_ended else tcp.ceased
         notes = self.requests.end(arrival.ordinal, ceased)
@@ -135,7 +134,7 @@ class MessageRows:
         return self.inference
 
     def _infer_types(self, made: list[list[Made]]) -> list[list[Made]]:
-        """What both sides have made, with the socket types that it shows."""
+        """Return the rows of both sides, with the socket types that they show."""
         inference = self._infers()
         one, other = ([run for _, runs, _ in own for run in runs] for own in made)
         changes = inference.evaluate((one, other))
@@ -156,8 +155,8 @@ class MessageRows:
     # -- what rides inside -------------------------------------------------------------------------------------------
 
     def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> list[range]:
-        """Find out what rides inside the messages of a run, and write what there is to say about it. The places in the
-        stream of frames that hold passwords."""
+        """Dissect the payloads of a run, and write their findings. Returns the stream offsets of frames with
+        passwords."""
         tcp = self.view.tcp
         payloads = self.payloads_of(assembly)
         if payloads is None:
@@ -182,7 +181,7 @@ class MessageRows:
         return secrets
 
     def payloads_of(self, assembly: Assembly) -> PayloadRows | None:
-        """Who is asked what rides inside the messages of an assembly; None: nobody."""
+        """Return the dissectors for the messages of an assembly, or None."""
         tcp, payloads = self.view.tcp, assembly.payloads
         if payloads is None:
             side = side_payloads(self.options, lambda rule: rule.matches(tcp.number, tcp.ports))
@@ -191,7 +190,7 @@ class MessageRows:
         return payloads
 
     def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:
-        """The side as a ZRE node that speaks to another; the segment `ordinal` has brought what it says at `offset`."""
+        """Return the side as a ZRE node that sends to another. The segment `ordinal` has its command at `offset`."""
         side, tcp = stream.side, self.view.tcp
         sender = self.zre_sides[side]
         if sender is None:
@@ -212,7 +211,7 @@ class MessageRows:
     # -- findings ----------------------------------------------------------------------------------------------------
 
     def _note_rows(self, side: int, finding_id: str, run: MessageRun, rows: Int64) -> None:
-        """The same finding on these messages of a run; those that would only be counted are counted at once."""
+        """Write the same finding on these messages of a run. Findings that are only counted are counted at once."""
         if not len(rows):
             return
         counted = len(rows) - self.writer.left_to_write(side, finding_id)
@@ -222,8 +221,8 @@ class MessageRows:
             self.writer.note_repeats(note_on(run, int(rows[-1]), side, finding_id), counted)
 
     def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
-        """The run with the other side's socket type: what it has said from the message on at which that was known, in
-        front of that what was inferred, likewise, or the user said it is."""
+        """Return the run with the other side's socket type: as announced, before that as inferred, before that as
+        forced. Each applies from the segment that made it known, so the run may be split."""
         peer = self.view.streams[1 - side]
         run.peer_socket_type = peer.assumed_type
         parts = [run]
@@ -235,7 +234,8 @@ class MessageRows:
 
 
 def _with_type_from(run: MessageRun, since: int, peer_socket_type: str | None) -> list[MessageRun]:
-    """The run, in two parts if need be: the messages decided by the segment `since` or later have another peer."""
+    """Return the run, in two parts if necessary: the peer type applies to messages decided by the segment `since` or
+    later."""
     cut = int(run.orders.searchsorted(since))
     if cut == len(run.first):
         return [run]

@@ -1,4 +1,4 @@
-"""How a connection came out: the fields of its record, and what it adds to the summary."""
+"""The outcome of a connection: the fields of its record, and its part of the summary."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from zmtpscope.zmtp.side import SideReader
 
 
 class SideOutcome(NamedTuple):
-    """What one side has said of itself, and sent: counts of messages and octets."""
+    """The announced facts of one side, with counts of its messages and octets."""
 
     socket_type: str | None
     identity: str | None
     end: int
-    """Octets of its stream, holes included."""
+    """Octets of its stream, with holes."""
     units: int
     """Octets of greetings, commands and messages."""
     messages: int = 0
@@ -33,11 +33,11 @@ class SideOutcome(NamedTuple):
     unfinished: int = 0
     undissected: int = 0
     passed: int = 0
-    """Octets for a proxy, which are among those that are not dissected."""
+    """Octets for a proxy, also counted as undissected."""
 
 
 class CurveOutcome(NamedTuple):
-    """What the keys that were given did for a connection with CURVE."""
+    """The use of the given keys for a CURVE connection."""
 
     is_proven: bool
     is_named: bool
@@ -45,7 +45,7 @@ class CurveOutcome(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What both sides have agreed on, and how far they came."""
+    """The agreement of both sides, and their progress."""
 
     version: str | None
     is_websocket: bool
@@ -56,11 +56,11 @@ class Outcome(NamedTuple):
     confidence: str
     sides: tuple[SideOutcome, SideOutcome]
     curve: CurveOutcome | None = None
-    """Where keys were given, and there was something to open."""
+    """Set if keys were given and there was a box to open."""
 
 
 def outcome_of(view: ConnectionView) -> Outcome:
-    """That of a connection which is over."""
+    """Return the outcome of a connection that has ended."""
     streams = view.streams
     readers = [stream.reader for stream in streams]
     roles = [reader.regime.role if reader is not None else None for reader in readers]
@@ -86,7 +86,7 @@ def outcome_of(view: ConnectionView) -> Outcome:
 
 
 def _version_found(readers: list[SideReader | None]) -> str | None:
-    """1.0 where frames of it were found midstream: no other version has them."""
+    """Return 1.0 if frames found midstream have its framing, which no other version uses."""
     found = any(reader is not None and reader.regime.is_old for reader in readers)
     return "1.0" if found else None
 
@@ -111,7 +111,7 @@ def _outcome_of_side(stream: SideStream) -> SideOutcome:
 
 
 def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcome | None:
-    """None where the connection has no CURVE, or did not come so far that there was something to open."""
+    """Return the use of keys, or None without CURVE or without a box to open."""
     session = view.session
     if session is None or announced != "CURVE":
         return None
@@ -121,13 +121,13 @@ def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcom
 
 
 def mechanism(readers: list[SideReader | None]) -> str | None:
-    """What both sides announced, if that is the same."""
+    """Return the mechanism that both sides announced, or that one did; None if they differ."""
     mechanisms = {reader.mechanism for reader in readers if reader is not None and reader.mechanism is not None}
     return mechanisms.pop() if len(mechanisms) == 1 else None
 
 
 def handshake(view: ConnectionView) -> str:
-    """complete, failed, incomplete or unseen."""
+    """Return complete, failed, incomplete or unseen."""
     decision = view.negotiation.decision
     from_start = any(tcp.begun for tcp in view.tcp.tcp)
     if decision is None and not (from_start and view.negotiation.forced):
@@ -145,7 +145,7 @@ def handshake(view: ConnectionView) -> str:
 
 
 def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
-    """The own fields of the record of a connection."""
+    """Return the own fields of a connection record."""
     first = connection.closing
     (one, other), (here, there) = outcome.sides, connection.tcp
     (ip_0, port_0), (ip_1, port_1) = connection.addresses
@@ -200,14 +200,14 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
 
 
 def unseen(side: TcpSide, peer: TcpSide) -> int:
-    """Octets that the peer has and the capture has not, behind the last that was captured of a side that goes on."""
+    """Return the octets that the peer acknowledged after the last captured octet of an open side."""
     if side.ended or side.next < 0 or peer.acknowledged < 0:
         return 0
     return max(0, distance(peer.acknowledged, side.next))
 
 
 def count(outcome: Outcome, connections: Sequence[Connection], summary: Summary) -> None:
-    """Add connections that came out alike to the summary of the run; the counts of `outcome` are those of all."""
+    """Add connections with the same outcome to the summary. The counts of `outcome` are totals over all of them."""
     number = len(connections)
     without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
     summary.connections += number

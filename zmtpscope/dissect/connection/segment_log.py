@@ -1,4 +1,4 @@
-"""Which packets carried the octets of the two sides of a connection, for those who read them again."""
+"""The packets that carried the octets of both sides of a connection, for reading them again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import TcpSide
 
 MOST_WAITING = 256
-"""Blocks of which segments wait until it is known whether the connection speaks ZMTP."""
+"""Maximum number of segment groups, one per side and block, to keep before the connection is known to be ZMTP."""
 
 
 class SegmentLog:
@@ -20,24 +20,24 @@ class SegmentLog:
     def __init__(self, streams: tuple[Stream, Stream]) -> None:
         self.streams = streams
         self.ends = [0, 0]
-        """Stream offsets behind the last pieces of both sides."""
+        """Stream offsets after the last pieces of both sides."""
         self.waiting: list[Segments] = []
 
     def take(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
-        """Take the pieces and holes that a block brought, before they are read."""
+        """Add the pieces and holes of a block, before they are read."""
         for number, side in enumerate(sides):
             if side.pieces or side.holes:
                 self.waiting.append(self._segments(number, side, block))
 
     def pass_by(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
-        """The same of a connection of which nothing is read: they are only counted."""
+        """Only count the pieces and holes of a block, of a connection that is not read."""
         self.waiting = []
         for number, side in enumerate(sides):
             octets = sum(block.stops[row] - block.starts[row] for row in side.pieces)
             self.ends[number] += octets + sum(hole.octets for hole in side.holes)
 
     def drain(self, *, is_zmtp: bool) -> list[Segments]:
-        """What is known to be wanted: all if the connection speaks ZMTP, else what has waited for too long."""
+        """Return and forget the segments: all if the connection speaks ZMTP, otherwise those beyond the maximum."""
         count = len(self.waiting) if is_zmtp else max(0, len(self.waiting) - MOST_WAITING)
         segments, self.waiting = self.waiting[:count], self.waiting[count:]
         return segments

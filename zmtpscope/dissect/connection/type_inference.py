@@ -1,8 +1,8 @@
-"""What socket types the sides of a connection have of which the capture lacks the start, where something shows it
-(decisions/analyser.md, "Socket types of captures that start midstream").
+"""Infer the socket types of sides whose start was not captured (decisions/analyser.md, "Socket types of captures that
+start midstream").
 
-What is found holds from the segment on that shows it, so it depends neither on blocks nor on what comes later, and
-rows that were written stay as they are.
+A result applies from the segment that shows it, so it depends neither on blocks nor on later segments, and written rows
+never change.
 """
 
 from __future__ import annotations
@@ -28,25 +28,24 @@ if TYPE_CHECKING:
     from zmtpscope.dissect.stream.side_stream import SideStream
 
 LEAST_MATCHES = 3
-"""So many messages have to begin with what was subscribed to, one behind the other and none from before it: who answers
-what is asked for sends one for each."""
+"""Minimum number of new consecutive messages that match a subscription: a reply to a request would be just one."""
 
 MOST_HEADS, HEAD = 256, 32
-"""Of so many different messages of a side the first octets are remembered, so many of each. Where there are more, only
-commands show that somebody subscribes."""
+"""Maximum number of different message starts to remember per side, and their size. Beyond it, only commands show a
+subscriber."""
 HEAD_COST = 96
-"""Octets of memory that one of them takes."""
+"""Memory octets counted for each."""
 MOST_ASKED = 64
-"""So many subscriptions of a side may wait for messages."""
+"""Maximum number of subscriptions per side that wait for messages."""
 MOST_MESSAGES = 65_536
-"""So many messages are looked at, one by one."""
+"""Maximum number of messages to examine."""
 
 R = TypeVar("R", MessageRun, FrameRun)
 
 
 class Said(NamedTuple):
-    """A message in clear: where it stands in the order of what became decidable, its packet and its first octets.
-    `subscription`: it is one frame that begins with `00` or `01`."""
+    """An unencrypted message: its decision order, packet and first octets. `subscription`: it is one frame that begins
+    with `00` or `01`."""
 
     order: int
     side: int
@@ -58,8 +57,10 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class Asked:
-    """A message of the stream offset `offset` in `packet` that may have subscribed to `topic`. `is_new`: no message
-    that began like this came before. `matches` of them have come since its side has said anything."""
+    """A message at stream offset `offset` in `packet` that may have subscribed to `topic`.
+
+    `is_new`: no earlier message began with the topic. `matches` counts matching messages since its side last sent one.
+    """
 
     topic: bytes
     packet: int
@@ -69,37 +70,39 @@ class Asked:
 
 
 class TypeInference:
-    """The sides of a connection, at least one of which has not said what it is."""
+    """The sides of a connection, at least one of which has not announced its socket type."""
 
     def __init__(self, view: ConnectionView, budget: OctetBudget) -> None:
         self.view = view
         self.budget = budget
         self.types: list[str | None] = [None, None]
-        """What was found of each side, ..."""
+        """The inferred type of each side."""
         self.since = 0
-        """... and the ordinal of the segment that shows it."""
+        """Ordinal of the segment that shows them."""
         self.is_over = False
-        """Nothing more will be found."""
+        """Whether inference has ended."""
         self._commands: list[tuple[int, int]] = []
         """(ordinal, side) of SUBSCRIBE and CANCEL."""
         self._watches_messages = True
         self._looked_at = 0
         self._others_said = [False, False]
-        """The side has sent messages that cannot be subscriptions."""
+        """Whether each side has sent messages that cannot be subscriptions."""
         self._last_packets = [0, 0]
-        """The last packet that began a message of the side."""
+        """The last packet that began a message of each side."""
         self._heads: tuple[set[bytes], set[bytes]] = (set(), set())
-        """What the messages of each side have begun with."""
+        """First octets of the messages of each side."""
         self._asked: tuple[dict[bytes, Asked], dict[bytes, Asked]] = ({}, {})
-        """What each side may have subscribed to."""
+        """Possible subscriptions of each side."""
 
     def feed(self, side: int, ordinal: int) -> None:
-        """A SUBSCRIBE or CANCEL of `side` was read, decidable with the segment `ordinal`: nobody else sends these."""
+        """Add a SUBSCRIBE or CANCEL of `side`, decidable with the segment `ordinal`. Only subscribers send these."""
         self._commands.append((ordinal, side))
 
     def evaluate(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> list[tuple[int, Change]]:
-        """See what the commands and messages of a block show, before anything else is done with them. What a side, now
-        known to subscribe, had subscribed to in messages that are not known as subscriptions: (side, change)."""
+        """Examine the commands and messages of a block, before their other use.
+
+        Returns (side, change) for earlier messages of a side now known to be a subscriber, which had subscribed.
+        """
         if self.is_over:
             return []
         found = min([*self._commands, *self._by_the_other_side()], default=None)
@@ -118,7 +121,7 @@ class TypeInference:
         return asked
 
     def apply(self, run: R) -> list[R]:
-        """A run with the types of its sides from where they are known on."""
+        """Return a run with the types of its sides, split where they become known."""
         side = run.stream.side or 0
         if (self.types[0] is None and self.types[1] is None) or run.orders[-1] < self.since:
             return [run]
@@ -135,7 +138,7 @@ class TypeInference:
         return [run.take(before), after] if cut else [after]
 
     def release(self) -> None:
-        """Watch no more messages, and remember nothing of them."""
+        """Stop watching messages, and forget them."""
         if self._watches_messages:
             self.budget.held -= HEAD_COST * sum(map(len, self._heads))
             self._heads, self._asked, self._watches_messages = (set(), set()), ({}, {}), False
@@ -146,14 +149,14 @@ class TypeInference:
     # -- evidence ----------------------------------------------------------------------------------------------------
 
     def _by_the_other_side(self) -> Iterator[tuple[int, int]]:
-        """(ordinal, side) of a side whose own type is known, and with it that of the other."""
+        """Yield (ordinal, side) of each side whose own type is known and implies that of the other."""
         for side, stream in enumerate(self.view.streams):
             known = stream.units.type_known
             if known is not None and stream.socket_type in USUAL_PARTNERS:
                 yield known, side
 
     def _find(self, side: int) -> None:
-        """The other side of `side`, which subscribes, or has said what it is, is known as well."""
+        """Set the types of both sides, given that `side` subscribes or has a known type."""
         own = self.view.streams[side].socket_type
         types = own or "SUB", USUAL_PARTNERS.get(own or "SUB")
         for each, found in zip((side, 1 - side), types, strict=True):
@@ -165,13 +168,13 @@ class TypeInference:
         self.release()
 
     def _has_said(self, stream: SideStream) -> bool:
-        """Whether it was known what a side is when something has shown it; what it says later holds from then on."""
+        """Whether a side's type was known before the inference. A later announcement applies from then on."""
         known = stream.units.type_known
         return stream.assumed_type is not None or (known is not None and known <= self.since)
 
     def _take_at_once(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> bool:
-        """Take the messages of a block in which one side alone has spoken, as publishers do, where that shows nothing:
-        whether it is so. One by one they would take as long as all the rest of the work."""
+        """Add the messages of a block if only one side has sent any, as publishers do, and they show nothing; return
+        whether it did. This is much faster than one by one."""
         side = 0 if runs[0] else 1
         own = [run for run in runs[side] if run.regime.framing is Framing.V2]
         if runs[1 - side] or self._asked[1 - side] or any(_may_subscribe(run).any() for run in own):
@@ -180,7 +183,7 @@ class TypeInference:
         before = len(heads)
         for run in own:
             starts = run.bodies[run.first] - run.base
-            sizes = np.where(starts < 0, 0, np.minimum(run.sizes[run.first], HEAD))  # of those that were kept
+            sizes = np.where(starts < 0, 0, np.minimum(run.sizes[run.first], HEAD))  # of the octets kept
             data = run.data
             heads.update(
                 {data[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)}
@@ -195,14 +198,14 @@ class TypeInference:
         return True
 
     def _limit(self, side: int) -> None:
-        """Watch no more messages where they can show nothing more, or too much would be remembered."""
+        """Stop watching messages that cannot show more, or need too much memory."""
         is_full = len(self._heads[side]) > MOST_HEADS or self._looked_at > MOST_MESSAGES or self.budget.is_exceeded
         if all(self._others_said) or is_full:
             self.release()
 
     def _shows_subscriber(self, said: Said) -> bool:
-        """Whether the message is one of those that show that the other side has subscribed to them: the other side has
-        sent nothing but subscriptions, and nothing began like this before."""
+        """Whether this message is the last evidence needed that the other side has subscribed: that side has sent only
+        subscriptions, and no earlier message began like this."""
         if not self._watches_messages:
             return False
         side, other = said.side, 1 - said.side
@@ -218,7 +221,7 @@ class TypeInference:
         asked_for = [asked for topic, asked in self._asked[other].items() if head.startswith(topic)]
         if asked_for and not self._others_said[other]:
             longest = asked_for[0] if len(asked_for) == 1 else max(asked_for, key=_topic_size)
-            longest.is_new &= said.packet > longest.packet  # else it was only read behind what it does not follow
+            longest.is_new &= said.packet > longest.packet  # otherwise it was only read later
             longest.matches += longest.is_new and said.packet > self._last_packets[other]
             if longest.matches >= LEAST_MATCHES:
                 return True
@@ -229,7 +232,7 @@ class TypeInference:
         return False
 
     def _take_subscription(self, said: Said) -> None:
-        """A message that may subscribe, or cancel."""
+        """Add or remove a possible subscription."""
         topic, asked = said.head[1:], self._asked[said.side]
         if said.head[0] and 0 < len(topic) <= HEAD and len(asked) < MOST_ASKED:
             is_new = not any(head.startswith(topic) for head in self._heads[1 - said.side])
@@ -254,7 +257,7 @@ def _messages(runs: tuple[list[MessageRun], list[MessageRun]]) -> Iterator[Said]
 
 
 def _may_subscribe(run: MessageRun) -> NDArray[np.bool_]:
-    """Which messages are one frame that begins with `00` or `01`."""
+    """Return which messages are one frame that begins with `00` or `01`."""
     frames = run.first
     may_be: NDArray[np.bool_] = (run.last == frames) & ((run.flags[frames] & SPECIAL) == 0) & (run.sizes[frames] > 0)
     starts = run.bodies[frames] - run.base
@@ -279,7 +282,7 @@ def _with_type(now: Regime, socket_type: str) -> Regime:
 
 
 def _mark(run: MessageRun) -> None:
-    """Mark the subscriptions of what turned out to be a subscriber, as its reader would have."""
+    """Mark the subscriptions of an inferred subscriber, as its reader would have done."""
     flags = run.flags.copy()
     for frame in run.first[(flags[run.first] & (SPECIAL | MORE)) == 0].tolist():
         head = run.head(frame, 1)
