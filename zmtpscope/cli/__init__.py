@@ -43,21 +43,21 @@ COMMANDS = (
     "top",
     "tui",
 )
-"""Each is the function of its name in the module of its name, which is imported where the command is asked for."""
+"""Each is a function in the module of the same name, imported when the command is used."""
 
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
 
 class ClosedPipe(Exception):
-    """Whoever read standard output has gone."""
+    """The reader of standard output has closed it."""
 
 
 COMMAND_OF = dict.fromkeys(("-i", "-D", "-L", "--list-interfaces"), "live")
-"""Commands by an option that `read` does not have."""
+"""Command by option, for options that `read` does not have."""
 
 
 class Commands(click.Group):
-    """The commands. click ends with an error of its own when a pipe closes; here that is an ordinary end."""
+    """The command group. A closed pipe ends it normally, where click would report an error."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS]
@@ -66,7 +66,7 @@ class Commands(click.Group):
         return _command(cmd_name) if cmd_name in COMMANDS else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Without a command the arguments are those of `read`."""
+        """Insert `read` if the arguments name no command."""
         options = {name for option in self.get_params(ctx) for name in option.opts}
         if args and args[0] not in options.union(COMMANDS):
             if not ctx.resilient_parsing:  # completion prints no errors
@@ -75,8 +75,8 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def _check_first(self, ctx: click.Context, args: list[str]) -> None:
-        """Fail, with the command to type, if the arguments are not those of `read`."""
-        import shlex  # not loaded for arguments that are right
+        """Fail with the command to type if the arguments are not valid for `read`."""
+        import shlex  # not needed for valid arguments
 
         first = args[0]
         typed = shlex.join(args)
@@ -92,8 +92,8 @@ class Commands(click.Group):
         ctx.fail(f"there is no command or file {first!r}{nearest(first, COMMANDS)}")
 
     def _command_behind_options(self, args: list[str]) -> int | None:
-        """The place of the first argument that is the name of a command, and neither a file nor a value of an option.
-        None if there is none, or if a file comes before it."""
+        """Return the index of the first argument that names a command and is neither a file nor an option's value. None
+        if there is none, or if a file precedes it."""
         options = [each for name in ("read", "live") for each in _command(name).params]
         with_value = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
         places = iter(range(len(args)))
@@ -106,7 +106,7 @@ class Commands(click.Group):
         return None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """A command, or else a file to read."""
+        """Complete a command or a file to read."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, incomplete)]
@@ -137,24 +137,24 @@ def zmtpscope() -> None:
 
 def main() -> None:
     """The entry point of the `zmtpscope` command."""
-    # numpy's linear algebra is never used here; its threads would be started all the same
+    # numpy's linear algebra is never used here, but would start its threads
     if "OPENBLAS_NUM_THREADS" not in os.environ:
-        os.putenv("OPENBLAS_NUM_THREADS", "1")  # past os.environ, which programs that are run from here inherit
-    # next to nothing that a run makes has cycles, so looking for them as often as usual is a quarter of the time
+        os.putenv("OPENBLAS_NUM_THREADS", "1")  # past os.environ, which child processes inherit
+    # few objects are in cycles, and the default collection frequency takes a quarter of the run time
     gc.set_threshold(100_000, 20, 50)
     code = run()
-    gc.freeze()  # memory goes with the process: looking for cycles once more is an eighth of a tiny capture
+    gc.freeze()  # the process ends: a last collection takes an eighth of the time for a tiny capture
     sys.exit(code)
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+    """Run the command line and return the exit code."""
     if sys.stdout is None:
         say("zmtpscope: standard output is closed (>&-): nothing can be printed; discard it with >/dev/null")
         return RUN_TIME_ERROR
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # a terminal or locale that cannot show a character gets its escape, not an error
+            # escape characters that the terminal or locale cannot show, instead of failing
             stream.reconfigure(errors="backslashreplace")
     try:
         code = zmtpscope.main(arguments, prog_name="zmtpscope", standalone_mode=False)
@@ -174,7 +174,7 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except (ClosedPipe, BrokenPipeError):
-        # without this the interpreter would complain when it flushes at exit
+        # otherwise the interpreter reports an error when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:

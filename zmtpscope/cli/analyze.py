@@ -1,4 +1,4 @@
-"""`zmtpscope analyze`: captures in, a report out: one page and its tables."""
+"""`zmtpscope analyze`: a report on captures: one page and its tables."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SESSION = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.shuffle.partitions": "1",
 }
-"""What a report of one machine wants of Spark: a short life, small answers, silence, and times that all readers of
-Parquet know."""
+"""Spark settings for a report on one machine: short run, small results, no log, and timestamps that all Parquet readers
+support."""
 
 
 @command(short_help="Write an HTML report about captures, with Spark.")
@@ -84,7 +84,7 @@ def analyze(**given: Any) -> int:
 
 
 def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) -> Captures:
-    """These records of captures as Parquet in a directory, without bodies; the captures, read to their end."""
+    """Write these record types as Parquet to a directory, without bodies. Return the captures, read to their end."""
     records = [record for record, plural in PLURALS.items() if plural in names]
     columns = {
         record: tuple(field.name for field in RECORDS[record].fields if field.name != "bodies") for record in records
@@ -96,7 +96,7 @@ def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) 
 
 @contextmanager
 def _spark() -> Iterator[SparkSession]:
-    """A session that ends with the block, unless somebody else made it."""
+    """Yield a Spark session, closed after the block unless it already existed."""
     from pyspark.sql import SparkSession
 
     from zmtpscope.spark import session

@@ -1,4 +1,4 @@
-"""What commands share that read captures: how the analyser is asked, and what is said beside the data."""
+"""Shared by commands that read captures: options of the analyser, and messages on standard error."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ HOW_TO_GET_KEYS = "zmtpscope keys record takes the keys of connections from a pr
 
 
 class NoCapture(click.ClickException):
-    """What was named cannot be read as a capture at all."""
+    """The given file cannot be read as a capture."""
 
     exit_code = 2
 
 
 def named_captures(given: dict[str, Any]) -> list[str]:
-    """The captures that were named, with and without `-r`."""
+    """Return the capture arguments, with and without `-r`."""
     paths = [*given["files"], *given["more_files"]]
     if not paths:
         raise click.UsageError("name a capture to read, or - for standard input")
@@ -47,7 +47,7 @@ def is_read_once(path: str) -> bool:
 
 
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:
-    """The options of the analyser that `--body`, `-d` and `--show-secrets` ask for, and `more`."""
+    """Return analyser options for `--body`, `-d`, `--payload` and `--show-secrets`, and `more`."""
     from zmtpscope.dissect import DecodeAs, Options
     from zmtpscope.payloads.registry import Registry
 
@@ -64,7 +64,7 @@ def analyser_options(given: dict[str, Any], **more: Any) -> Options:
 
 
 def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
-    """No ZMTP in a capture that could be read: what there was instead, and what to do."""
+    """Report a readable capture without ZMTP: its contents, and a remedy."""
     statistics = captures.statistics
     if not summary.connections and not summary.datagram_kinds and (statistics.packets or not captures.problems):
         packets = counted(statistics.packets, "packet")
@@ -79,13 +79,13 @@ def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
 
 
 def say_what_cannot_be_used(options: Options) -> None:
-    """Payload dissectors that are installed and were of no use."""
+    """Report payload dissectors that cannot be used."""
     for problem in options.payloads.problems if options.payloads is not None else ():
         say(f"zmtpscope: {problem}")
 
 
 def say_what_stayed_closed(summary: Summary, keys: Keys | None) -> None:
-    """Keys were given, and there are connections that none of them opens: how many, why, and what to do."""
+    """Report how many CURVE connections the given keys do not decrypt, why, and a remedy."""
     closed = summary.curve_connections - summary.opened_connections
     if closed and keys is not None:
         what = f"{closed} of {summary.curve_connections} connections with CURVE that came to messages stay closed"
@@ -116,7 +116,7 @@ def _why_closed(summary: Summary, keys: Keys) -> str:
 
 
 def exit_code(captures: Captures) -> int:
-    """Say what was damaged or lost; the exit code of a run that read all that was readable."""
+    """Report damage and losses. Return the exit code of a run that read everything readable."""
     for problem in captures.problems:
         say(f"zmtpscope: {problem}")
     if drops := captures.statistics.dropped():

@@ -33,11 +33,11 @@ BOTH = ("REQ", "REP", "DEALER", "ROUTER", "PAIR", "XPUB", "XSUB", "CLIENT", "SER
 ECHOING = ("REP", "DEALER", "ROUTER", "PAIR", "CLIENT", "SERVER", "PEER", "CHANNEL")
 SUBSCRIBING = ("SUB", "XSUB", "DISH")
 NAMING = ("ROUTER", "SERVER", "PEER")
-"""Socket types by what can be asked of them; the last name the sender in the first part of a message."""
+"""Socket types by direction; NAMING types send and receive the peer's routing id as first part."""
 
 
 class Ended(click.ClickException):
-    """Ends the command with a sentence and an exit code."""
+    """Ends the command with a message and an exit code."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -45,14 +45,14 @@ class Ended(click.ClickException):
 
 
 def parse_seconds(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """A number above zero; `inf` is one."""
+    """Parse a number above 0, which may be `inf`."""
     if value is not None and not value > 0:
         raise click.BadParameter(f"{value:g} is not above 0")
     return value
 
 
 def parse_rate(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """A number above zero that has an end."""
+    """Parse a finite number above 0."""
     if value is not None and math.isinf(value):
         raise click.BadParameter("leave it out to send as fast as possible")
     return parse_seconds(context, parameter, value)
@@ -161,7 +161,7 @@ def cat(**given: Any) -> int:
 def _cat(given: dict[str, Any]) -> int:
     socket_type = given["socket_type"] = given["socket_type"].upper()
     _check_options(given)
-    # imported here, so that help, usage errors and other commands stay quick
+    # imported here to keep help, usage errors and other commands fast
     import asyncio
 
     from zmtpscope.cli.peer_errors import PeerFailed
@@ -180,7 +180,7 @@ def _cat(given: dict[str, Any]) -> int:
     settings = _settings(given)
     log = ConnectionLog(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
     endpoint = _endpoint(given)
-    traffic = OwnTraffic(given)  # last, since it makes the file of -w
+    traffic = OwnTraffic(given)  # last, because it creates the file of -w
     try:
         socket = Socket(endpoint, settings, listens=given["listens"], report=log, recording=traffic.recording)
         asyncio.run(_talk(socket, given, goal, log, source, topics))
@@ -208,7 +208,7 @@ async def _talk(
 
     task = asyncio.current_task()
     assert task is not None
-    # what shells start in the background does not get ctrl-C: those who stop it send this
+    # background jobs of shells ignore ctrl-C and are stopped with this
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with socket:
         if given["listens"]:
@@ -227,7 +227,7 @@ async def _talk(
 
 
 def _check_options(given: dict[str, Any]) -> None:
-    """Raise `click.UsageError` for what a socket of this type cannot do."""
+    """Raise `click.UsageError` for options that this socket type does not support."""
     socket_type = given["socket_type"]
     says = bool(given["messages"] or given["parts"])
     if given["messages"] and given["parts"]:
@@ -255,7 +255,7 @@ def _octets(text: str | None) -> bytes | None:
 
 
 def _source(given: dict[str, Any], notation: Notation) -> Messages | None:
-    """What is to be said; None: nothing, or what came."""
+    """Return the messages to send. None: none, or echoes."""
     from zmtpscope.live.cat.standard_streams import GivenMessages, InputMessages
 
     if given["socket_type"] in RECEIVING or given["echo"]:
@@ -271,7 +271,7 @@ def _source(given: dict[str, Any], notation: Notation) -> Messages | None:
 
 
 def _check_message(socket_type: str, parts: list[bytes]) -> None:
-    """Raise `BadMessage` for what the socket type cannot send."""
+    """Raise `BadMessage` for a message that the socket type cannot send."""
     from zmtpscope.live.cat.message_input import BadMessage
     from zmtpscope.zmtp.peer.patterns import outgoing
 
@@ -294,7 +294,7 @@ def _goal(given: dict[str, Any], notation: Notation) -> Goal:
 
 
 def _topics(given: dict[str, Any]) -> list[bytes]:
-    """What is subscribed to, or joined. Raises `ValueError` for what is no group."""
+    """Return topics to subscribe to or groups to join. Raises `ValueError` for an invalid group."""
     from zmtpscope.live.cat.message_input import meant
     from zmtpscope.zmtp.peer.patterns import check_group
 
@@ -352,5 +352,5 @@ def _render(given: dict[str, Any]) -> Render:
 
 
 def _runs_until_stopped(given: dict[str, Any]) -> bool:
-    """Whether ctrl-C is the way to end it."""
+    """Whether the command runs until ctrl-C."""
     return given["count"] is None and given["socket_type"] not in (*SENDING, "REQ")

@@ -1,4 +1,4 @@
-"""`zmtpscope check`: what went wrong, why, and what to do about it."""
+"""`zmtpscope check`: diagnoses with cause and remedy."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from zmtpscope.meaning.diagnosis import Explained, Rule
 
 FAILS = {"error": ("error",), "warn": ("error", "warn")}
-"""What `--fail-on` fails on."""
+"""Severities that fail, by value of `--fail-on`."""
 
 FOUND = 4
-"""Exit code where `--fail-on` found something."""
+"""Exit code if `--fail-on` matches."""
 
 
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def _explain(context: click.Context, parameter: click.Parameter, name: str | Non
 
 
 class Why(NamedTuple):
-    """What `--why` asks for; `topic` is in the encoding of records (`to_text`)."""
+    """Value of `--why`; `topic` is in the encoding of records (`to_text`)."""
 
     topic: str
     peer: str
@@ -130,7 +130,7 @@ def check(**given: Any) -> int:
 
 
 def _answer(given: dict[str, Any]) -> int:
-    """Say why messages came to a peer, or did not."""
+    """Explain why messages reached a peer or did not."""
     from zmtpscope.export.clock import Clock
     from zmtpscope.export.diagnosis.why_json import why_json
     from zmtpscope.export.diagnosis.why_lines import nothing_found, why_lines
@@ -172,7 +172,7 @@ def _answer(given: dict[str, Any]) -> int:
 
 
 def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
-    """Write the diagnoses; whether one of them is what `--fail-on` names."""
+    """Write the diagnoses. Return whether `--fail-on` matches any."""
     from zmtpscope.meaning.diagnose import diagnose
     from zmtpscope.meaning.rules.catalogue import RULES
 
@@ -201,7 +201,7 @@ def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
 
 
 def _write_files(found: Sequence[Explained], rules: Sequence[Rule], given: dict[str, Any]) -> None:
-    """Write the reports for machines that are asked for; each is complete or not there."""
+    """Write the requested JUnit and SARIF reports. Each file appears only when complete."""
     from zmtpscope.export.diagnosis.junit import junit_xml
     from zmtpscope.export.diagnosis.sarif import sarif_json
     from zmtpscope.export.files import write_file

@@ -1,4 +1,4 @@
-"""Colour on a terminal. rich is loaded here, and only when there is colour to be made."""
+"""Colour on a terminal. Only this module loads rich, and only if colour is used."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TextIO
 
 
 def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
-    """`--color` auto, always or never. `stream` None: stdout.
+    """Whether to use colour, by `--color` (auto, always or never). `stream` None: stdout.
 
-    auto: not with NO_COLOR, always with FORCE_COLOR, else on a terminal that is not dumb.
+    auto: never with NO_COLOR, always with FORCE_COLOR, otherwise on terminals that are not dumb.
     """
     if choice != "auto":
         return choice == "always"
@@ -21,7 +21,7 @@ def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
 
 
 def painter(styles: Mapping[str, str]) -> Callable[[str, str], str]:
-    """A function that wraps a text in the escape sequences of a named style; the sixteen colours of every terminal."""
+    """Return a function that wraps a text in the escape sequences of a named style, in 16 colours."""
     from rich.color import ColorSystem
     from rich.style import Style
 

@@ -1,7 +1,6 @@
-"""Who we are for the other side: the options that say it, and the `Security` that they make.
+"""Credentials for our side of a connection: their options, and the resulting `Security`.
 
-Secrets come from files, the environment or a prompt, never from the command line, where every user of the machine can
-read them.
+Secrets are read from files, the environment or a prompt, never from the command line, which all local users can see.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 PASSWORD_VARIABLE = "ZMTPSCOPE_PASSWORD"
 LARGEST_FILE = 1 << 20
-"""Octets of a file with credentials."""
+"""Maximum octets of a file with credentials."""
 
 OPTIONS = {
     "plain_file": "--plain-file",
@@ -39,14 +38,14 @@ OPTIONS = {
     "plain_users": "--plain-users",
     "curve_server": "--curve-server",
 }
-"""By the names under which commands get them."""
+"""Option names by parameter."""
 
 TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file"}, {"plain_users"}, {"curve_server"})
-"""Which of them may be given at once."""
+"""Valid combinations."""
 
 
 def client_options(command: Command) -> Command:
-    """The options of a client: `--plain-file`, `--user`, `--server-key`, `--curve-file`."""
+    """Add the client options: `--plain-file`, `--user`, `--server-key`, `--curve-file`."""
     for add in (
         option(
             "--curve-file",
@@ -78,7 +77,7 @@ def client_options(command: Command) -> Command:
 
 
 def server_options(command: Command) -> Command:
-    """The options of a server: `--plain-users`, `--curve-server`."""
+    """Add the server options: `--plain-users`, `--curve-server`."""
     for add in (
         option(
             "--curve-server",
@@ -98,9 +97,9 @@ def server_options(command: Command) -> Command:
 
 
 def given_security(given: Mapping[str, Any]) -> Security:
-    """The security that the options of `client_options` and `server_options` ask for; NULL without any.
+    """Return the security for the client and server options, or NULL without any.
 
-    Raises `click.UsageError` for what does not fit together, and files that cannot be used.
+    Raises `click.UsageError` for invalid combinations and unusable files.
     """
     from zmtpscope.zmtp.peer import Null
 
@@ -147,7 +146,7 @@ def _password(user: str) -> bytes:
     password = os.environ.get(PASSWORD_VARIABLE)
     if password is None:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # it would be seen while it is typed
+            warnings.simplefilter("error", getpass.GetPassWarning)  # the password would be visible while it is typed
             try:
                 password = getpass.getpass(f"password of {safe_text(user)}: ")
             except (getpass.GetPassWarning, EOFError):
@@ -197,7 +196,7 @@ def _curve_server(path: str) -> CurveServer:
 
 
 def _key(path: str, *, secret: bool) -> bytes:
-    """The one key of a file: the whole of it, or that of a certificate."""
+    """Return the only key of a file, which is a bare key or a certificate."""
     from zmtpscope.curve_keys import key_from_text
 
     octets = _read(path, secret=secret)
@@ -225,12 +224,12 @@ def _certificates(path: str, octets: bytes) -> list[KeyLine]:
 
 
 def _lines(path: str) -> list[bytes]:
-    """The lines of a file with passwords, in whose end there may be empty ones."""
+    """Return the lines of a file with passwords, without empty lines at the end."""
     return _read(path, secret=True).rstrip(b"\r\n").replace(b"\r\n", b"\n").split(b"\n")
 
 
 def _read(path: str, *, secret: bool) -> bytes:
-    """What a file holds; warns where others can read secrets."""
+    """Return the contents of a file. Warns if other users can read a secret."""
     try:
         with open(path, "rb") as file:
             octets = file.read(LARGEST_FILE + 1)

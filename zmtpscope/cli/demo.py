@@ -1,4 +1,4 @@
-"""`zmtpscope demo`: small captures that are installed with zmtpscope, to try the commands on."""
+"""`zmtpscope demo`: small captures installed with zmtpscope, for trying out commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ an editable install read them from `captures/` of the repository, which therefor
 
 
 class Demo(NamedTuple):
-    """A capture, and the commands to type next, where FILE is its name."""
+    """A capture and the commands to try next, which contain FILE for its name."""
 
     capture: str
     """Path below `captures/`."""
@@ -31,7 +31,7 @@ class Demo(NamedTuple):
         return FOLDER / self.capture
 
     def commands_on(self, file: str) -> list[str]:
-        """The commands for this file, without the name of the program."""
+        """Return the commands for this file, without the program name."""
         return [command.replace("FILE", shlex.quote(file)) for command in self.commands]
 
 
@@ -103,7 +103,7 @@ def _write(capture: Demo, target: Path, *, force: bool) -> None:
 
 
 def _show(capture: Demo) -> None:
-    """Run the first commands of a capture, each under the line that a user types for it."""
+    """Run the first commands of a capture, each after the line that a user would type."""
     click.echo(f"{SHOWN}: {capture.summary}\n")
     shown = capture.commands_on(f"{SHOWN}.pcap")[:SHOWN_COMMANDS]
     for typed, run in zip(shown, capture.commands_on(str(capture.path)), strict=False):

@@ -1,4 +1,4 @@
-"""Diagnoses as they arise, a line each, for commands that follow a capture."""
+"""One-line diagnoses as they arise, for commands that follow a capture."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from zmtpscope.export.diagnosis.report import one_line
 from zmtpscope.meaning.watch import Watch
 
 INTERVAL, SHARE = 1.0, 20
-"""Seconds between two looks, or so many times what the last one took: that grows with all that is known."""
+"""Minimum seconds between updates, and minimum ratio to the duration of the last one, which grows with the data."""
 
 MOST_SHOWN = 3
-"""Lines that a screen has room for."""
+"""Maximum number of lines on a screen."""
 
 
 class Diagnoses:
-    """`feed` it all batches; when a look `is_due`, `news` has a line for each cause that was not told before. `last`
-    are the newest of these lines."""
+    """Finds new diagnoses. `feed` it all batches; when `is_due`, `news` returns a line for each new cause. `last` are
+    the latest lines."""
 
     def __init__(self, paint: Callable[[str, str], str]) -> None:
         self._watch = Watch()
@@ -31,16 +31,16 @@ class Diagnoses:
         self.last: deque[str] = deque(maxlen=MOST_SHOWN)
 
     def feed(self, batch: Batch) -> None:
-        """Learn from a batch."""
+        """Add a batch."""
         self._watch.feed(batch)
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for another look."""
+        """Whether it is time for an update."""
         return time.monotonic() >= self._due
 
     def news(self, ongoing: Ongoing = ENDED) -> list[str]:
-        """What is new since the last look; `ongoing` is that of the analyser, while packets still come."""
+        """Return the diagnoses since the last update. `ongoing` is the analyser's while packets still arrive."""
         began = time.monotonic()
         found = [one_line(diagnosis, self._clock, self._paint) for diagnosis in self._watch.news(ongoing)]
         now = time.monotonic()

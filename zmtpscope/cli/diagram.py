@@ -1,4 +1,4 @@
-"""`zmtpscope diagram`: what happened between peers, in which order and when, as a sequence diagram."""
+"""`zmtpscope diagram`: events between peers, in order, as a sequence diagram."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zmtpscope.export.diagram.sequence import EventSequence
 
 FORM_BY_ENDING = {".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
-"""What is written into a file whose name ends so, where `--format` does not say."""
+"""Format by file suffix, unless `--format` is given."""
 
 USUAL_ARROWS = 100
 
@@ -101,7 +101,7 @@ def diagram(**given: Any) -> int:
     names = ("conns", "peer", "topic", "filter")
     if given["request"] is not None and any(given[name] not in (None, ()) for name in names):
         raise click.UsageError("--request says all that is drawn: leave out --conn, --peer, --topic and -Y")
-    # made with the first batch, when the options of the analyser are known
+    # created at the first batch, when the analyser's options are known
     parts: list[tuple[Choosing | RequestHops, EventSequence]] = []
 
     def feed(run: Run, batch: Batch) -> None:
@@ -128,7 +128,7 @@ def diagram(**given: Any) -> int:
 
 
 def _form(given: dict[str, Any]) -> str:
-    """What is written. Raises `click.UsageError` where that is not said, or the file is there already."""
+    """Return the output format. Raises `click.UsageError` if it is unknown or the file exists."""
     target: Path | None = given["target"]
     if target is not None and target.exists() and not given["force"]:
         raise click.UsageError(f"{target}: this file is there already; --force overwrites it")
@@ -142,7 +142,7 @@ def _form(given: dict[str, Any]) -> str:
 
 
 def _chosen(given: dict[str, Any]) -> Chosen:
-    """What `--conn`, `--peer`, `--topic` and `-Y` ask for; all of them have to hold."""
+    """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match."""
     from zmtpscope.conversations.choosing import Chosen
 
     filters = [] if given["filter"] is None else [given["filter"]]
@@ -165,7 +165,7 @@ def _parts(given: dict[str, Any], chosen: Chosen, run: Run) -> tuple[Choosing | 
 
 
 def _write(drawn: Diagram, given: dict[str, Any], run: Run) -> None:
-    """The diagram to standard output, or into a file that is complete or not there."""
+    """Write the diagram to standard output or a file, which appears only when complete."""
     from zmtpscope.export.files import OutputFile
 
     lines = _lines(drawn, given, run)

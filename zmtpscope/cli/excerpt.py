@@ -1,4 +1,4 @@
-"""`read -w`: the packets behind what is shown, as a capture of their own."""
+"""`read -w`: the packets of the records shown, as a new capture."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 
 class Excerpt:
-    """The packets behind records, on their way to a file. Raises `click.UsageError` where captures cannot be read a
-    second time, or would be written over, and `OSError` where the file cannot be made."""
+    """Collects the packets of records and writes them to a file.
+
+    Raises `click.UsageError` if captures cannot be read twice or would be overwritten, and `OSError` if the file cannot
+    be created.
+    """
 
     wanted: WantedPackets
 
@@ -37,18 +40,18 @@ class Excerpt:
         from zmtpscope.export.files import OutputFile
 
         file = OutputFile(self.target)
-        file.open()  # whether it can be made is known before hours of reading
+        file.open()  # fail now if it cannot be created, not after hours of reading
         file.discard()
 
     def begin(self, options: Options) -> Callable[[Batch], None]:
-        """Records will come, which were read with these options; what takes them."""
+        """Return the function that takes all batches, which were read with these options."""
         from zmtpscope.excerpt.wanted import WantedPackets
 
         self.wanted = WantedPackets(options)
         return self.wanted.feed
 
     def write(self, captures: Captures, options: Options) -> None:
-        """Write the packets of the captures that have been read; raises `CaptureError` and `OSError`."""
+        """Write the packets of the captures read. Raises `CaptureError` and `OSError`."""
         from zmtpscope.capture import open_captures
         from zmtpscope.dissect import Analyser
         from zmtpscope.excerpt.copying import copy_packets, shortcomings

@@ -1,4 +1,4 @@
-"""`--expect NAME=VALUE`: what a probe must find, for scripts and monitoring."""
+"""`--expect NAME=VALUE`: expected results of a probe, for scripts and monitoring."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ VALUES: dict[str, Collection[str] | None] = {
     "ping": ("yes", "no"),
     "implementation": None,
 }
-"""By name; None: any text."""
+"""Allowed values by name; None: any text."""
 PROPERTY = "property:"
 
 
 class Expectation(NamedTuple):
-    """One that was asked for."""
+    """A value that the user expects."""
 
     name: str
     expected: str
 
     def found(self, found: Found) -> str | None:
-        """What was found for it; None: not known."""
+        """Return the value that the probe found, or None if unknown."""
         if self.name.startswith(PROPERTY):
             wanted = self.name.removeprefix(PROPERTY).lower()
             values = [each["value"] for each in found.metadata or () if each["name"].lower() == wanted]
@@ -44,13 +44,14 @@ class Expectation(NamedTuple):
         return value
 
     def is_met(self, value: str | None) -> bool:
-        """Whether this is what was expected; of an implementation, which is known in words, a part of them."""
+        """Whether a value meets the expectation. For an implementation, which is described in words, a part
+        suffices."""
         if self.name == "implementation":
             return value is not None and self.expected.lower() in value.lower()
         return value == self.expected
 
     def describe(self, value: str | None) -> str:
-        """Say that it is not met."""
+        """Return the message for an unmet expectation."""
         known = "is not known" if value is None else f'is "{value}"'
         return f'{self.name} {known}, and "{self.expected}" was expected'
 
@@ -58,7 +59,7 @@ class Expectation(NamedTuple):
 def parse_expectations(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[Expectation]:
-    """`NAME=VALUE`, any number of times."""
+    """Parse `NAME=VALUE`, any number of times."""
     return [_parse(value) for value in values]
 
 

@@ -1,4 +1,4 @@
-"""`zmtpscope export`: captures in, tables out."""
+"""`zmtpscope export`: captures as tables."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def export(**given: Any) -> int:
 
 
 def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Record types with their columns: those that were named, else all but frames and derived ones; these where they
-    are asked for."""
+    """Return record types with their columns: the selected ones, otherwise all except frames and derived ones; plus
+    these two if requested."""
     selection: dict[str, tuple[str, ...]] = given["selection"]
     whole = {name: tuple(field.name for field in type_.fields) for name, type_ in RECORDS.items()}
     if not selection:
@@ -95,7 +95,7 @@ def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _summary(directory: Path, written: Sequence[Written]) -> str:
-    """What was written: `out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
+    """Return a summary of the files, such as `out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
     rows, octets = sum(file.rows for file in written), sum(file.octets for file in written)
     each = ", ".join(f"{file.path.name} {file.rows}" for file in written)
     return f"zmtpscope: {directory}: {len(written)} files, {rows} rows, {size(octets)} (rows of {each})"

@@ -1,4 +1,4 @@
-"""`zmtpscope fields`: the reference of all records and fields."""
+"""`zmtpscope fields`: reference of all records and fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     """List every field of every record type, or of each RECORD given: name, type, unit, meaning, other names in
     filters, and an example filter."""
     from zmtpscope.filter.examples import example_of
-    from zmtpscope.filter.fields import MADE, Type, other_names  # takes its time to load
+    from zmtpscope.filter.fields import MADE, Type, other_names  # slow to load
 
     if as_json and spark:
         raise click.UsageError("--json and --spark are two forms: leave out one")
@@ -35,7 +35,7 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     if spark:
         for type_ in types:
             if len(types) > 1:
-                write(f"-- {type_.name}\n")  # a comment of SQL
+                write(f"-- {type_.name}\n")  # an SQL comment
             write(f"{spark_schema(type_.name)}\n")
         return
     if as_json:

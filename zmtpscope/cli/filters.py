@@ -1,4 +1,4 @@
-"""`-Y`: only what a filter holds of."""
+"""`-Y`: show only records that match a filter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BadFilter(click.UsageError):
-    """A filter cannot be understood; `shown` are two lines, the filter and carets under what is wrong with it."""
+    """An invalid filter. `shown` are two lines: the filter, and carets below the error."""
 
     def __init__(self, message: str, shown: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -26,10 +26,10 @@ class BadFilter(click.UsageError):
 
 
 def parse_filter(context: click.Context, parameter: click.Parameter, value: str | None) -> Filter | None:
-    """`-Y`; what is wrong with it is a usage error, with carets under it."""
+    """Parse `-Y`. Errors are usage errors with carets below the place."""
     if value is None:
         return None
-    from zmtpscope.filter import Filter, FilterError  # its fields take their time to make
+    from zmtpscope.filter import Filter, FilterError  # builds its fields, which is slow
 
     try:
         return Filter(value)
@@ -49,7 +49,7 @@ FILTER = option(
 
 
 def filter_of_topic(topic: str) -> Filter:
-    """What `--topic` asks for: messages and subscriptions of exactly this topic, as lines show it."""
+    """Return the filter for `--topic`: messages and subscriptions of exactly this topic, as output shows it."""
     from zmtpscope.filter import Filter
     from zmtpscope.records import from_text
 
@@ -58,21 +58,21 @@ def filter_of_topic(topic: str) -> Filter:
 
 
 NOUNS = {"zre_pair": "pair of ZRE nodes"}
-"""Where a record is not called what its type is."""
+"""Nouns for record types whose name is not one."""
 
 
 class Filtered:
-    """Batches in, what `filter` holds of out. `first_time` says when the first packet of all came."""
+    """Filters batches. `first_time` returns the time of the first packet of all."""
 
     def __init__(self, filter: Filter, options: Options, first_time: Callable[[], int | None]) -> None:
         self.filter = filter
         self.options = options
         self.first_time = first_time
         self.records: Counter[str] = Counter()
-        """How many records of each type it held of so far."""
+        """Number of matching records so far, by type."""
 
     def __call__(self, batch: Batch) -> Batch:
-        """The records and rows of a batch that it holds of."""
+        """Return the matching records and rows of a batch."""
         from zmtpscope.filter.selection import Selection
 
         found = Selection(self.filter, batch, self.options, self.first_time()).as_batch()
@@ -82,7 +82,7 @@ class Filtered:
         return found
 
     def summary(self) -> str:
-        """How many there are: `12 messages, 1 finding`."""
+        """Return the counts in words: `12 messages, 1 finding`."""
         words = [counted(count, NOUNS.get(name, name)) for name, count in self.records.most_common() if count]
         return ", ".join(words) or "nothing"
 
@@ -90,7 +90,7 @@ class Filtered:
 def messages_filtered(
     filter: Filter | None, options: Options, first_time: Callable[[], int | None]
 ) -> Callable[[Batch], Batch]:
-    """What leaves of a batch no messages but those that `filter` holds of, for those who count them."""
+    """Return a function that removes messages not matching `filter` from a batch, for commands that count messages."""
     if filter is None:
         return lambda batch: batch
     from zmtpscope.filter.selection import with_messages
@@ -99,6 +99,6 @@ def messages_filtered(
 
 
 def body_for(filter: Filter | None) -> Body:
-    """How much of bodies somebody keeps who shows none: what a filter looks at."""
+    """Return how much of bodies to keep if they are not shown: as much as the filter reads."""
     is_read = filter is not None and not filter.reads.isdisjoint(("bodies", "bodies_kept"))
     return Body("full" if is_read else "none", None)

@@ -1,4 +1,4 @@
-"""`zmtpscope follow`: what was said on a connection, by a peer or under a topic, message by message."""
+"""`zmtpscope follow`: the messages of a connection, a peer or a topic."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 SELECTORS = ("conn", "peer", "topic", "filter")
 
 MOST_SHOWN = 5
-"""Names in a sentence about one that is not there."""
+"""Maximum number of names in an error about an unknown one."""
 
 
 @command(short_help="Show one conversation: a connection, a peer or a topic.")
@@ -100,7 +100,7 @@ def follow(**given: Any) -> int:
     followed = _followed(given, paths)
     if given["as_json"] and given["form"] != "auto":
         raise click.UsageError("--as is for people: leave out --json")
-    # imported here, so that help, usage errors and the other commands stay quick
+    # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.conversations.following import Followed, Following
     from zmtpscope.conversations.names import Names
@@ -120,7 +120,7 @@ def follow(**given: Any) -> int:
         with _body_files(given) as files:
             write = _writer(given, lambda: captures.statistics.first_time)
             for batch in analyser.run(captures):
-                if asks_by_name and not found:  # nobody is told of names else
+                if asks_by_name and not found:  # names are not needed otherwise
                     names.feed(batch)
                 records = following.records(batch)
                 found += write(records if files is None else files.written(records))
@@ -136,7 +136,7 @@ def follow(**given: Any) -> int:
 
 
 def _followed(given: dict[str, Any], paths: Sequence[str]) -> Followed | None:
-    """What `--conn`, `--peer`, `--topic` and `-Y` ask for; all of them have to hold. None if none of them is given."""
+    """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match. None if none is given."""
     if all(given[name] is None for name in SELECTORS):
         if any(map(is_read_once, paths)):  # counting connections would consume them
             raise click.UsageError("select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
@@ -171,7 +171,7 @@ def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Optio
 
 
 def _what_there_is(given: dict[str, Any], names: Names, summary: Summary) -> str:
-    """What is there instead of the connection, peer or topic that is not, or where to look."""
+    """Return the rest of an error about a missing connection, peer or topic: existing ones, or where to look."""
     from zmtpscope.export.safe_text import safe_text
     from zmtpscope.records import from_text, to_text
 
@@ -185,7 +185,7 @@ def _what_there_is(given: dict[str, Any], names: Names, summary: Summary) -> str
 
 
 def _nearest(name: str, known: set[str]) -> str:
-    """Those that contain it, else the one that was meant, else the first ones."""
+    """List the names that contain `name`, else the closest one, else the first ones."""
     from difflib import get_close_matches
 
     if not known:
@@ -200,7 +200,7 @@ def _nearest(name: str, known: set[str]) -> str:
 
 @contextmanager
 def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
-    """Where `--bodies` go, if anywhere: complete when all went well, else absent."""
+    """Open the destination of `--bodies`, if given. It appears only if all goes well."""
     if given["bodies"] is None:
         yield None
         return
@@ -222,7 +222,7 @@ def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
 
 
 def _writer(given: dict[str, Any], first_time: Callable[[], int | None]) -> Callable[[Iterable[Told]], int]:
-    """How the records of a batch are written; it says how many there were."""
+    """Return the function that writes the records of a batch and returns their number."""
     from zmtpscope.export.json_lines import escaped, line_of
 
     text = None

@@ -1,4 +1,4 @@
-"""What commands follow that run until they are stopped: a capture of their own, or a file that another tool writes."""
+"""Shared by commands that run until they are stopped: they capture, or follow a file that another tool writes."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from zmtpscope.live.capture.settings import CaptureSettings, Program
 
 USAGE = 2
-"""The exit code where a capture does not begin."""
+"""Exit code if a capture cannot start."""
 
 GRACE = 1.0
-"""Seconds that a pipe has to end after the first Ctrl-C, which whoever writes to it gets as well."""
+"""Seconds for a pipe to end after the first Ctrl-C, which its writer also receives."""
 
 SAME_INTERRUPT = 0.2
-"""Seconds in which signals are one: timeout(1) sends its own to the program, and then to the program's group."""
+"""Seconds within which two signals count as one: timeout(1) signals the program and then its process group."""
 
 KILOBYTE, MEBIBYTE = 1000, 1 << 20
 STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-"""What -w calls it."""
+"""Names of standard output for -w."""
 CAPTURE_ONLY = {
     "filter_": "-f",
     "no_promiscuous": "-p",
@@ -56,13 +56,13 @@ CAPTURE_ONLY = {
     "user": "--user",
     "engine": "--engine",
 }
-"""Options that only a capture of our own has, by parameter."""
+"""Options that require -i, by parameter."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def parse_limits(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    """`duration:SECONDS`, `filesize:KB`, `packets:N` and, for a ring, `files:N`, each at most once."""
+    """Parse `duration:SECONDS`, `filesize:KB`, `packets:N` and, for a ring, `files:N`, each at most once."""
     limits: dict[str, float] = {}
     names = ("duration", "filesize", "packets", *(("files",) if parameter.name == "ring" else ()))
     for value in values:
@@ -84,14 +84,14 @@ def parse_limits(context: click.Context, parameter: click.Parameter, values: tup
 
 
 def capture_options(command: Command) -> Command:
-    """The options of commands that capture."""
+    """Add the options of commands that capture."""
     for add in reversed(_OPTIONS):
         command = add(command)
     return command
 
 
 LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
-"""What tcpdump and dumpcap call it, and a letter that people try."""
+"""The names in tcpdump and dumpcap, and a letter that users try."""
 FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
 _OPTIONS = (
     option(
@@ -187,8 +187,10 @@ _OPTIONS = (
 
 
 class WrittenByOthers:
-    """A file, or standard input, that another tool writes: a `FollowedCapture` (`live/analysis.py`) that says what is
-    to be said in front of what it brings (`say_begin`), and behind it (`say_end`: an exit code, 0 where all went well).
+    """A file or standard input that another tool writes: a `FollowedCapture` (`live/analysis.py`).
+
+    `say_begin` prints the messages before its data; `say_end` prints the ones after it and returns an exit code, 0 if
+    all went well.
     """
 
     def __init__(self, path: str, packets: int | None) -> None:
@@ -206,7 +208,7 @@ class WrittenByOthers:
         self._polling.stop()
 
     def known_until(self, latest: int, *, is_idle: bool) -> int:
-        """Whoever writes may keep packets back for long: no later than the newest is certain."""
+        """Return the time up to which all packets are known: `latest`, because the writer may delay packets."""
         return latest
 
     @property
@@ -232,7 +234,7 @@ class WrittenByOthers:
 
 
 class CapturedByUs:
-    """The same of a capture of our own. Raises `click.ClickException` where it does not begin."""
+    """A `FollowedCapture` of our own capture. Raises `click.ClickException` if it cannot start."""
 
     def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
         from zmtpscope.live.capture.loading import load_for
@@ -284,7 +286,7 @@ class CapturedByUs:
         return self._capture.dropped
 
     def news(self) -> list[str]:
-        """Return what the capture process has said since the last call: an interface went down, say."""
+        """Return messages of the capture process since the last call, for example that an interface went down."""
         notices = self._capture.status.notices
         return [notices.popleft() for _ in range(len(notices))]
 
@@ -308,7 +310,7 @@ class CapturedByUs:
 
 
 Followed = WrittenByOthers | CapturedByUs
-"""What is followed. `captures` are to be iterated; `close` in any case."""
+"""A followed capture. Iterate over `captures`, and always call `close`."""
 
 
 def take_capture_filter(given: dict[str, Any]) -> None:
@@ -347,14 +349,14 @@ def open_followed(given: dict[str, Any], paths: Sequence[str]) -> Followed:
 
 
 def state_of(followed: Followed, analyser: Analyser) -> State:
-    """Return the counts so far."""
+    """Return the current counts."""
     messages, connections = analyser.messages_so_far()
     packets, lag = followed.captures.statistics.packets, seconds_behind(followed, analyser.latest)
     return State(packets, messages, connections, followed.dropped, lag)
 
 
 def news_lines(followed: Followed, analyser: Analyser, counts_wanted: Callable[[], bool]) -> list[str]:
-    """Return what is to be said on standard error meanwhile: what became of interfaces, and counts if asked for."""
+    """Return lines for standard error: changes of interfaces, and counts if requested."""
     news = followed.news()
     if counts_wanted():
         news.append(status_text(state_of(followed, analyser)))
@@ -362,19 +364,19 @@ def news_lines(followed: Followed, analyser: Analyser, counts_wanted: Callable[[
 
 
 def seconds_behind(followed: Followed, latest: int) -> float:
-    """How old the newest packet is that was read (`latest`, nanoseconds since the epoch), where others wait."""
+    """Return the age of the newest packet read (`latest`, nanoseconds since the epoch) if more are waiting, else 0."""
     return max(0.0, time.time() - latest / SECOND) if followed.unread and latest else 0.0
 
 
 def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None:
-    """Refuse options that only a capture has, since `path` is a file. Raises `click.UsageError`."""
+    """Raise `click.UsageError` for options that require -i, because `path` is a file."""
     for parameter, name in CAPTURE_ONLY.items():
         if given[parameter]:
             raise click.UsageError(f"{name} is for a capture with -i; {path} {why}")
 
 
 def list_interfaces(*, netns: str | None, as_json: bool) -> int:
-    """Print the interfaces there are, also those of another network namespace; an exit code."""
+    """Print the interfaces, optionally of another network namespace. Returns the exit code."""
     from zmtpscope.cli.interface_list import interface_lines, interface_objects
     from zmtpscope.live.capture.interfaces import interfaces
     from zmtpscope.live.capture.namespaces import NamespaceError, enter
@@ -391,9 +393,11 @@ def list_interfaces(*, netns: str | None, as_json: bool) -> int:
 
 
 def _packet_copy(given: dict[str, Any]) -> PacketCopy | None:
-    """Return what copies the packets to the FIFO, the device or the standard output that -w names; None: it names a
-    file, or nothing. If they go to standard output, everything else goes to standard error from now on. Raises
-    `click.UsageError`."""
+    """Return the copier of packets to the FIFO, device or standard output that -w names. None if it names a file or is
+    missing.
+
+    If packets go to standard output, all other output goes to standard error from now on. Raises `click.UsageError`.
+    """
     from zmtpscope.live.capture.packet_copy import PacketCopy, is_pipe
 
     path: str | None = given["write_to"]
@@ -443,7 +447,7 @@ def _settings(given: dict[str, Any]) -> CaptureSettings:
 
 
 def _programs(text: str, snap_length: int) -> Mapping[int, Program]:
-    """What a filter is compiled to, by link type."""
+    """Return the compiled filter by link type."""
     from zmtpscope.live.capture.filters import CaptureFilterError, programs
 
     try:
@@ -453,7 +457,7 @@ def _programs(text: str, snap_length: int) -> Mapping[int, Program]:
 
 
 def refused(*lines: str) -> click.exceptions.Exit:
-    """Say why a capture does not begin, in lines that stand below each other."""
+    """Print why a capture cannot start, in aligned lines. Returns the exception to raise."""
     for number, line in enumerate(lines):
         say(line if number else f"{click.get_current_context().command_path}: {line}")
     return click.exceptions.Exit(USAGE)
@@ -461,8 +465,8 @@ def refused(*lines: str) -> click.exceptions.Exit:
 
 @contextmanager
 def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C, SIGTERM, or SIGHUP of a terminal that is closed, calls `stop`; a later Ctrl-C or SIGTERM raises
-    `KeyboardInterrupt`. A SIGHUP that is ignored stays ignored (nohup(1))."""
+    """Call `stop` on Ctrl-C, SIGTERM, or SIGHUP of a closed terminal; a later Ctrl-C or SIGTERM raises
+    `KeyboardInterrupt`. An ignored SIGHUP stays ignored (nohup(1))."""
     stopped: float | None = None
     hangup = getattr(signal, "SIGHUP", None)
 
@@ -484,7 +488,8 @@ def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _leave_terminal() -> None:
-    """Write to nowhere what would go to a terminal that is closed, and fail there: the rest must still be done."""
+    """Redirect output of a closed terminal to the null device, so that writing does not fail and the rest is still
+    done."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         poll = select.poll()
@@ -496,7 +501,7 @@ def _leave_terminal() -> None:
 
 @contextmanager
 def counts_on_request() -> Iterator[Callable[[], bool]]:
-    """Yield whether SIGUSR1 has asked for the counts so far since the last call."""
+    """Yield a function that returns whether SIGUSR1 has requested counts since its last call."""
     requests: list[int] = []
 
     def is_asked() -> bool:
@@ -511,7 +516,7 @@ def counts_on_request() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Call `handler` on these signals."""
+    """Call `handler` on these signals within the block."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

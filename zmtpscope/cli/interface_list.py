@@ -1,4 +1,4 @@
-"""What `-D` prints: the interfaces of the machine, a line or a JSON object each."""
+"""Output of `-D`: a line or a JSON object for each interface."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zmtpscope.live.capture.interfaces import Interface
 
 
 def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
-    """Number, name, state, addresses and kind of each, in columns; the number may stand for the name behind `-i`."""
+    """Yield number, name, state, addresses and kind of each interface, in columns. `-i` also accepts the number."""
     rows = [
         (f"{number}.", safe_text(each.name), _state(each), ", ".join(each.addresses), safe_text(each.description))
         for number, each in enumerate(known, 1)
@@ -20,7 +20,7 @@ def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
 
 
 def interface_objects(known: Sequence[Interface]) -> Iterator[dict[str, object]]:
-    """The same for programs."""
+    """Yield the interfaces as objects for JSON."""
     for number, each in enumerate(known, 1):
         yield {
             "number": number,

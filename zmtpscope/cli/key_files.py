@@ -1,4 +1,4 @@
-"""Key files as commands get them: opened, and what is wrong with them said."""
+"""Opens the key files of commands, and reports errors in them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STANDARD_INPUT = "-"
 
 
 def given_keys(given: dict[str, Any]) -> Keys | None:
-    """The keys of `--keys`, or of the environment; None where there are none of either, and nothing is loaded then."""
+    """Return the keys of `--keys` or the environment. None without either; nothing is loaded then."""
     names: Sequence[str] = given["key_files"]
     source = ""
     if click.get_current_context().get_parameter_source("key_files") is ParameterSource.ENVIRONMENT:
-        names = [name for name in names if name]  # "one:$TWO", where there is no two
+        names = [name for name in names if name]  # "one:$TWO" if TWO is not set
         source = f", named by {KEYLOG_VARIABLE}"
     if STANDARD_INPUT in names and STANDARD_INPUT in [*given["files"], *given["more_files"]]:
         raise click.UsageError(f"standard input cannot be both a capture and a key file{source}")
@@ -30,11 +30,11 @@ def given_keys(given: dict[str, Any]) -> Keys | None:
 
 
 def open_keys(names: Sequence[str], source: str = "") -> Keys:
-    """Read key files, - is standard input, and warn of those whose secrets others can read.
+    """Read key files (- is standard input), and warn about secrets that other users can read.
 
-    A file that cannot be read is a usage error; `source` is what to add about where it was named.
+    An unreadable file is a usage error; `source` is appended to it and states the origin of the name.
     """
-    # imported here, since the latter loads libsodium
+    # imported here, because the latter loads libsodium
     from pathlib import Path
 
     from zmtpscope.curve_keys import KeyFileError, Keys
@@ -46,14 +46,14 @@ def open_keys(names: Sequence[str], source: str = "") -> Keys:
     except KeyFileError as error:
         raise click.UsageError(f"{error}{source}") from None
     for path in keys.readable_by_others:
-        import shlex  # not loaded without such a file
+        import shlex  # not needed otherwise
 
         say(f"zmtpscope: {path}: others can read the secret keys in it -> chmod 600 {shlex.quote(str(path))}")
     return keys
 
 
 def say_problems(keys: Keys | None, said: Sequence[str] = ()) -> Sequence[str]:
-    """Say what could not be used of key files, but for what was `said` before; returns all that has been said now."""
+    """Report unusable parts of key files, except those in `said`. Returns all problems reported so far."""
     if keys is None:
         return said
     problems = keys.problems

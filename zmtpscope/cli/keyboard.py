@@ -1,4 +1,4 @@
-"""Keys that are pressed while something else goes on."""
+"""Reads keys without blocking other work."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SEQUENCES = {
     "OF": "end",
     "[4~": "end",
 }
-"""What terminals send behind ESC (xterm's control sequences; Linux, screen and tmux send the same)."""
+"""Sequences that terminals send after ESC (xterm control sequences; Linux, screen and tmux send the same)."""
 
 NAMES = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace"}
 _KEY = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O[A-Z])|\x1b|(.)", re.DOTALL)
 
 
 def keys_of(typed: str) -> list[str]:
-    """The keys that were pressed: printable characters as they are, others by name; those without one are left out."""
+    """Return the keys pressed: printable characters as they are, others by name. Keys without a name are left out."""
     keys = []
     for match in _KEY.finditer(typed):
         sequence, character = match.groups()
@@ -47,8 +47,10 @@ def keys_of(typed: str) -> list[str]:
 
 
 class Keyboard:
-    """The keyboard of the terminal, also where standard input is something else; without a terminal no key is ever
-    pressed. Keys come at once and are not shown, until the `with` block ends."""
+    """The keyboard of the terminal, also if standard input is redirected. Without a terminal there are no keys.
+
+    Within the `with` block keys arrive immediately and are not echoed.
+    """
 
     def __init__(self) -> None:
         self._fd: int | None = None
@@ -77,14 +79,14 @@ class Keyboard:
 
     @property
     def is_there(self) -> bool:
-        """Whether keys may come at all."""
+        """Whether there is a keyboard."""
         return self._fd is not None
 
     def read(self, seconds: float) -> list[str]:
-        """The keys that were pressed, as soon as there are some, within this time."""
+        """Wait for keys for at most this time. Returns the keys pressed."""
         if self._fd is None or not select.select([self._fd], [], [], seconds)[0]:
             return []
         typed = os.read(self._fd, 1024)
         if not typed:
-            self._fd = None  # the terminal has gone
+            self._fd = None  # the terminal has closed
         return keys_of(typed.decode("utf-8", "ignore"))

@@ -1,4 +1,4 @@
-"""`zmtpscope live`: what happens, as it happens."""
+"""`zmtpscope live`: events as they happen."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def live(**given: Any) -> int:
 
 
 def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[], bool]) -> int:
-    # imported here, so that help, usage errors and the other commands stay quick
+    # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError
     from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.dissect import Analyser
@@ -103,7 +103,7 @@ def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[],
     options = analyser_options(
         given,
         keys=keys,
-        records=True,  # with -q those who diagnose want them
+        records=True,  # with -q the diagnoses need them
         frames=given["frames"],
         details=given["tree"] or given["hex_dump"],
     )

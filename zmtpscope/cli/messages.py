@@ -1,4 +1,4 @@
-"""What is said on standard error: a line each."""
+"""Messages on standard error, one line each."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from zmtpscope.export.safe_text import safe_text
 
 
 def say(text: str) -> None:
-    """One line on standard error. Nothing in it, the name of a file say, moves the cursor or begins a second line.
+    """Print one line on standard error. Control characters, in file names for example, are escaped.
 
-    That nobody can read it (closed, full) changes neither the data nor the exit code.
+    A closed or full standard error changes neither the data nor the exit code.
     """
     with suppress(OSError):
         click.echo(safe_text(text), err=True)
 
 
 def is_seen() -> bool:
-    """Whether somebody watches standard error."""
+    """Whether standard error is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""What commands share that print records as they come: the options, and lines of text or JSON on standard output."""
+"""Shared by commands that print records as they are read: options, and text or JSON lines on standard output."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ ALL = option(
 
 
 def check_output(given: dict[str, Any]) -> None:
-    """Raises `click.UsageError` where options for the output contradict each other. Puts the template that they ask for
-    in place of its text."""
+    """Parse the template options and check the output options. Raises `click.UsageError` if they contradict each
+    other."""
     given["template"] = parsed_template(given)
     if given["template"] is not None and (given["quiet"] or given["as_json"] or given["tree"] or given["hex_dump"]):
         raise click.UsageError("-T fields and --format say what is shown: leave out -q, --json, -V and -x")
@@ -98,7 +98,7 @@ def check_output(given: dict[str, Any]) -> None:
 
 
 def _say_if_only_frames_fit(given: dict[str, Any]) -> None:
-    """What is asked for are records of frames, which nobody asked for."""
+    """Report that only frame records match, which were not requested."""
     asked = []
     if given["filter"] is not None:
         from zmtpscope.filter.record_types import types_of
@@ -115,11 +115,11 @@ class Writer(NamedTuple):
 
     write: Callable[[Batch], None]
     finish: Callable[[], None]
-    """Write what still waits for its place in time: no more batch comes."""
+    """Write records still waiting for earlier ones. There are no more batches."""
 
 
 def wants_records(given: dict[str, Any]) -> bool:
-    """Whether anybody looks at records: who writes them, a filter, or who copies the packets behind them."""
+    """Whether records are needed: for output, a filter, derived records, or a copy of their packets."""
     others = given["filter"] is not None or given["derived"] or given.get("packets_to") is not None
     return not given["quiet"] or others
 
@@ -132,9 +132,12 @@ def record_writer(
     waits: bool = False,
     also: Callable[[Batch], None] | None = None,
 ) -> Writer:
-    """How records are written. `first_time`: that of the first packet; `waits`: lines of text may wait for earlier
-    ones, else each is written with its batch. Of what `-Y` does not hold of nothing is; with `-q` only a count. What is
-    written goes to `also`, too."""
+    """Return the writer of records.
+
+    `first_time` returns the time of the first packet. With `waits`, text lines may wait for earlier ones, otherwise
+    each is written with its batch. Only records matching `-Y` are written; with `-q` only their number. Written records
+    also go to `also`.
+    """
     if given["quiet"]:
         writer = Writer(lambda batch: None, lambda: None)
     elif given["as_json"]:
@@ -151,7 +154,7 @@ def record_writer(
 
 
 def wants_derived(given: dict[str, Any]) -> bool:
-    """Whether derived records are asked for: by name, or by a filter that holds of no others."""
+    """Whether derived records are requested: by option, or by a filter that matches no others."""
     if given["derived"] or given["filter"] is None:
         return bool(given["derived"])
     from zmtpscope.filter.record_types import types_of
@@ -231,7 +234,7 @@ def _text_writer(
 
     width = None
     if sys.stdout.isatty():
-        from shutil import get_terminal_size  # it loads every compression there is
+        from shutil import get_terminal_size  # it loads all compression modules
 
         width = get_terminal_size().columns
     look = Look(
@@ -256,7 +259,7 @@ def _text_writer(
 
 
 def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> None:
-    """The summary and the sums, where they are asked for; they are no JSON lines, so beside those they go to stderr."""
+    """Write summary and statistics, if requested. With JSON lines they go to stderr, because they are not JSON."""
     summary, statistics = analyser.summary, captures.statistics
     if given["quiet"]:
         from zmtpscope.export.summary import summary_lines

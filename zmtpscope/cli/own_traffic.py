@@ -1,7 +1,6 @@
-"""What our own connections say: `--show` shows it as `read` does, `-w` records it.
+"""Traffic of our own connections: `--show` shows it like `read`, `-w` records it.
 
-Both get the same packets, which stand for what was said, and what is shown went through the dissector that reads any
-other capture.
+Both get the same packets, made from the octets sent and received; `--show` passes them through the usual dissector.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def traffic_options(command: Command) -> Command:
-    """`--show`, `-w` and `--force`."""
+    """Add `--show`, `-w` and `--force`."""
     for add in (
         option("--force", is_flag=True, help="Overwrite the FILE of -w.", heading=OUTPUT),
         option(
@@ -49,11 +48,11 @@ def traffic_options(command: Command) -> Command:
 
 
 class OwnTraffic:
-    """What the options of `traffic_options` ask for. `recording` records connections, None where nobody wants
-    them; `finish` is to be called when all have ended.
+    """Shows and records connections, by the options of `traffic_options`.
 
-    Raises `click.UsageError` where the file cannot be made. That it cannot be written any more is said, and kept in
-    `failed`: the connections go on.
+    `recording` records connections, or is None if neither option is given; call `finish` when all connections have
+    closed. Raises `click.UsageError` if the file cannot be created. A later write error is reported and kept in
+    `failed`, and the connections continue.
     """
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -66,7 +65,7 @@ class OwnTraffic:
         shows = given["show"] and sys.stderr is not None
         if given["recorded"] is None and not shows:
             return
-        # imported here, so that help, usage errors and who records nothing stay quick
+        # imported here to keep help, usage errors and runs without recording fast
         from zmtpscope.live.recording.recording import Recording
 
         sinks: list[_File | _Shown] = []
@@ -79,7 +78,7 @@ class OwnTraffic:
         self.recording = Recording([each.write for each in sinks], [each.write_key for each in sinks])
 
     def finish(self) -> None:
-        """Show and write what is left."""
+        """Show and write the rest."""
         if self._shown is not None:
             self._shown.live.finish()
         if self._file is not None:
@@ -91,7 +90,7 @@ class OwnTraffic:
 
 
 class _File:
-    """The capture of `-w`, and the key log beside it, which is made when there is a key."""
+    """The capture of `-w`, and its key log, which is created with the first key."""
 
     def __init__(self, path: Path, *, force: bool, failed: Callable[[object], None]) -> None:
         from zmtpscope.live.keys.key_log import KeyLog, KeyLogError
@@ -141,7 +140,7 @@ class _File:
 
 
 class _Shown:
-    """The lines of `read` on standard error, as soon as they are decided."""
+    """Writes the lines of `read` to standard error as soon as they are known."""
 
     def __init__(self) -> None:
         from zmtpscope.cli.colour import painter, wants_colour
@@ -155,7 +154,7 @@ class _Shown:
 
         handed = HandedLines()
         payloads = Registry()
-        payloads.asked()  # loads them now: it takes a while, and what comes meanwhile would be shown late
+        payloads.asked()  # loads them now: this is slow, and would delay output later
         options = Options(payloads=payloads, keys=Keys([], handed))
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
         paint = painter(STYLES) if wants_colour("auto", sys.stderr) else plain
@@ -165,7 +164,7 @@ class _Shown:
         self._advancing = False
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
-        """Packets are dissected together with those that come at once."""
+        """Dissect packets, together with any that arrive immediately after."""
         self.live.feed(time, packets)
         if not self._advancing:
             self._advancing = True
@@ -178,6 +177,6 @@ class _Shown:
         self.live.advance()
 
     def _write_lines(self, batch: Batch) -> None:
-        with suppress(OSError):  # that nobody reads it changes nothing, as with `say`
+        with suppress(OSError):  # a closed standard error changes nothing, as with `say`
             sys.stderr.write("".join(self._text.lines(batch)))
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The options that commands share; those whose values have a grammar: `-c`, `--body`, `-d` and `--select`."""
+"""Options that commands share, and parsers of `-c`, `--body`, `-d` and `--select`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST_PAYLOAD_FILE = 64 << 20
 
 
 def parse_count(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """A number of packets."""
+    """Parse a number of packets."""
     if value is None:
         return None
     if re.fullmatch("0*[1-9][0-9]{0,17}", value) is None:
@@ -29,7 +29,7 @@ def parse_count(context: click.Context, parameter: click.Parameter, value: str |
 
 
 def checked(parse: Callable[[str], T], value: str) -> T:
-    """What a parser makes of a value; what it has against it is a usage error."""
+    """Return the result of a parser. Its `ValueError` becomes a usage error."""
     try:
         return parse(value)
     except ValueError as error:
@@ -37,24 +37,24 @@ def checked(parse: Callable[[str], T], value: str) -> T:
 
 
 def parse_body(context: click.Context, parameter: click.Parameter, value: str) -> Body:
-    """`--body`."""
+    """Parse `--body`."""
     return checked(option_texts.parse_body, value)
 
 
 def parse_forced(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[Forced]:
-    """`-d`, any number of times."""
+    """Parse `-d`, any number of times."""
     return [checked(option_texts.parse_decode_as, value) for value in values]
 
 
 def parse_payload(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """`--payload`."""
+    """Parse `--payload`."""
     return checked(option_texts.parse_payload, value)
 
 
 def parse_payload_files(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, dict[str, bytes]]:
-    """`NAME=FILE`, any number of times: what files hold, by file name, for each dissector."""
+    """Parse `NAME=FILE`, any number of times. Returns the contents by dissector and file name."""
     files: dict[str, dict[str, bytes]] = {}
     for value in values:
         name, equals, path = value.partition("=")
@@ -74,8 +74,10 @@ def parse_payload_files(
 def parse_select(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """`RECORD` or `RECORD:COLUMN,COLUMN`, any number of times: record types, and the columns of each in their order. A
-    record type goes by its own name, `message`, or by that of its table, `messages`."""
+    """Parse `RECORD` or `RECORD:COLUMN,COLUMN`, any number of times. Returns columns in order, by record type.
+
+    A record type can be named like its table: `message` or `messages`.
+    """
     selected: dict[str, tuple[str, ...]] = {}
     for value in values:
         given, colon, wanted = value.partition(":")
@@ -99,12 +101,12 @@ CAPTURE_ENDINGS = (".pcap", ".pcapng", ".cap", ".gz", ".zst")
 
 
 def names_a_file(word: str) -> bool:
-    """Whether an argument is a file or standard input, by its existence or its ending."""
+    """Whether an argument is a file or standard input, by its existence or suffix."""
     return word == "-" or word.endswith(CAPTURE_ENDINGS) or os.path.exists(word)
 
 
 A_FILE = click.Path(readable=False)
-"""The name of a file, as shells complete it; whoever opens the file says what is wrong with it."""
+"""A file name, completed by shells. Errors are reported when it is opened."""
 FILES = click.argument("files", nargs=-1, type=A_FILE, metavar="[FILE]...")
 MORE_FILES = option(
     "-r",
@@ -173,7 +175,7 @@ KEYS = option(
     "--keys",
     "key_files",
     multiple=True,
-    type=click.Path(),  # what splits the variable
+    type=click.Path(),  # splits the variable
     envvar=KEYLOG_VARIABLE,
     metavar="FILE",
     help="Decrypt CURVE traffic with this key log or certificate (- for standard input); repeatable "

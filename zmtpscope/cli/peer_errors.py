@@ -1,4 +1,4 @@
-"""Why a connection of our own ended, as exit code and sentence; what `probe` and `cat` have in common there."""
+"""Exit codes and messages for failed connections of our own, shared by `probe` and `cat`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ EXIT_CODES: dict[type[PeerError], int] = {
 
 
 class PeerFailed(click.ClickException):
-    """Ends the command: `zmtpscope: tcp://127.0.0.1:5555: the connection was refused`, and the exit code of the error.
+    """Ends the command with `zmtpscope: tcp://127.0.0.1:5555: the connection was refused` and the exit code of the
+    error.
 
-    `endpoint` is where the connection was, as people write it.
+    `endpoint` is the connection's endpoint in readable form.
     """
 
     def __init__(self, endpoint: object, error: PeerError) -> None:

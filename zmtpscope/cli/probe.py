@@ -1,4 +1,4 @@
-"""`zmtpscope probe`: who is there."""
+"""`zmtpscope probe`: identify a peer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LONGEST_WAIT = 600.0
 STYLES = {"dim": "dim", "endpoint": "bold", "note": "bright_blue"}
 
 Results = list[tuple[Expectation, str | None]]
-"""What was expected, and what was found for it."""
+"""Expectations, with the values found."""
 
 
 def parse_wait(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    """Seconds."""
+    """Parse seconds."""
     if not 0 < value <= LONGEST_WAIT:
         raise click.BadParameter(f"{value:g} is no time to wait; give more than 0 and at most {LONGEST_WAIT:g} seconds")
     return value
@@ -73,7 +73,7 @@ def probe(**given: Any) -> int:
     connections (PUSH, DEALER, REQ, PAIR ...), the handshake is not completed unless you give --join. If CURVE or
     PLAIN refuses us without a key or login, the probe reports that (exit code 0), and --expect socket-type=...
     fails."""
-    # imported here, so that help and usage errors stay quick
+    # imported here to keep help and usage errors fast
     import asyncio
 
     from zmtpscope.cli.peer_errors import PeerFailed

@@ -1,4 +1,4 @@
-"""What a probe found: a table of facts and what to do next for people, one object for programs."""
+"""Result of a probe: a table with hints for people, or one JSON object."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CREDENTIALS = {
     "PLAIN": "--user NAME or --plain-file FILE logs in",
     "CURVE": "--server-key KEY goes on, with --curve-file FILE where only known clients may come in",
 }
-"""What to give, by mechanism."""
+"""Options to give, by mechanism."""
 
 
 def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
-    """(name, value) of what is known; safe to print."""
+    """Yield (name, value) of each known fact, safe to print."""
     if found.remote is not None and found.remote not in endpoint:
         yield "address", found.remote
     if found.version is not None:
@@ -67,7 +67,7 @@ def _ping(found: Found) -> str:
 
 
 def _style(found: Found) -> str:
-    """How many octets came by the time that so many of ours had been sent."""
+    """Return how many octets the peer sent after each number of octets from us."""
     if found.unasked >= GREETING_3_SIZE:
         return "64 octets at once, whatever is sent to it"
     pieces = [
@@ -93,7 +93,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def notes(found: Found, *, joins: bool) -> Iterator[str]:
-    """What to know, and what to do to learn more."""
+    """Yield hints, and what to do to learn more."""
     theirs = found.socket_type
     if found.handshake == NEEDS_CREDENTIALS:
         wanted = safe_text(found.mechanism or "")
@@ -125,12 +125,12 @@ def notes(found: Found, *, joins: bool) -> Iterator[str]:
 
 
 def _either(words: list[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
+    """Join words: `a`, `a or b`, `a, b or c`."""
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def to_json(endpoint: str, found: Found) -> dict[str, Any]:
-    """The object of `--json` (docs/probe.md); times in milliseconds."""
+    """Return the object for `--json` (docs/probe.md); times in milliseconds."""
     ping = found.ping
     return {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for jobs that last."""
+"""A progress bar on standard error for long jobs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zmtpscope.capture import CaptureStatistics
 from zmtpscope.export.words import counted
 
 FIRST_SHOWN = 1.0
-"""Seconds before the bar is shown for the first time."""
+"""Seconds until the bar is first shown."""
 
 INTERVAL = 0.2
 BAR = 24
 PCAP_HEADER = 16
-"""Octets in front of each packet of a pcap file: near enough for a bar."""
+"""Octets before each packet of a pcap file, accurate enough for a bar."""
 
 
 class Progress:
-    """Draws from a thread of its own what the counters of a run say, until the `with` block ends."""
+    """Draws the counters of a run from its own thread, until the `with` block ends."""
 
     def __init__(self, statistics: CaptureStatistics, paths: Sequence[str], shown: bool) -> None:
         self._statistics = statistics
@@ -54,7 +54,7 @@ class Progress:
 
 
 def progress_line(octets: int, total: int | None, packets: int, seconds: float) -> str:
-    """`[######------] 48 %  512 MB  93.1 MB/s  1234567 packets`; no bar where the size is not known."""
+    """Return `[######------] 48 % 512 MB 93.1 MB/s 1234567 packets`, without a bar if the total is unknown."""
     bar = ""
     if total:
         share = min(1.0, octets / total)
@@ -64,7 +64,7 @@ def progress_line(octets: int, total: int | None, packets: int, seconds: float) 
 
 
 def total_size(paths: Sequence[str]) -> int | None:
-    """Octets of all files; None where one is a pipe or compressed, so that nobody knows."""
+    """Return the octets of all files. None if the size is unknown because one is a pipe or compressed."""
     total = 0
     for path in paths:
         if not os.path.isfile(path) or path.endswith((".gz", ".zst")):

@@ -1,4 +1,4 @@
-"""`zmtpscope read`: captures in, what happened out."""
+"""`zmtpscope read`: print the events in captures."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def read(**given: Any) -> int:
     file, compressed or not, a directory to search, or - for standard input."""
     paths = named_captures(given)
     check_output(given)
-    # imported here, so that help, usage errors and the other commands stay quick
+    # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
@@ -107,7 +107,7 @@ def read(**given: Any) -> int:
             try:
                 for batch in analyser.run(captures):
                     writer.write(batch)
-            except KeyboardInterrupt:  # what was read is shown, also what waits for its place in time
+            except KeyboardInterrupt:  # show everything read, including records waiting for earlier ones
                 writer.finish()
                 raise
             writer.finish()
@@ -121,9 +121,9 @@ def read(**given: Any) -> int:
 
 
 def _is_file(path: str) -> bool:
-    """Whether its packets are there; else, in a pipe, they may come as they happen, and nobody wants to wait then."""
+    """Whether all packets are in a file. In a pipe they may arrive live, and output must not wait."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode if path == "-" else os.stat(path).st_mode
-    except (OSError, ValueError):  # whoever reads it says what is wrong with it
+    except (OSError, ValueError):  # reported when it is read
         return False
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)

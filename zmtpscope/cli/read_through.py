@@ -1,4 +1,4 @@
-"""What commands share that read captures to their end before they say anything."""
+"""Shared by commands that read captures to their end before printing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Run(NamedTuple):
-    """A reading under way."""
+    """A run in progress."""
 
     analyser: Analyser
     captures: Captures
@@ -35,9 +35,12 @@ class Run(NamedTuple):
 def read_through(
     given: dict[str, Any], body: Body, feed: Callable[[Run, Batch], None], write: Callable[[Run], None]
 ) -> int:
-    """Hand all batches of the captures that options name to `feed`, then `write` what came of it, also of what was read
-    until Ctrl-C, a second of which ends at once; an exit code. So much of bodies is kept."""
-    # imported here, so that help, usage errors and the other commands stay quick
+    """Pass all batches of the captures to `feed`, then call `write`. Returns the exit code.
+
+    The first Ctrl-C stops reading and writes the results so far; a second one exits at once. `body` limits the octets
+    kept of bodies.
+    """
+    # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
@@ -54,7 +57,7 @@ def read_through(
             for step in steps(run.analyser, captures, None):
                 for batch in step:
                     feed(run, batch)
-                if stopped:  # what was read is told, also of connections that go on behind it
+                if stopped:  # report everything read, including connections that continue
                     break
             for batch in end(run.analyser, captures):
                 feed(run, batch)

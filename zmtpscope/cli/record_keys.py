@@ -15,7 +15,7 @@ DEFAULT = "zmtpscope.keys"
 
 
 class NotRecorded(click.ClickException):
-    """The program was not run, since its keys cannot be recorded."""
+    """The program was not run, because its keys cannot be recorded."""
 
     exit_code = 2
 
@@ -41,7 +41,7 @@ def record(key_log: Path, command: tuple[str, ...]) -> int:
     Use it only for programs and traffic that you are allowed to read: with the key log and the capture, anyone can
     read the messages, at any time. Delete the key log when you are done. Long-term keys are never written. Needs
     Linux, and a C compiler on first use."""
-    # imported here, so that help and usage errors stay quick
+    # imported here to keep help and usage errors fast
     from zmtpscope.live.keys.recorder import KeyRecording, KeyRecordingError
 
     if not command:

@@ -1,4 +1,4 @@
-"""`zmtpscope scan`: an inventory of who speaks ZMTP."""
+"""`zmtpscope scan`: an inventory of ZMTP endpoints."""
 
 from __future__ import annotations
 

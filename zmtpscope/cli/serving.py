@@ -1,4 +1,4 @@
-"""`tui --serve`: the option, and the server that shows pages."""
+"""`tui --serve`: the option, and the server of pages."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from zmtpscope.cli.commands import Command
 from zmtpscope.cli.messages import say
 
 ARGUMENTS = "zmtpscope.tui.arguments"
-"""Where what a page is started with stands, in the `meta` of the context."""
+"""Key in the context's `meta` for the arguments of a page."""
 SERVE = "--serve"
 ANY_PORT = 0
 
 
 class Servable(Command):
-    """A command with `--serve [PORT]`, behind which a file may follow: click alone would take its name for the port."""
+    """A command with `--serve [PORT]`, which a file may follow. click alone would take the file for the port."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Understand the arguments, and keep those that a page is started with."""
+        """Parse the arguments, and keep those that start a page."""
         whole, ctx.meta[ARGUMENTS] = split(args)
         return super().parse_args(ctx, whole)
 
 
 def is_page() -> bool:
-    """Whether this process is shown as a page: textual-serve says so in the environment."""
+    """Whether this process runs in a page: textual-serve sets an environment variable."""
     return "TEXTUAL_DRIVER" in os.environ
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The same arguments with the port as part of `--serve`, and those without it."""
+    """Return the arguments with the port joined to `--serve`, and the arguments without it."""
     whole: list[str] = []
     others: list[str] = []
     left = list(arguments)
@@ -50,7 +50,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def serve(given: dict[str, Any], what: str) -> int:
-    """Show pages until somebody ends that; an exit code. `what` is their title."""
+    """Serve pages titled `what` until stopped. Returns the exit code."""
     try:
         from zmtpscope.tui.serve import PageServer, listen, page_command
     except ImportError as error:

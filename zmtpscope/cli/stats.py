@@ -1,4 +1,4 @@
-"""`zmtpscope stats`: how many messages, how large, how often, of whom."""
+"""`zmtpscope stats`: message counts, sizes and rates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEAST_NS, LONGEST_NS, USUAL_NS = 1_000_000, 86_400_000_000_000, 1_000_000_000
 
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """A length of time, as nanoseconds."""
+    """Parse a duration as nanoseconds."""
     if value is None:
         return None
     interval = checked(parse_duration, value)
@@ -110,7 +110,7 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
 
 
 def _say_if_nothing_counts(statistics: Statistics, run: Run, given: dict[str, Any], latest: int) -> bool:
-    """Instead of tables without rows; of a capture without ZMTP others say it."""
+    """Report why there are no rows. A capture without ZMTP is reported elsewhere. Returns whether it reported."""
     from zmtpscope.export.statistics.report import PLURALS
     from zmtpscope.export.statistics.rows import rows_of
 

@@ -1,4 +1,4 @@
-"""What commands share that write the records of captures as tables."""
+"""Shared by commands that write records as tables."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 ON_REQUEST = DERIVED | {"frame"}
-"""Record types that are written where they are asked for by name."""
+"""Record types written only if requested by name."""
 
 BLOCK_SIZE = 1 << 20
-"""Octets of a capture at a time: a row group is held beside what a block becomes."""
+"""Octets of a capture block. Memory holds a row group in addition to the records of a block."""
 
 
 def write_tables(
     given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], filter: Filter | None = None
 ) -> tuple[Captures, list[Written]]:
-    """Write record types with these columns as the parameters of `export` ask, records that `filter` holds of; the
-    captures, read to their end, and what was written. Says what is wrong with keys and payload dissectors, and where
-    nothing was found.
+    """Write record types with these columns, filtered by `filter`, as the parameters of `export` request.
+
+    Returns the captures, read to their end, and the files written. Reports problems of keys and payload dissectors, and
+    captures without ZMTP.
     """
-    # imported here, so that help, usage errors and the other commands stay quick
+    # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser

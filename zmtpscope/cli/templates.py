@@ -1,4 +1,4 @@
-"""`-T fields`, `-e`, `-E` and `--format`: lines that the user describes."""
+"""`-T fields`, `-e`, `-E` and `--format`: user-defined lines."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NO_TYPES = {"json": "--json writes JSON lines", "text": "lines of text are what 
 
 
 def parse_type(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """`-T`."""
+    """Parse `-T`."""
     if value not in (None, "fields"):
         raise click.BadParameter(f"{value!r} is not fields; {NO_TYPES.get(value or '', 'nothing else is there')}")
     return value
 
 
 def complete_field(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The fields that begin so."""
-    from zmtpscope.filter.fields import FIELDS  # they take their time to make
+    """Return the fields that start with `incomplete`."""
+    from zmtpscope.filter.fields import FIELDS  # slow to build
 
     return [name for name in FIELDS if name.startswith(incomplete)]
 
@@ -69,14 +69,14 @@ _OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
 
 
 def template_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of commands that print records."""
+    """Add the template options to a command that prints records."""
     for add in reversed(_OPTIONS):
         command = add(command)
     return command
 
 
 def parsed_template(given: dict[str, Any]) -> Template | None:
-    """The template that options ask for. Raises `click.UsageError`."""
+    """Return the template of the options. Raises `click.UsageError`."""
     if given["output_type"] is None:
         for parameter, option in (("shown_fields", "-e"), ("separators", "-E")):
             if given[parameter]:
@@ -106,8 +106,8 @@ def _of_fields(names: tuple[str, ...], options: tuple[str, ...]) -> Template:
 
 
 def _parsed(option: str, parse: Callable[[], Template]) -> Template:
-    """What is wrong with it is a usage error, with carets under it."""
-    from zmtpscope.filter import FilterError  # its fields take their time to make
+    """Parse a template. Errors are usage errors with carets below the place."""
+    from zmtpscope.filter import FilterError  # builds its fields, which is slow
 
     try:
         return parse()

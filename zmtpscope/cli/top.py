@@ -57,13 +57,13 @@ if TYPE_CHECKING:
 LONGEST_INTERVAL = 86_400.0
 LEAST_INTERVAL = 0.001
 ON_THEIR_WAY = 0.3
-"""Seconds that packets take, at most, from the network to us, if all goes well."""
+"""Usual maximum delay of a packet from the network to this program, in seconds."""
 
 SORTS = ("rate", "octets", "messages", "total", "busiest", "subscribers", "connections", "name", "last")
 
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: float) -> int | None:
-    """Seconds, as nanoseconds; 0: None."""
+    """Parse seconds as nanoseconds; 0: None."""
     if value and not LEAST_INTERVAL <= value <= LONGEST_INTERVAL:
         raise click.BadParameter(
             f"{value:g} is no interval; give {LEAST_INTERVAL:g} to {LONGEST_INTERVAL:g} seconds, or 0 for all of it"
@@ -133,7 +133,7 @@ def top(**given: Any) -> int:
     try:
         with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
             followed.say_begin()
-            view = _view(given)  # loads numpy: the capture has begun by now
+            view = _view(given)  # loads numpy: capturing has already started
             code = _run(followed.captures, _name(followed.title), view, given, followed, counts_wanted)
             ended = followed.say_end()
             return code or ended
@@ -142,7 +142,7 @@ def top(**given: Any) -> int:
 
 
 def _opened(paths: list[str], packets: int | None) -> Captures:
-    # imported here, so that help, usage errors and the other commands stay quick
+    # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError, open_captures
 
     try:
@@ -152,7 +152,7 @@ def _opened(paths: list[str], packets: int | None) -> Captures:
 
 
 def _name(path: str) -> str:
-    """A file as the title of the screen names it."""
+    """Return a file's name for the title of the screen."""
     return "standard input" if path == "-" else path.rpartition("/")[2]
 
 
@@ -164,7 +164,7 @@ def _run(
     followed: Followed | None = None,
     counts_wanted: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Count the messages of captures, of those that are `followed` as they come; an exit code."""
+    """Count messages of captures, live if `followed` is given. Returns the exit code."""
     from zmtpscope.capture import CaptureError
     from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.cli.progress import Progress
@@ -222,7 +222,7 @@ def _view(given: dict[str, Any]) -> View:
 
 
 def _lost(analyser: Analyser, followed: Followed | None) -> str:
-    """What the title of the screen says of packets that were dropped, or wait to be read."""
+    """Return the part of the title about dropped and waiting packets."""
     if followed is None:
         return ""
     words = f"  {followed.dropped} packets dropped" if followed.dropped else ""
@@ -248,8 +248,11 @@ def _intervals(
     followed: Followed | None,
     diagnoses: Diagnoses | None,
 ) -> Iterator[Interval | None]:
-    """The intervals that end, and None behind every block. Of what is followed an interval ends by the clock, too. Of a
-    batch what is `counted` of it is; all of it is looked into for `diagnoses`."""
+    """Yield the intervals that end, and None after every block.
+
+    Intervals of a followed capture also end by the clock. `counted` selects the counted part of a batch; `diagnoses`
+    gets all of it.
+    """
     from zmtpscope.live.analysis import steps
 
     clock = CaptureClock()
@@ -266,8 +269,8 @@ def _intervals(
 
 
 class CaptureClock:
-    """The time where packets are captured, whose clock may be another: that of the last one, and as long as nothing
-    comes, what has gone by since. Packets that are on their way are waited for."""
+    """The time of the capturing host, whose clock may differ: the time of the last packet plus the time elapsed since,
+    minus `ON_THEIR_WAY` for packets in transit."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -275,14 +278,14 @@ class CaptureClock:
         self._read = 0.0
 
     def now(self, latest: int) -> int:
-        """Nanoseconds since 1970, as late as it is for certain; `latest` is the time of the last packet."""
+        """Return nanoseconds since 1970 that have certainly passed. `latest` is the time of the last packet."""
         if latest > self._latest:
             self._latest, self._read = latest, self._clock()
         return latest + round((self._clock() - self._read - ON_THEIR_WAY) * SECOND)
 
 
 def _say_limits(rates: Rates) -> None:
-    """What could not be told apart, and why topics are missing."""
+    """Report rows that were merged, and why topics are missing."""
     from zmtpscope.export.top.counters import SENT
     from zmtpscope.export.top.view import PLURALS
 

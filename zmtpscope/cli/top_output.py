@@ -1,4 +1,4 @@
-"""What `zmtpscope top` writes: JSON lines, tables, or the screen of a terminal."""
+"""Output of `zmtpscope top`: JSON lines, tables, or a terminal screen."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from zmtpscope.export.top.view import View
 
 WIDEST = 10_000
-"""Columns of a table that goes to a file or a pipe."""
+"""Maximum columns of a table in a file or a pipe."""
 
 REFRESH = 0.25
-"""Seconds between two looks at the size of the terminal, when nothing more comes."""
+"""Seconds between checks of the terminal size while nothing arrives."""
 
 
 class Output:
-    """Writes what was counted, interval by interval."""
+    """Writes the counts of each interval."""
 
     def __enter__(self) -> Self:
         return self
@@ -39,15 +39,15 @@ class Output:
         pass
 
     def update(self, interval: Interval | None) -> bool:
-        """An interval has ended, or (None) nothing more comes at once. False: no more is wanted."""
+        """Handle the end of an interval, or (None) a pause of the input. Return False to stop."""
         return True
 
     def finish(self, *, is_wanted: bool) -> None:
-        """All was read that is wanted; `is_wanted` is false if a key has asked for the end."""
+        """Finish the output. `is_wanted` is false if a key ended the run."""
 
 
 class JsonLines(Output):
-    """An object for each interval and row."""
+    """Writes an object for each interval and row."""
 
     def __init__(self, rates: Rates, view: View, most: int | None) -> None:
         self._rates = rates
@@ -68,7 +68,7 @@ class JsonLines(Output):
 
 
 class Numbers:
-    """The rows of a run: those of the last interval where packets still come, else those of all."""
+    """The rows of a run: of the last interval while packets arrive, otherwise of the whole run."""
 
     def __init__(self, rates: Rates, statistics: CaptureStatistics, *, is_live: bool) -> None:
         self.rates = rates
@@ -77,12 +77,12 @@ class Numbers:
 
     @property
     def seconds(self) -> float:
-        """From the first packet to the last."""
+        """Seconds from the first packet to the last."""
         first, last = self._statistics.first_time, self._statistics.last_time
         return 0.0 if first is None or last is None else (last - first) / SECOND
 
     def now(self, kind: str) -> list[Row]:
-        """What is shown while packets come."""
+        """Return the rows to show while packets arrive."""
         from zmtpscope.export.top.rows import interval_rows
 
         if self.is_live and self.rates.interval_ns is not None:
@@ -90,7 +90,7 @@ class Numbers:
         return self.in_all(kind)
 
     def in_all(self, kind: str) -> list[Row]:
-        """What is shown at the end."""
+        """Return the rows to show at the end."""
         from zmtpscope.export.top.rows import total_rows
 
         interval = self.seconds if self.rates.interval_ns is None else self.rates.interval_ns / SECOND
@@ -98,7 +98,7 @@ class Numbers:
 
 
 class Tables(Output):
-    """A table for each interval while packets come, and one at the end of a file."""
+    """Writes a table for each interval while packets arrive, or one at the end of a file."""
 
     def __init__(self, numbers: Numbers, view: View, most: int | None) -> None:
         self._numbers = numbers
@@ -123,7 +123,7 @@ class Tables(Output):
 
 
 class Screen(Output):
-    """The table as large as the terminal; what there was in all stays there at the end."""
+    """Shows the table at the size of the terminal. The totals remain visible at the end."""
 
     def __init__(
         self,
@@ -181,12 +181,12 @@ class Screen(Output):
 
 
 def has_screen() -> bool:
-    """Whether the table can be drawn again and again, and keys can be read; Windows has another way for those."""
+    """Whether the table can be redrawn and keys can be read. Windows reads keys differently."""
     return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "", None)
 
 
 def print_table(view: View, rows: Sequence[Row]) -> None:
-    """The table on standard output: as wide as the terminal, else as it needs to be."""
+    """Print the table, as wide as the terminal or, without one, as wide as needed."""
     from rich.console import Console
 
     from zmtpscope.export.top.table import table_of

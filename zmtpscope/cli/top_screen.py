@@ -1,4 +1,4 @@
-"""The screen of `zmtpscope top`: the table as large as the terminal, and the keys that change it."""
+"""The screen of `zmtpscope top`: a table at the size of the terminal, controlled by keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zmtpscope.export.top.table import help_table, table_of
 from zmtpscope.export.top.view import PLURALS, View
 
 REDRAWN = 0.25
-"""Seconds between two looks at the numbers, while there are new ones."""
+"""Seconds between redraws while there are new numbers."""
 
 FRAME = 3
 """Lines around the rows: title, headings, keys."""
@@ -27,8 +27,8 @@ KEYS = "t c p rows  < > sort  / filter  enter pin  space pause  h help  q quit"
 
 
 class TopScreen:
-    """Shows the rows that `rows` gives for a kind, under `title`, as the keys ask for it, and below them lines of
-    `diagnoses`, which are safe to show."""
+    """Shows the rows that `rows` returns for a kind, below `title`, as keys select, and then lines of `diagnoses`,
+    which are safe to show."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class TopScreen:
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
         self._keyboard = Keyboard()
         self._held: dict[str, list[Row]] | None = None
-        """The rows as they were when the screen was made to stand still."""
+        """The frozen rows, if the screen is paused."""
         self._shown: list[Row] = []
         self._drawn = 0.0
-        """When that was."""
+        """Time of the last redraw."""
         self._size = self._console.size
         self._is_old = True
-        """Whether there is something new since."""
+        """Whether there are new numbers since."""
 
     def __enter__(self) -> Self:
         self._keyboard.__enter__()
@@ -67,15 +67,15 @@ class TopScreen:
 
     @property
     def has_keys(self) -> bool:
-        """Whether anybody could press a key."""
+        """Whether there is a keyboard."""
         return self._keyboard.is_there
 
     def change(self) -> None:
-        """There are new numbers."""
+        """Mark the numbers as changed."""
         self._is_old = True
 
     def wait(self, seconds: float) -> bool:
-        """Draw what is new, now and then, and do what keys ask for within this time; False: leave."""
+        """Redraw if needed and handle keys for this time. Return False to leave."""
         if self._size != self._console.size or (self._is_old and time.monotonic() - self._drawn >= REDRAWN):
             self.draw()
         for key in self._keyboard.read(seconds):
@@ -97,8 +97,8 @@ class TopScreen:
         return max(1, self._console.size.height - FRAME - len(self._diagnoses))
 
     def draw(self) -> None:
-        """Draw everything anew, as large as the terminal is now."""
-        size = self._console.size  # as it is now: where it changes meanwhile, all is drawn again
+        """Redraw everything at the current size of the terminal."""
+        size = self._console.size  # if it changes during drawing, everything is drawn again
         width, page, view = size.width, self._page, self.view
         rows = self._rows(view.kind) if self._held is None else self._held[view.kind]
         self._shown = view.select(rows)

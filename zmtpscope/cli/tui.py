@@ -1,4 +1,4 @@
-"""`zmtpscope tui`: look around in captures, or in live traffic."""
+"""`zmtpscope tui`: browse captures or live traffic."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def tui(**given: Any) -> int:
 
 
 def _what(given: dict[str, Any]) -> str:
-    """What is looked at, in a few words."""
+    """Return a title for the captures shown."""
     if given["interfaces"]:
         return f"capture on {', '.join(given['interfaces'])}"
     paths = named_captures(given)
@@ -96,7 +96,7 @@ def _check_files(given: dict[str, Any]) -> None:
 
 
 def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
-    """What the worker reads, and how. Raises `SystemExit` when why it cannot be read was said."""
+    """Return the input of the worker and its options. Raises `SystemExit` after reporting why it cannot be read."""
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.tui.worker.loading import Opened
 
@@ -124,7 +124,7 @@ def _exit(error: click.ClickException) -> SystemExit:
 
 
 def _take_keyboard() -> None:
-    """Standard input is the capture: keys come from the terminal itself."""
+    """Read keys from the terminal, because standard input is the capture."""
     terminal = os.open("/dev/tty", os.O_RDWR)
     os.dup2(terminal, 0)
     os.close(terminal)
