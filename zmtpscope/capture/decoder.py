@@ -254,7 +254,6 @@ class Decoder:
         self.segments.append(Segment(self.row, key, sequence, reason, UNREACHABLE, end, end, 0))
 
     def _add_membership(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
-        """Add a datagram without ports."""
         stop = min(end, len(octets))
         place = self.base + at, self.base + stop
         self.datagrams.append(Datagram(addresses + NO_PORTS, *place, self.number, self.time, end - stop, self.row))

@@ -134,7 +134,6 @@ class CaptureFile:
             self._close()
 
     def _correct_times(self, block: PacketBlock, clocks: Clocks, statistics: FileStatistics) -> None:
-        """Correct times after the clock was set back."""
         steps = clocks.correct(block.times, block.interfaces)
         if steps:
             packets = [int(block.references[row]) & PACKET_MASK for row, _ in steps]

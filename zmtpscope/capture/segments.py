@@ -18,7 +18,7 @@ CUT = 0x100
 
 CLOSED_WINDOW = 0x400
 """Set in `SegmentBlock.flags` if the sender accepts no more octets now: a receive window of 0 with an acknowledgment.
-SYN and RST contain no valid windows."""
+Windows of SYN and RST are not in force and are ignored."""
 
 UNREACHABLE = 0x800
 """The only flag of a row for an ICMP message: a segment of the other direction was not delivered (RFC 792, RFC 4443).

@@ -204,7 +204,6 @@ def _state(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def _pieces(file: BinaryIO, octets: int) -> Iterator[bytes]:
-    """Yield at most `octets` of `file`, in pieces."""
     while octets and (piece := file.read(min(octets, PIECE))):
         octets -= len(piece)
         yield piece

@@ -173,7 +173,6 @@ def _dump(request: int, answer: int) -> Iterator[bytes]:
 
 
 def _attributes(octets: bytes) -> dict[int, bytes]:
-    """Parse attributes by type."""
     found = {}
     at = 0
     while at + ATTRIBUTE.size <= len(octets):

@@ -277,5 +277,4 @@ class Capture:
 
 
 def _interfaces_of(blocks: Iterable[bytes]) -> list[int]:
-    """Return the interface number of each packet block."""
     return [_interface_at_8(block)[0] for block in blocks]

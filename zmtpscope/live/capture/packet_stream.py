@@ -119,7 +119,6 @@ class PacketStream:
 
 
 def _blocks(packets: PacketBlock, interfaces: NDArray[np.int64]) -> list[bytes]:
-    """Return the pcapng block of each packet."""
     columns = packets.starts, packets.stops, packets.missing, packets.times, interfaces
     return [
         packet_block(interface, time, packets.data[start:stop], stop - start + missing)

@@ -99,7 +99,6 @@ def missing_rights(
 
 
 def _in_namespace(namespace: str | None) -> list[str]:
-    """Return the command prefix that runs a command in a namespace."""
     if namespace is None:
         return []
     if os.path.isabs(namespace):

@@ -172,7 +172,6 @@ class CaptureSession:
             self._end_early()
 
     def _update(self) -> None:
-        """Apply the reports of the process."""
         *lines, self._lines = self._lines.split(b"\n")
         for line in lines:
             values = json.loads(line)

@@ -166,7 +166,6 @@ class Tool:
             self._rest.append(self._stream.feed(octets))
 
     def _waits_until(self, deadline: float) -> bool:
-        """Whether octets, or their end, arrive before the deadline."""
         return bool(select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))[0])
 
     def fileno(self) -> int:

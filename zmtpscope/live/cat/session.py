@@ -33,7 +33,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 WAIT = 5.0
 """Default number of seconds to wait for a connection, a subscription or a reply."""
 GRACE = 0.25
-"""Seconds added to a time limit, so that a peer with the same limit can report its reason first."""
+"""Seconds added to a time limit, so that a connection with the same limit reports its reason first."""
 MOST_SAID = 10
 """Maximum number of lines to print of one kind; further lines are only counted."""
 CATCH_UP = 0.1
@@ -215,7 +215,6 @@ class CatSession:
             raise ClosedHalfWay("the connection was lost meanwhile: what was on its way may not have arrived")
 
     async def _ask_all(self) -> None:
-        """Send each request and wait for its reply."""
         await self._connect()
         assert self.source is not None
         async for batch in self.source.batches():
@@ -276,7 +275,6 @@ class CatSession:
         return self.goal.wait or (None if self._listens else WAIT)
 
     async def _connect(self) -> None:
-        """Wait for the first connection."""
         await self._within(self.socket.wait_ready(), "nobody has connected")
 
     async def _within(self, waited: Coroutine[Any, Any, object], missing: str) -> None:
@@ -385,11 +383,9 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator[asyncio.Task[
 
 
 def _shown(octets: bytes) -> str:
-    """Format the beginning of a part."""
     text = typed(octets[:40])
     return f'"{text}"' if len(octets) <= 40 else f'"{text}…"'
 
 
 def _described(parts: list[bytes]) -> str:
-    """Format a message in a few words."""
     return f"a message of {counted(len(parts), 'part')}, {' | '.join(map(_shown, parts[:4]))}"

@@ -1,11 +1,11 @@
-/* Preloaded by `zmtpscope keys record`: writes the shared key of every CURVE connection of the program to a key log.
+/* Library preloaded by `zmtpscope keys record`: writes the shared key of every CURVE connection of the program to a key
+   log.
 
-   libzmq opens one box directly before it computes the key k that is shared by both sides, on the same thread and with
-   the same secret: a client WELCOME (curve_client_tools.hpp, process_welcome), a server INITIATE and the vouch in it
-   (curve_server.cpp, process_initiate). The nonce names the box, so it tells the role, and with the box comes the
-   transient public key of the other side: S' is in WELCOME, INITIATE is opened with C'. Only a key that is computed
-   from that public key is written. A client's own C' belongs to the secret it uses. No secret is kept: what a thread
-   remembers of one is its address. */
+   Before libzmq computes the shared key k, it opens a box on the same thread with the same secret: a client opens
+   WELCOME (curve_client_tools.hpp, process_welcome), a server opens INITIATE and the vouch in it (curve_server.cpp,
+   process_initiate). The nonce identifies the box and so the role. The box provides the transient public key of the
+   other side: S' is in WELCOME, and INITIATE is opened with C'. Only a key computed from that public key is written. A
+   client's own C' belongs to the secret that it uses. No secret is kept: a thread remembers only its address. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ static __thread enum { OTHER, WELCOME, INITIATE } opened;
 static __thread const octet *opened_with;
 static __thread octet public_key_of_peer[32];
 
-/* A loaded object. `unloaded` counts those that had gone by then. */
+/* A loaded object. `unloaded` is the number of objects unloaded before. */
 struct object {
     const void *address;
     int place;
@@ -50,8 +50,8 @@ static __thread struct {
     void *function;
 } known[FUNCTIONS];
 
-/* The path is read before the program runs: it may change its environment, also while another thread reads it.
-   Objects that are there now never go. */
+/* Read the path before the program runs: the program may change its environment, even while another thread reads it.
+   Objects that are loaded now are never unloaded. */
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("ZMTPSCOPE_KEY_LOG");
@@ -59,7 +59,7 @@ __attribute__((constructor)) static void begin(void)
         strcpy(key_log, path);
     for (int i = 0; i < FUNCTIONS; i++)
         there_from_the_start[i] = dlsym(RTLD_NEXT, names[i]);
-    dlerror(); /* what is not found is no error of the program */
+    dlerror(); /* a missing function is not an error of the program */
 }
 
 static int is_in(const struct dl_phdr_info *object, const void *address)
@@ -72,7 +72,8 @@ static int is_in(const struct dl_phdr_info *object, const void *address)
     return 0;
 }
 
-/* For dl_iterate_phdr: the object with the address, or without one that at the place; ourselves left out. */
+/* Callback of dl_iterate_phdr: find the object that contains the address, or else the object at the place, but never
+   this library. */
 static int find(struct dl_phdr_info *each, size_t size, void *result)
 {
     struct object *object = result;
@@ -85,7 +86,7 @@ static int find(struct dl_phdr_info *each, size_t size, void *result)
     return 1;
 }
 
-/* The function in a loaded object or in what it is linked with. The program itself has no path; RTLD_NEXT saw it. */
+/* Return the function in a loaded object or its dependencies. The program itself has no path; RTLD_NEXT covers it. */
 static void *function_in(const char *path, const char *name)
 {
     void *object = *path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -95,12 +96,13 @@ static void *function_in(const char *path, const char *name)
     return function;
 }
 
-/* What the caller would have called without us: what the whole program sees, then what the caller's own object is
-   linked with (RTLD_NEXT does not see what was loaded with RTLD_LOCAL). Where neither has it, the first object that has
-   it: a jump at the end of a function leaves no trace of the object it is in.
-   dlsym and dlopen wait while another thread is in a constructor of an object that it loads, and that may wait for us:
-   so they are called for what was loaded later only, and again only when something was unloaded, which may have been
-   the caller or the function. dl_iterate_phdr does not wait for constructors; within it nothing may be loaded. */
+/* Return the function that the caller would call without this library: the program's global one, or else the one that
+   the caller's own object depends on (RTLD_NEXT does not find objects loaded with RTLD_LOCAL). If neither exists,
+   return the first object's: a tail call leaves no trace of the calling object.
+   dlsym and dlopen wait while another thread runs a constructor of an object that it loads, and that constructor may
+   wait for us. So they are called only for objects loaded later, and again only after an object was unloaded, which may
+   have been the caller's or the function's. dl_iterate_phdr does not wait for constructors; its callback must not load
+   objects. */
 static void *original(enum function which, const void *caller)
 {
     if (there_from_the_start[which])
@@ -137,8 +139,9 @@ static char *put_key(char *end, const octet *key)
     return end;
 }
 
-/* Write without the signal that a limit on the size of files raises; one that was pending before stays. A plain file
-   raises no other. sigprocmask is for the calling thread on Linux, and unlike pthread_sigmask in every libc. */
+/* Write without the signal SIGXFSZ that a limit on file sizes raises; a signal pending before stays pending. A plain
+   file raises no other signal. On Linux sigprocmask affects the calling thread and, unlike pthread_sigmask, is in every
+   libc. */
 static void write_quietly(int file, const char *octets, size_t size)
 {
     sigset_t limit, before, pending;
@@ -151,9 +154,9 @@ static void write_quietly(int file, const char *octets, size_t size)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* One write for a line, so that threads and processes may share the file; it begins with a newline behind one that was
-   cut off by a full disk or a limit. What goes wrong is no concern of the program, and no thread is cancelled here.
-   The file is never created here, and left alone when it is not, or no longer, readable by its owner only. */
+/* Write a line in one call, so that threads and processes can share the file. If the last line was cut off by a full
+   disk or a limit, write a newline first. Errors are ignored, and the thread cannot be cancelled meanwhile. The file is
+   never created here, and not written unless only its owner can read it. */
 static void write_line(const octet *client_key, const octet *shared_key)
 {
     struct stat status;
@@ -182,12 +185,12 @@ int crypto_box_open(octet *message, const octet *box, unsigned long long size, c
     box_open *open_box = original(BOX_OPEN, __builtin_return_address(0));
     int result = open_box ? open_box(message, box, size, nonce, public_key, secret_key) : -1;
     if (result == 0 && !memcmp(nonce, "VOUCH---", 8))
-        return result; /* stands between INITIATE and the shared key */
+        return result; /* the vouch is opened after INITIATE and before the shared key is computed */
     opened = OTHER;
     opened_with = secret_key;
     if (result == 0 && !memcmp(nonce, "WELCOME-", 8) && size >= 64) {
         opened = WELCOME;
-        memcpy(public_key_of_peer, message + 32, 32); /* behind the 32 octets of padding of this interface */
+        memcpy(public_key_of_peer, message + 32, 32); /* after the 32 octets of padding of this interface */
     }
     if (result == 0 && !memcmp(nonce, "CurveZMQINITIATE", 16)) {
         opened = INITIATE;

@@ -152,7 +152,6 @@ class Inbox(Generic[Sender]):
         return taken
 
     def _free(self, sender: Sender, octets: int) -> None:
-        """Release octets charged to messages of `sender`."""
         if octets:
             self._octets[sender] -= octets
             self.octets -= octets

@@ -147,5 +147,4 @@ def start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> No
 
 
 def _size(parts: Sequence[bytes]) -> int:
-    """Return the approximate size of a message in octets."""
     return sum(map(len, parts), len(parts) * LEAST_FRAME)

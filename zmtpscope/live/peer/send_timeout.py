@@ -19,7 +19,7 @@ RENEWAL = 0.01
 LEAST_TAKEN = 1 << 16
 """Minimum octets taken in `SEND_TIMEOUT` by a slow receiver; with less it counts as stuck."""
 KNOWN = 1 << 19
-"""Octets after which a receiver is known to read. Its system takes some by itself: Linux about 400 kB by default."""
+"""Octets after which a receiver is known to read. Its system takes some by itself: Linux up to 400 kB by default."""
 
 
 class Receiver(Protocol):

@@ -394,7 +394,6 @@ class Socket:
         return connection
 
     async def _run(self, connection: Connection) -> None:
-        """Run one connection to its end. Raises `PeerError`."""
         if self._recording is not None:
             connection.record(self._recording, not self._listens, self.endpoint.path)
         failure = None

@@ -59,7 +59,6 @@ class LiveDissection:
             self._write(batch)
 
     def _block(self) -> PacketBlock:
-        """Return the waiting packets as a block, and clear the queue."""
         packets, times = self._packets, self._times
         self._packets, self._times, self._waiting = [], [], 0
         first, self._count = self._count + 1, self._count + len(packets)
