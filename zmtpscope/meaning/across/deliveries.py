@@ -300,7 +300,7 @@ def _missed(
         begin = max(since, sibling_since) + TAKES_EFFECT_NS
         got = count if topic is None or has_all else count - topic.timeline.before(begin).least
         if most is not None and published.timeline.count - got <= most.messages:
-            continue  # it shows no more than another one
+            continue  # another sibling shows as much
         end = surely_sent(slow, sibling.latest_ns, until)
         if end is not None and begin < end:
             if has_all:
@@ -317,7 +317,7 @@ def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
     Later messages arrived after them. None if it is unknown. `latest_ns` is the time of the last published message.
     """
     if slow.stalled_ns > until - ARRIVES_NS:
-        return None  # it may all be on its way
+        return None  # all of it may be in transit
     is_drained = slow.latest_ns >= latest_ns and until - slow.latest_ns >= QUIET_NS
     return until if is_drained else min(slow.latest_ns, until) - ARRIVES_NS
 

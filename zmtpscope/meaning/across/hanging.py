@@ -97,8 +97,7 @@ class Hanging(NamedTuple):
 
     @property
     def is_owed(self) -> bool:
-        """Whether the server must reply: a REP, a peer that has answered this REQ before, or a REQ that works for a
-        ROUTER."""
+        """Whether the server must reply: a REP, or, if it has replied before, a server of a REQ or a REQ worker."""
         if self.requests.is_guessed:
             return False
         asked = self.connection.sides[1 - self.requests.asker].socket_type

@@ -134,7 +134,7 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
     for subscriber in client:
         messages = search.found.get(subscriber.connection.conn_id)
         if messages is not None:
-            end = _until(subscriber)  # what comes behind FIN or RST gets to nobody
+            end = _until(subscriber)  # data after FIN or RST is not delivered
             outages = subscriber.connection.sides[1 - subscriber.side].outages
             reasons: Iterable[Reason] = repeat(CAME)
             if outages:
@@ -208,7 +208,7 @@ def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_
             reason = _why_not_sent(subscriber, copy.time, search.topic, search.beginnings.get(copy.mark))
         equal = waiting.get(copy.mark, deque())
         while equal and equal[0].time < copy.time - ARRIVES_NS:
-            alone = equal.popleft()  # nobody else got that one
+            alone = equal.popleft()  # no sibling got this one
             yield Fate(_moment(search, alone), alone.reason)
         if reason is not None:
             yield Fate(_moment(search, copy), reason)
@@ -260,7 +260,7 @@ def _why_not_sent(subscriber: Subscriber, time: int, topic: bytes, beginning: by
     The message begins with `topic`, and with `beginning` if that is known.
     """
     if not subscriber.is_filtered:
-        return None  # it is sent all, or not all that it subscribed to is known
+        return None  # it gets all messages, or some subscriptions are unknown
     ready = [side.ready for side in subscriber.connection.sides if side.ready is not None]
     if len(ready) < len(subscriber.connection.sides):
         return Reason(False, "the handshake was never complete")

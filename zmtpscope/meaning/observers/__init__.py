@@ -1,1 +1,1 @@
-"""What is observed of one connection: requests, subscriptions, what is published, heartbeats."""
+"""Observers of one connection: requests, subscriptions, publishing, heartbeats."""

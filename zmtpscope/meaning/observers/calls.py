@@ -1,5 +1,4 @@
-"""Calls between DEALER and ROUTER: of zerorpc and JSON-RPC 2.0, whose replies repeat an id, and of 7/MDP and 18/MDP,
-whose replies come in the order of the calls."""
+"""Calls between DEALER and ROUTER: zerorpc and JSON-RPC 2.0 match replies by id, 7/MDP and 18/MDP by order."""
 
 from __future__ import annotations
 
@@ -16,18 +15,18 @@ from zmtpscope.payloads.dissected import Dissected
 ROUTING = frozenset({"DEALER", "ROUTER"})
 MESSAGEPACK, JSON = "messagepack", "json"
 OF_ITS_OWN = "_zpc_"
-"""How the names of events begin that zerorpc itself sends, such as heartbeats."""
+"""Prefix of the names of events that zerorpc itself sends, such as heartbeats."""
 MARK = b'"jsonrpc"'
 LONGEST_ID, LONGEST_NAME = 80, 40
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
 """Headers of both versions; 18/MDP has partial replies."""
 REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
 WORK = "work"
-"""What a broker asks of a worker: its messages do not name the service."""
+"""The name of work that a broker sends to a worker: its messages do not contain the service."""
 
 
 class Call(NamedTuple):
-    """A call with this id, or (`replies`) something that belongs to one; without an id to the oldest."""
+    """A call with this id, or (`replies`) a reply to one; without an id, a reply to the oldest."""
 
     id: str | None
     name: str
@@ -35,7 +34,7 @@ class Call(NamedTuple):
 
 
 class CallObserver(Observer):
-    """The calls on one connection."""
+    """Observes the calls on one connection."""
 
     def rows(self, rows: Rows) -> None:
         if not ROUTING.issuperset(self.observed.socket_types()):
@@ -67,7 +66,7 @@ def _order(each: tuple[int, int, MessageRun, int, Call]) -> tuple[int, int]:
 
 
 def _calls(run: MessageRun) -> Iterator[tuple[int, Call]]:
-    """The calls and replies in a run."""
+    """Yield the calls and replies in a run, with their rows."""
     rows = range(len(run.first)) if MARK in run.data else ()
     payloads: Iterator[tuple[int, Dissected | None]] = ((row, run.made(row)) for row in rows)
     if not rows:
@@ -88,7 +87,10 @@ def _calls(run: MessageRun) -> Iterator[tuple[int, Call]]:
 
 
 def _of_zerorpc(fields: Any) -> Call | None:
-    """An event: a header with ids, a name, arguments. Whatever belongs to a call shows that its server works on it."""
+    """Return the call or reply of a zerorpc event: a header with ids, a name, arguments.
+
+    Any event of a call counts as a reply, since it shows that the server works on it.
+    """
     if not (isinstance(fields, list) and len(fields) == 3 and isinstance(fields[0], dict)):
         return None
     header, name, _ = fields
@@ -102,7 +104,7 @@ def _of_zerorpc(fields: Any) -> Call | None:
 
 
 def _of_json_rpc(fields: Any) -> Call | None:
-    """A request or response object; a notification has no id."""
+    """Return the call or reply of a JSON-RPC object; None for a notification, which has no id."""
     if not isinstance(fields, dict) or fields.get("jsonrpc") != "2.0":
         return None
     id_, method = fields.get("id"), fields.get("method")
@@ -112,7 +114,7 @@ def _of_json_rpc(fields: Any) -> Call | None:
 
 
 def _of_mdp(run: MessageRun, row: int) -> Call | None:
-    """A request or final reply of a client or a worker of a broker. A partial reply is followed by the final one."""
+    """Return a request or final reply of a broker's client or worker. A partial reply precedes the final one."""
     frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
     header, *rest = frames[1:] if not frames[0] else frames
     is_from_broker = run.socket_type == "ROUTER"

@@ -1,4 +1,4 @@
-"""How durations are distributed: counts that can be added up, small whatever they count."""
+"""Distributions of durations: counts that can be added up, in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from math import log2
 
 STEPS = 16
-"""Of each factor of two: a duration is known to 2.2 %."""
+"""Steps for each factor of two: a duration is exact to 2.2 %."""
 
 
 @dataclass(slots=True)
 class Distribution:
-    """Of durations (ns): how many, the least and the most exactly, and the others as counts in steps of 4.4 %."""
+    """A distribution of durations (ns): count, exact minimum and maximum, and counts in steps of 4.4 %."""
 
     count: int = 0
     least: int | None = None
     most: int | None = None
     steps: dict[int, int] = field(default_factory=dict)
-    """How many lie in each step: from 2^(step / `STEPS`) ns on."""
+    """Counts by step: a step begins at 2^(step / `STEPS`) ns."""
 
     def add(self, durations: Sequence[int]) -> None:
-        """Count some more."""
+        """Add durations."""
         if not durations:
             return
         self.count += len(durations)
@@ -32,7 +32,7 @@ class Distribution:
             steps[step] = steps.get(step, 0) + 1
 
     def merge(self, other: Distribution) -> None:
-        """Count what another one has counted, too."""
+        """Add the counts of another distribution."""
         if other.least is None or other.most is None:
             return
         self.count += other.count
@@ -41,7 +41,7 @@ class Distribution:
             self.steps[step] = self.steps.get(step, 0) + count
 
     def quantile(self, part: float) -> int | None:
-        """The duration that `part` of them (0 to 1) do not exceed; None where there are none."""
+        """Return the duration that the fraction `part` (0 to 1) does not exceed; None if there are no durations."""
         if self.least is None or self.most is None:
             return None
         left = part * self.count
@@ -53,7 +53,7 @@ class Distribution:
 
     @property
     def median(self) -> int | None:
-        """Half of them are no longer."""
+        """The median duration."""
         return self.quantile(0.5)
 
     def _extend(self, least: int, most: int) -> None:

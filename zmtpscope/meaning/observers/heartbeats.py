@@ -1,12 +1,12 @@
-"""PINGs and the PONGs that answer them (wire.md 10.3): how fast, and which have none.
+"""PINGs and their PONGs (wire.md 10.3): latency, and PINGs without answer.
 
-A PONG repeats the context of its PING. One side may be read later than the other, where a hole in it is filled late: so
-a PONG that fits no PING is kept for a second. Where octets are missing nothing is said of what is open.
+A PONG repeats the context of its PING. One side may be read later than the other if a hole in it is filled late, so a
+PONG without PING is kept for a second. Nothing is reported of open PINGs if octets are missing.
 
-A PONG that comes behind the end of the asker (its first FIN or RST) answers nothing: who had been stopped answers all
-PINGs when it goes on, and its peer has given up long before. So a PING whose PONG is late is decided with the next one,
-which shows that the asker was there, or with the end of the connection. A late PONG that is answered with RST came
-behind that end, too: where nothing gets through, FIN waits behind what was sent before.
+A PONG after the end of the asker (its first FIN or RST) answers nothing: a stopped process answers all PINGs when it
+continues, but its peer gave up long before. So a PING with a late PONG is decided by the next PING, which shows that
+the asker still existed, or by the end of the connection. A late PONG that is answered with RST also came after that
+end: if nothing gets through, FIN waits after the data sent before.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from zmtpscope.records import COMMON, SECOND, STREAM, empty
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 MOST_OPEN = 64
-"""PINGs of a side, and PONGs before their PING, that are remembered; the oldest are released."""
+"""Maximum number of PINGs of a side, and of PONGs before their PING, to remember; the oldest are released."""
 
 MOST_WAITING = 8
-"""PINGs of a side that others see as open."""
+"""Maximum number of open PINGs of a side to report."""
 
 FROM_PING = [field.name for field in (*COMMON, *STREAM) if field.name != "record"]
 
 
 class Heartbeat(NamedTuple):
-    """A PING that was decided, with the segment `ordinal`, and its PONG."""
+    """A decided PING with its PONG; the segment `ordinal` decided it."""
 
     ping: Record
     pong: Record | None
@@ -48,7 +48,7 @@ class Heartbeat(NamedTuple):
 
 
 class HeartbeatTable(DerivedTable):
-    """Heartbeats of a connection, in the order in which they were decided."""
+    """Heartbeats of a connection, in the order of decision."""
 
     type = "heartbeat"
 
@@ -59,7 +59,7 @@ class HeartbeatTable(DerivedTable):
         return len(self.heartbeats)
 
     def records(self) -> Iterable[Record]:
-        """The records, in their order."""
+        """Yield the records, in order."""
         for ping, pong, outcome, ordinal in self.heartbeats:
             values = empty("heartbeat") | {name: ping.values[name] for name in FROM_PING}
             values.update(record="heartbeat", ttl_ms=ping.values["ttl_ms"], outcome=outcome)
@@ -75,37 +75,37 @@ class HeartbeatTable(DerivedTable):
 
 @dataclass(slots=True, eq=False)
 class Undecided:
-    """A PING that is not decided yet. `heard_ns` and `is_within` are those of `ObservedPing`."""
+    """A PING that is not decided yet; `heard_ns` and `is_within` as in `ObservedPing`."""
 
     ping: Record
     heard_ns: int | None = None
     is_within: bool = False
 
     def observed(self) -> ObservedPing:
-        """What others see of it."""
+        """Return the open PING for rules."""
         return ObservedPing(Moment.of(self.ping.values), ref_of(self.ping.values), self.heard_ns, self.is_within)
 
 
 class Spoken(NamedTuple):
-    """When some commands or messages of a side began, and when they were there."""
+    """Start and end times of commands or messages of a side."""
 
     begins: Int64 | tuple[int]
     ends: Int64 | tuple[int]
 
 
 class Asker:
-    """One side: its PINGs, and the PONGs of the other side."""
+    """The PINGs of one side, and the PONGs of the other side."""
 
     def __init__(self) -> None:
         self.open: list[Undecided] = []
         self.late: list[tuple[Undecided, Record]] = []
-        """Those whose PONG came late; whether before the end of the asker is not known yet."""
+        """PINGs with a late PONG; it may have come after the end of the asker."""
         self.early: list[Record] = []
-        """PONGs that fit no PING so far."""
+        """PONGs without PING so far."""
 
 
 class HeartbeatObserver(Observer):
-    """The heartbeats of one connection."""
+    """Observes the heartbeats of one connection."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
@@ -113,7 +113,7 @@ class HeartbeatObserver(Observer):
         self.taken: list[Record] = []
         """PINGs, PONGs and gaps of a batch."""
         self.spoken: tuple[list[Spoken], list[Spoken]] = [], []
-        """What each side said in a batch."""
+        """Times of commands and messages of each side in a batch."""
         self.decided: list[Heartbeat] = []
 
     def record(self, record: Record) -> None:
@@ -219,7 +219,7 @@ class HeartbeatObserver(Observer):
         self._decide(number, each.ping, pong, "answered", ordinal)
 
     def _end_late(self, number: int, asker: Asker, ordinal: int) -> None:
-        """The connection has ended: PONGs behind the end of the asker answer nothing."""
+        """Decide late PONGs at the end of the connection: PONGs after the end of the asker answer nothing."""
         values = self.observed.values
         assert values is not None
         fin, rst = values[f"fin_ns_{number}"], values[f"rst_ns_{number}"]
@@ -235,13 +235,13 @@ class HeartbeatObserver(Observer):
         asker.open = sorted([*behind, *asker.open], key=_asked)
 
     def _show(self) -> None:
-        """Let others see what is open."""
+        """Publish the open PINGs for rules."""
         for side, asker in zip(self.observed.sides, self.askers, strict=True):
             if side.heartbeats is not None:
                 side.heartbeats.waiting = [each.observed() for each in asker.open[:MOST_WAITING]]
 
     def _give_up(self, ordinal: int) -> None:
-        """Octets are missing: what is open may have been answered."""
+        """Give up all open PINGs, which may have been answered in missing octets."""
         for number, asker in enumerate(self.askers):
             for each, pong in asker.late:
                 self._answer(number, each, pong, ordinal)
@@ -280,7 +280,7 @@ def _rtt(ping: Record, pong: Record) -> int:
 
 
 def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
-    """What a side said came behind some of the PINGs that wait for it."""
+    """Note data of the other side that came after open PINGs."""
     if not waiting or not spoken:
         return
     begins, ends = (np.concatenate(times) for times in zip(*spoken, strict=True))

@@ -1,4 +1,4 @@
-"""The requests of Jupyter clients, and which requests the messages of kernels belong to."""
+"""Requests of Jupyter clients, and the requests to which messages of kernels respond."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
 
 PROTOCOL = "jupyter"
 KERNEL_INFO = "kernel_info_request"
-"""It travels on more than one channel, so none is given for it."""
+"""This request is sent on several channels, so its record names none."""
 LONGEST_ID = 80
 
 
 class JupyterObserver(Observer):
-    """The messages of Jupyter on one connection."""
+    """Observes the Jupyter messages on one connection."""
 
     def rows(self, rows: Rows) -> None:
         for side, runs in zip(self.observed.sides, rows.sides, strict=True):

@@ -1,4 +1,4 @@
-"""Which reply answers which request: one message after the other, whatever else is open."""
+"""Match replies with requests, one message after the other."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from zmtpscope.meaning.observers.request_rows import Envelope, MessageRow
 
 
 class Anew(NamedTuple):
-    """When the asker asked anew before there was a reply, and the segment that showed it."""
+    """When the asker asked again before a reply came, and the segment that showed it."""
 
     captured: int
     order: int
 
 
 class OpenRequests:
-    """The requests of one asker that have no reply, by number in the order in which they were asked."""
+    """The unanswered requests of one asker, by number, in order."""
 
     def __init__(self) -> None:
         self.rows: OrderedDict[int, MessageRow] = OrderedDict()
         self.by_key: dict[Envelope | None, deque[int]] = {}
-        """The numbers of those with the same envelope, the oldest first."""
+        """Numbers of requests with the same envelope, oldest first."""
         self.anew: OrderedDict[int, Anew] = OrderedDict()
-        """Of those whose asker has asked anew, the one that did so first at the front."""
+        """Requests whose asker has asked again, in the order of these events."""
         self.count = 0
-        """How many there ever were: the number of the next one."""
+        """Number of all requests so far, which is the number of the next one."""
         self.newest_captured = 0
-        """By when the last one was captured."""
+        """The time by which the last one was captured."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def latest(self) -> int:
-        """By when the newest that is open was captured; 0 where none is open."""
+        """Return the time by which the newest open request was captured; 0 if none is open."""
         return self.rows[next(reversed(self.rows))].captured if self.rows else 0
 
     def oldest(self, count: int) -> list[MessageRow]:
@@ -45,7 +45,7 @@ class OpenRequests:
         return [self._forget(number) for number in [*islice(self.rows, count)]]
 
     def given_up(self, time: int) -> tuple[list[MessageRow], list[Anew]]:
-        """Return those whose asker asked anew before a time, and when, and forget them."""
+        """Return and forget the requests whose asker asked again before a time, with these events."""
         numbers: list[tuple[int, Anew]] = []
         while self.anew and self.anew[first := next(iter(self.anew))].captured < time:
             numbers.append((first, self.anew.pop(first)))
@@ -65,13 +65,12 @@ class OpenRequests:
         return self.rows[number].captured
 
     def last_before(self, same: deque[int], captured: int) -> int:
-        """The place of the newest of those with the same envelope that was captured by then; 0 where none was."""
+        """Return the index of the newest request with the same envelope captured by then; 0 if there is none."""
         return max(0, bisect_right(same, captured, key=self._captured_of) - 1)
 
 
 class Paired(NamedTuple):
-    """Each of `requests` has the reply at the same place of `replies`; `late` says whether the asker had asked anew
-    before."""
+    """Requests with their replies at the same index; `late`: the asker had asked again before."""
 
     requests: list[MessageRow]
     replies: list[MessageRow]
@@ -82,9 +81,11 @@ class Paired(NamedTuple):
 def pair(
     waiting: OpenRequests, messages: Sequence[MessageRow], asker: int, in_order: bool
 ) -> tuple[Paired, list[MessageRow]]:
-    """Match messages of both sides, in the order in which they were captured, with `waiting`: only those with equal
-    envelopes belong together. If the replies come `in_order` the oldest request is answered. Otherwise the newest one
-    is, once: whoever asks anew waits for the older ones no longer. Return also the replies that answer none of them."""
+    """Match messages of both sides, in order of capture, with `waiting`, by envelope.
+
+    If replies come `in_order`, a reply answers the oldest request. Otherwise it answers the newest one, once: an asker
+    that asks again no longer waits for older ones. Also return the replies that answer no request.
+    """
     paired, early = Paired([], [], []), list[MessageRow]()
     rows, by_key = waiting.rows, waiting.by_key
     for message in messages:

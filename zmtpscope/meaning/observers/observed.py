@@ -1,7 +1,7 @@
-"""What is remembered of each connection: enough to compare it with others, and to say what went wrong.
+"""Facts about each connection, for comparisons with others and for diagnoses.
 
-Everything is plain values that can be pickled: one connection of a busy system may be observed by one worker, and
-compared with others by another. All of it is bounded; what has no room is counted.
+All facts are plain values that can be pickled: one worker may observe a connection of a busy system, and another one
+compare it with others. All memory is bounded; facts without room are counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True, eq=False)
 class ObservedFinding:
-    """A finding as often as it was raised on a side of a connection: `ref` and `moment` are those of the first."""
+    """All occurrences of a finding on a side of a connection; `ref` and `moment` of the first."""
 
     id: str
     severity: Severity
@@ -50,8 +50,10 @@ class ObservedFinding:
 
 @dataclass(slots=True, eq=False)
 class ObservedStall:
-    """A stretch in which a side could not send, since its peer took nothing; or `count` of them, which took `duration`
-    together. `until` says how the last one was over, at `end_ns`, or was seen last."""
+    """A time in which a side could not send because its peer took nothing, or `count` of them.
+
+    `duration_ns` is their total. `until` is how the last one ended, at `end_ns`, or was last seen.
+    """
 
     moment: Moment
     ref: str
@@ -63,7 +65,7 @@ class ObservedStall:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> ObservedStall:
-        """That of a record."""
+        """Return the stall of a record."""
         moment, took = Moment.of(values), values["duration_ns"]
         end = moment.ns + took if values["until_ns"] is None else values["until_ns"]
         longest, count = values["longest_ns"] or took, values["count"] or 1
@@ -72,9 +74,11 @@ class ObservedStall:
 
 @dataclass(slots=True, eq=False)
 class ObservedOutage:
-    """A stretch in which a side sent the same octets again and again, or keepalive probes, and its peer did not
-    acknowledge them; or `count` of them, which took `duration` together. `offset` is the first octet of that kind,
-    `until` says how the last stretch was over, at `end_ns`, or was seen last."""
+    """A time in which a side retransmitted octets, or sent keepalive probes, without an acknowledgement.
+
+    Or `count` of them, with `duration_ns` in total. `offset` is the first such octet. `until` is how the last one
+    ended, at `end_ns`, or was last seen.
+    """
 
     moment: Moment
     ref: str
@@ -92,7 +96,7 @@ class ObservedOutage:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> ObservedOutage:
-        """That of a record."""
+        """Return the outage of a record."""
         names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
         counts = "smallest", "largest", "answers", "count"
         return cls(Moment.of(values), ref_of(values), *(values[name] for name in (*names, *counts)))
@@ -100,8 +104,10 @@ class ObservedOutage:
 
 @dataclass(slots=True, eq=False)
 class ObservedSizes:
-    """The octets of the largest frame of the last message of a side, and of the largest before that, 0 where there is
-    none; `last` is when the last octet of that message came, and it `began_ns` with its first."""
+    """Octets of the largest frame in the last message of a side, and in all messages before (0 if there are none).
+
+    The last message began at `began_ns` with its first octet, and ended at `last` with its last one.
+    """
 
     last: Moment
     began_ns: int
@@ -110,14 +116,16 @@ class ObservedSizes:
 
     @property
     def largest(self) -> int:
-        """Of all."""
+        """The largest frame of all messages."""
         return max(self.of_last, self.before)
 
 
 @dataclass(slots=True, eq=False)
 class ObservedMessages:
-    """The last messages of a side, as `RunSummary.last` has them. `files` are those that packets refer to; `are_all`
-    says whether there were no others."""
+    """The last messages of a side, in the format of `RunSummary.last`.
+
+    Packets refer to `files`; `are_all`: there were no other messages.
+    """
 
     octets: bytes
     files: Sequence[str | None]
@@ -125,94 +133,94 @@ class ObservedMessages:
 
     @property
     def columns(self) -> Int64:
-        """Their times (ns), references of packets, and offsets after their last octets in the TCP stream."""
+        """Times (ns), packet references, and offsets after their last octets in the TCP stream."""
         columns: Int64 = np.frombuffer(self.octets, np.int64).reshape(-1, 3).T
         return columns
 
 
 @dataclass(slots=True, eq=False)
 class ObservedSide:
-    """One side. What was not captured is None."""
+    """One side of a connection. Values that were not captured are None."""
 
     ip: str
     port: int
     greeting: Moment | None = None
     ready: Moment | None = None
-    """Its READY, or the greeting of a version without one."""
+    """Its READY, or the greeting of a version without READY."""
     version: str | None = None
-    """That it announced."""
+    """The announced version."""
     mechanism: str | None = None
-    """That it announced."""
+    """The announced mechanism."""
     socket_type: str | None = None
     identity: str | None = None
     is_fallback: bool = False
-    """Its greeting is the signature of a newer peer that goes on with 1.0."""
+    """Its greeting is the signature of a newer peer that continues with 1.0."""
     username: str | None = None
     error: tuple[Moment, str | None] | None = None
-    """Its ERROR, and the reason in it."""
+    """Its ERROR, with the reason."""
     last_command: tuple[Moment, str] | None = None
-    """The last command that it sent, and its name."""
+    """Its last command, with the name."""
     last_ns: int | None = None
-    """When it said something last: a greeting, a command or a message."""
+    """The time of its last greeting, command or message (ns)."""
     heartbeats: ObservedHeartbeats | None = None
-    """Its PINGs, if it sends any."""
+    """Its PINGs, or None."""
     ended_stalls: list[ObservedStall] = field(default_factory=list)
-    """Stretches in which it could not send, ..."""
+    """Past times in which it could not send."""
     running_stall: ObservedStall | None = None
-    """... and the one that goes on, where somebody looks while packets still come."""
+    """The current one, if packets still come."""
     is_sending: bool = False
     """It has sent a part of a message, and packets still come."""
     ended_outages: list[ObservedOutage] = field(default_factory=list)
-    """Stretches in which what it sent was not acknowledged, ..."""
+    """Past times in which its data was not acknowledged."""
     running_outage: ObservedOutage | None = None
-    """... and the one that goes on, likewise."""
+    """The current one, if packets still come."""
     subscriptions: ObservedSubscriptions | None = None
-    """What it subscribed to, if it did."""
+    """Its subscriptions, or None."""
     published: PublishedTopics | None = None
-    """What it published, if it is a publisher that did."""
+    """Its published topics, or None."""
     sizes: ObservedSizes | None = None
-    """Of its messages, if it sent any."""
+    """The sizes of its messages, or None."""
     rhythm: ObservedRhythm | None = None
-    """Of its messages, if it sent any."""
+    """The times of its messages, or None."""
     rounds: dict[int, ObservedRound] = field(default_factory=dict)
-    """Messages that it sent again and again, proxy to proxy, by a number made of each."""
+    """Messages sent repeatedly from proxy to proxy, by checksum."""
     jupyter: ObservedJupyter | None = None
-    """Of its messages of Jupyter, if it sent any."""
+    """Its Jupyter messages, or None."""
     calls: ObservedCalls | None = None
-    """Its calls, if it made any."""
+    """Its calls, or None."""
     phantom: Moment | None = None
-    """Its first message, if that is its identity once more."""
+    """Its first message, if that repeats its identity."""
     last_messages: ObservedMessages | None = None
-    """The last of them, until they are known to be acknowledged."""
+    """Its last messages, until they are acknowledged."""
 
     @property
     def stalls(self) -> list[ObservedStall]:
-        """All stretches in which it could not send."""
+        """All times in which it could not send."""
         return [*self.ended_stalls, self.running_stall] if self.running_stall else self.ended_stalls
 
     @property
     def outages(self) -> list[ObservedOutage]:
-        """All stretches in which what it sent was not acknowledged."""
+        """All times in which its data was not acknowledged."""
         return [*self.ended_outages, self.running_outage] if self.running_outage else self.ended_outages
 
     @property
     def last_outage(self) -> ObservedOutage | None:
-        """The one in which it sent octets again that were never acknowledged, up to the end or by now."""
+        """The last outage, if it contains retransmissions without an acknowledgement up to now or the end."""
         last = self.outages[-1] if self.ended_outages or self.running_outage else None
         return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
 
     def heard(self, ns: int) -> None:
-        """It says something at that time."""
+        """Note data of this side at a time (ns)."""
         if self.last_ns is None or ns > self.last_ns:
             self.last_ns = ns
 
 
 PLACES = {field.name: place for place, field in enumerate(RECORDS["connection"].fields)}
-"""Places of the fields of a connection's record."""
+"""Index of each field in a connection's record."""
 
 
 class ConnectionValues(Mapping[str, Any]):
-    """The fields of a connection's record, in a third of the memory of a dict: thousands of them are remembered."""
+    """The fields of a connection's record, in a third of the memory of a dict, since thousands are remembered."""
 
     __slots__ = ("_row",)
 
@@ -231,20 +239,19 @@ class ConnectionValues(Mapping[str, Any]):
 
 MOST_STALLS = 64
 MOST_FINDINGS = 64
-"""Of one connection; more are only counted with the last one."""
+"""Maximum number for one connection; more are only added to the last one's count."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedConnection:
-    """A connection that speaks ZMTP. `stream` is that of side 0; `values` are those of its record, which is there when
-    it has ended."""
+    """A ZMTP connection. `stream` is side 0's; `values` are the fields of its record, once it has ended."""
 
     stream: Stream
     sides: tuple[ObservedSide, ObservedSide]
     listener: int
-    """The side that was connected to, as far as is known."""
+    """The side that was connected to, as far as known."""
     start: Moment
-    """The first that is known of it: its first packet once it has ended, else that of its first record."""
+    """The first known moment: its first packet once it has ended, before that its first record."""
     last_ns: int
     spoke_ns: int
     """Time of the last octets of either side."""
@@ -253,15 +260,15 @@ class ObservedConnection:
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
     """By id and side."""
     requests: ObservedRequests | None = None
-    """Where socket types, or envelopes, tell requests from replies."""
+    """Requests, if socket types or envelopes distinguish them from replies."""
     remembered: int = 0
-    """Octets of memory that observers have taken for it (`Room`)."""
+    """Octets of memory that observers use for it (`Room`)."""
     answers: dict[str, Any] = field(default_factory=dict)
-    """What was found of it since something was learnt last, once it has ended (`found_once`)."""
+    """Cached results of `found_once`, cleared by new records."""
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
-        """One of which nothing more is known than who sent its first record."""
+        """Return a connection of which only the stream of its first record is known."""
         if stream.side:
             stream = _turned_round(stream)
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
@@ -274,7 +281,7 @@ class ObservedConnection:
         return self.stream.conn_id
 
     def stream_of(self, side: int) -> Stream:
-        """What the records of one side share."""
+        """Return the common fields of the records of one side."""
         return _turned_round(self.stream) if side else self.stream
 
     @property
@@ -285,26 +292,24 @@ class ObservedConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it goes on where the capture ends."""
+        """Whether it is open at the end of the capture."""
         return self.values is None or self.values["close"] == "open"
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it is only likely that this is ZMTP: 1.0 frames, which other protocols can look like, are all that
-        shows it."""
+        """Whether only 1.0 frames, which other protocols can resemble, suggest that this is ZMTP."""
         return self.values is not None and self.values["version"] == "1.0" and self.values["confidence"] != "proven"
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was captured from its beginning, in both directions, without gaps: what is not there was not
-        sent."""
+        """Whether it was captured from its start, in both directions, without gaps. Then missing data was not sent."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
         return self.values["opened_by"] is not None and self.is_unbroken
 
     @property
     def is_unbroken(self) -> bool:
-        """Whether it was captured without gaps in both directions, from wherever it was captured on."""
+        """Whether it was captured without gaps in both directions, from some point on."""
         values = self.values
         if values is None:
             return not self.gaps
@@ -317,11 +322,11 @@ class ObservedConnection:
 
     @property
     def ref(self) -> str:
-        """The identity of its record, as `refs` hold it."""
+        """The identity of its record, as in `refs`."""
         return f"{self.conn_id}///connection"
 
     def spoke(self, side: int, ns: int) -> None:
-        """A message of a side was complete at that time."""
+        """Note that a message of a side was complete at a time (ns)."""
         self.sides[side].heard(ns)
         if ns > self.last_ns:
             self.last_ns = ns
@@ -329,16 +334,16 @@ class ObservedConnection:
             self.spoke_ns = ns
 
     def socket_types(self) -> tuple[str | None, str | None]:
-        """Those of both sides."""
+        """Return the socket types of both sides."""
         return self.sides[0].socket_type, self.sides[1].socket_type
 
     def side_of(self, *socket_types: str) -> int | None:
-        """The side whose socket type is one of these; None where none is, or both are."""
+        """Return the side with one of these socket types; None if neither or both have one."""
         found = [side for side in (0, 1) if self.sides[side].socket_type in socket_types]
         return found[0] if len(found) == 1 else None
 
     def finding(self, *ids: str) -> ObservedFinding | None:
-        """The first finding with one of these ids."""
+        """Return the first finding with one of these ids, or None."""
         found: ObservedFinding | None = None
         for (id_, _), each in self.findings.items():
             if id_ in ids and (found is None or each.moment.ns < found.moment.ns):
@@ -347,8 +352,7 @@ class ObservedConnection:
 
 
 def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[ObservedConnection], Answer]:
-    """Let a function be called but once for each connection that has ended, which keeps the answer: many rules ask for
-    the same."""
+    """Cache the result of a function for each ended connection, since many rules use it."""
     name = find.__name__
 
     @wraps(find)
@@ -369,13 +373,13 @@ def _turned_round(stream: Stream) -> Stream:
 
 
 def ref_of(values: dict[str, Any]) -> str:
-    """The identity of a record: conn_id/side/source/offset/record, what it has not left out."""
+    """Return the identity of a record: conn_id/side/source/offset/record; missing values are empty."""
     places = (values.get(name) for name in ("conn_id", "side", "source", "offset", "record"))
     return "/".join("" if place is None else str(place) for place in places)
 
 
 def observe_record(connection: ObservedConnection, record: Record) -> None:
-    """Learn what a record says of its connection."""
+    """Update a connection from one of its records."""
     connection.answers.clear()
     connection.last_ns = max(connection.last_ns, record.values["ts_ns"])
     if record.type in SPOKEN:
@@ -405,7 +409,7 @@ def _command(connection: ObservedConnection, values: dict[str, Any]) -> None:
     side.last_command = moment, name or ""
     _name(side, values)
     side.username = values["username"] if values["username"] is not None else side.username
-    if name in ("READY", "INITIATE"):  # the client of CURVE and PLAIN says who it is with INITIATE
+    if name in ("READY", "INITIATE"):  # clients of CURVE and PLAIN send their metadata in INITIATE
         side.ready = side.ready or moment
     elif name == "ERROR" and side.error is None:
         side.error = moment, values["reason"]
@@ -417,7 +421,7 @@ def _name(side: ObservedSide, values: dict[str, Any]) -> None:
 
 
 def _finding(connection: ObservedConnection, values: dict[str, Any]) -> None:
-    """Findings of one id may be of several severities: what is told is the first of the worst."""
+    """Record a finding. Of several severities of one id, the first of the worst is reported."""
     key, count = (values["id"], values["side"]), values["count"] or 1
     known = connection.findings.get(key)
     if known is not None:
@@ -447,7 +451,7 @@ def _retransmission(connection: ObservedConnection, values: dict[str, Any]) -> N
     side = connection.sides[values["side"]]
     side.running_outage = None
     if len(side.ended_outages) == MOST_STALLS:
-        del side.ended_outages[-1]  # the last one may not be over
+        del side.ended_outages[-1]  # the last one may continue
     side.ended_outages.append(ObservedOutage.of(values))
 
 
@@ -473,4 +477,4 @@ LEARN = {
 }
 
 SPOKEN = frozenset({"greeting", "command"})
-"""Records of octets; messages are those of `Derivation`."""
+"""Records with octets, except messages, which `Derivation` handles."""

@@ -1,4 +1,4 @@
-"""What is remembered of the calls of a side: requests with an id that their replies repeat."""
+"""Facts about the calls of a side: requests with an id that their replies repeat."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from zmtpscope.meaning.moments import Moment
 
 MOST_OPEN = 64
-"""Calls of a side without reply that are remembered; of more the newest are not."""
+"""Maximum number of calls without reply to remember for a side; newer ones are dropped."""
 
 
 @dataclass(slots=True, eq=False)
@@ -15,14 +15,14 @@ class ObservedCalls:
     """The calls of a side."""
 
     open: dict[str, tuple[Moment, str]] = field(default_factory=dict)
-    """Those without reply, by id: when, and what is called."""
+    """Calls without reply, by id: moment and name."""
     answered: int = 0
     longest_ns: int = 0
-    """How long a reply took at most."""
+    """The longest latency of a reply."""
     last_answered_ns: int = 0
-    """When the last of those was made that have a reply."""
+    """The time of the last call that has a reply."""
     is_incomplete: bool = False
-    """There were more than are remembered."""
+    """There were more calls than remembered."""
 
     def call(self, id_: str, moment: Moment, name: str) -> None:
         """Remember a call."""
@@ -32,7 +32,7 @@ class ObservedCalls:
             self.is_incomplete = True
 
     def reply(self, id_: str | None, ns: int) -> None:
-        """Something came that belongs to a call; without an id to the oldest."""
+        """Remove the call that a reply belongs to; without an id, the oldest."""
         called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
         if called is not None:
             self.answered += 1

@@ -1,4 +1,4 @@
-"""What is remembered of the heartbeats of a side."""
+"""Facts about the heartbeats of a side."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from zmtpscope.meaning.observers.distribution import Distribution
 
 @dataclass(slots=True, eq=False)
 class ObservedPing:
-    """A PING without PONG. `heard_ns` is when its peer said something behind it, first; `is_within`: it was sent while
-    a message of its peer arrived, which went on after it."""
+    """A PING without PONG.
+
+    `heard_ns` is when its peer first sent anything after it. `is_within`: it was sent while a message of its peer was
+    arriving.
+    """
 
     moment: Moment
     ref: str
@@ -22,16 +25,16 @@ class ObservedPing:
 
 @dataclass(slots=True, eq=False)
 class ObservedHeartbeats:
-    """The PINGs that a side sends, and what became of them."""
+    """The PINGs of a side and their outcomes."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """How many there are of each outcome."""
+    """Number of PINGs by outcome."""
     interval: Distribution = field(default_factory=Distribution)
-    """From one PING to the next."""
+    """Times from one PING to the next."""
     rtt: Distribution = field(default_factory=Distribution)
     last: Moment | None = None
     """The last PING."""
     ttl_ms: int = 0
-    """That of the last PING."""
+    """TTL of the last PING."""
     waiting: list[ObservedPing] = field(default_factory=list)
-    """Those without PONG where the connection or its capture ends, or by now: the oldest."""
+    """The oldest PINGs without PONG at the end of the connection or capture, or by now."""

@@ -1,4 +1,4 @@
-"""What is remembered of the requests of Jupyter clients, and of the messages with which kernels respond."""
+"""Facts about the requests of Jupyter clients, and the responses of kernels."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass, field
 from zmtpscope.meaning.moments import Moment
 
 MOST_IDS = 64
-"""Ids that are remembered of a side, of requests and of responses."""
+"""Maximum number of ids of requests, and of responses, to remember for a side."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedJupyter:
-    """The messages of Jupyter that a side sends."""
+    """The Jupyter messages of a side."""
 
     requests: int = 0
     asked: dict[str, Moment] = field(default_factory=dict)
-    """The first requests, by their id."""
+    """The first requests, by id."""
     responses: dict[str, int] = field(default_factory=dict)
-    """When the last message came that belongs to a request, by the id of that."""
+    """The time of the last response to each request, by request id."""
     response_count: int = 0
-    """Messages that belong to requests."""
+    """Number of responses."""
     forgot_ns: int = 0
-    """When the last of those came that are not among `responses` any more."""
+    """The time of the last response no longer in `responses`."""
     is_busy: bool = False
-    """The last status that it published was another than idle."""
+    """The last published status was not idle."""
 
     def responded(self, id_: str, ns: int) -> None:
-        """Remember a message that belongs to a request."""
+        """Remember a response to a request."""
         self.response_count += 1
         self.responses.pop(id_, None)
         self.responses[id_] = ns

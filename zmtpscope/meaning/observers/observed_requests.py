@@ -1,4 +1,4 @@
-"""What is remembered of the requests of a connection."""
+"""Facts about the requests of a connection."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from zmtpscope.meaning.observers.trend import Trend
 
 @dataclass(slots=True, eq=False)
 class ObservedRequest:
-    """A request. `content` is a number made of what it asks, 0 where that was not made."""
+    """A request; `content` is a checksum of its content, or 0 if not computed."""
 
     moment: Moment
     ref: str
     size: int
     content: int
     end: int
-    """Offset in the TCP stream behind its last octet; -1 where it stands in boxes."""
+    """Offset in the TCP stream after its last octet; -1 if encrypted."""
 
 
 class Answered(NamedTuple):
-    """A request, and how long its reply took (ns)."""
+    """A request with the latency of its reply (ns)."""
 
     took: int
     request: ObservedRequest
 
 
 MOST_LONGEST = 4
-"""So many replies of a connection that took longest are remembered."""
+"""Maximum number of slow replies to remember for a connection."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedRequests:
-    """The requests that one side makes on a connection, and what became of them."""
+    """The requests of one side of a connection, and their outcomes."""
 
     asker: int
     is_lock_step: bool
-    """The asker is a REQ, and so waits for the reply before it asks again."""
+    """The asker is a REQ, which waits for the reply before it asks again."""
     is_guessed: bool = False
-    """The capture lacks the start, and only that both sides take turns shows who asks."""
+    """The start was not captured, and the asker is inferred from alternating messages."""
     counts: Counter[str] = field(default_factory=Counter)
-    """How many there are of each outcome."""
+    """Number of requests by outcome."""
     latency: Distribution = field(default_factory=Distribution)
     trend: Trend = field(default_factory=Trend)
-    """How latency changes, where the asker waits for each reply."""
+    """Change of latency, if the asker waits for each reply."""
     first: ObservedRequest | None = None
     last_reply: Moment | None = None
-    """The last that answered a request."""
+    """The last reply to a request."""
     longest: list[Answered] = field(default_factory=list)
-    """The replies that took longest, the one that took longest of all first."""
+    """The slowest replies, slowest first."""
     late: ObservedRequest | None = None
-    """The first request whose reply came when the asker had asked anew."""
+    """The first request whose reply came after the asker had asked again."""
     takes_late: bool = False
-    """The requests have no id (ZMQ_REQ_CORRELATE), so the asker takes a late reply for the answer to its next one."""
+    """Requests have no id (ZMQ_REQ_CORRELATE), so the asker takes a late reply for the answer to its next request."""
     unasked: ObservedRequest | None = None
-    """The first reply to nobody."""
+    """The first reply without a request."""
     without_id: ObservedRequest | None = None
-    """The first reply with nothing but the empty frame in front, though each request of the REQ has an id there."""
+    """The first reply with only the empty frame, although each request of the REQ has an id before it."""
     abandoned: ObservedRequest | None = None
-    """The first that was not answered when the asker asked anew."""
+    """The first request still unanswered when the asker asked again."""
     waiting: list[ObservedRequest] = field(default_factory=list)
-    """The oldest that have no reply where the connection or its capture ends, or by now."""
+    """The oldest requests without reply at the end of the connection or capture, or by now."""
     waiting_count: int = 0
-    """How many wait in all."""
+    """Number of all waiting requests."""

@@ -1,4 +1,4 @@
-"""What is remembered of how regularly a side sends messages."""
+"""Facts about the rhythm of a side's messages."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from zmtpscope.meaning.moments import Moment
 
 @dataclass(slots=True, eq=False)
 class ObservedRhythm:
-    """The messages of a side: the first came at `first_ns`, and `longest_ns` is the longest pause between two."""
+    """The messages of a side: the first at `first_ns`; `longest_ns` is the longest pause."""
 
     first_ns: int
     last: Moment
     longest_ns: int = 0
     second_ns: int = 0
-    """The longest pause but one."""
+    """The second longest pause."""
     longest_from: Moment | None = None
-    """The message before the longest pause, ..."""
+    """The message before the longest pause."""
     asked: int = 0
-    """... and how many messages of the other side came in it, MOST_RECENT at most."""
+    """Number of messages from the other side in the longest pause, at most MOST_RECENT."""
     count: int = 0
     recent: tuple[int, ...] = ()
-    """When the last of them came."""
+    """Times of the last messages."""
 
     @property
     def lasted_ns(self) -> int:
-        """From the first message to the last."""
+        """The time from the first message to the last."""
         return self.last.ns - self.first_ns
 
     def since(self, time: int) -> int:
-        """How many came after a time, as far as they are remembered."""
+        """Return the number of remembered messages after a time."""
         return sum(each > time for each in self.recent)
 
     def has_message(self, start: int, stop: int) -> bool:

@@ -1,4 +1,4 @@
-"""What is remembered of messages that one proxy sends to another again and again."""
+"""Facts about messages that one proxy sends to another repeatedly."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from zmtpscope.meaning.moments import Moment
 
 MOST_TIMES = 8
-"""How often it has to come."""
+"""Minimum number of times a message must come."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedRound:
-    """A message that came several times on one connection, octet by octet the same."""
+    """An identical message that came several times on one connection."""
 
     first: Moment
     last_ns: int
     count: int = 0
     times: list[int] = field(default_factory=list)
-    """When it came (ns), the first times."""
+    """The first times at which it came (ns)."""
 
     def come(self, ns: int) -> None:
-        """It came, once more."""
+        """Count another arrival."""
         self.count += 1
         self.last_ns = ns
         if len(self.times) < MOST_TIMES:

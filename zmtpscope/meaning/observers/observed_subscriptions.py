@@ -1,4 +1,4 @@
-"""What is remembered of subscriptions."""
+"""Facts about subscriptions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ JOIN = "join"
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscription:
-    """A subscription, or a group that a DISH joined (`form` is join), while it was in force. `moment` is that of the
-    first of `times` equal ones; what it matched is counted in `messages`, the first of which came at `first_ns`."""
+    """A subscription, or a group that a DISH joined (`form` is join), and its messages.
+
+    `moment` is the first of `times` equal ones. It matched `messages`, the first at `first_ns`.
+    """
 
     topic: bytes
     form: str
@@ -30,14 +32,14 @@ class ObservedSubscription:
     first_ns: int | None = None
 
     left: int = 0
-    """How many of the equal ones have ended, of a group: a RADIO counts them."""
+    """Number of LEAVEs of a group, since a RADIO counts them."""
 
     def matches(self, topic: bytes) -> bool:
-        """Whether messages of a topic are asked for: they begin with it, or are for this group."""
+        """Whether it matches messages of a topic: by prefix, or for a group by equality."""
         return topic == self.topic if self.form == JOIN else topic.startswith(self.topic)
 
     def count(self, messages: int, first_ns: int) -> None:
-        """So many messages came that it matches."""
+        """Count matching messages."""
         self.messages += messages
         if self.first_ns is None:
             self.first_ns = first_ns
@@ -45,8 +47,10 @@ class ObservedSubscription:
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscriptions:
-    """The subscriptions of one side: those in force, by topic, and the last ones that have ended. `left_out` are those
-    that were not followed since there were too many, `forgotten` those that had ended before others."""
+    """The subscriptions of one side: the active ones by topic, and the last ended ones.
+
+    `left_out` were not followed because there were too many; `forgotten` are older ended ones.
+    """
 
     open: dict[bytes, ObservedSubscription] = field(default_factory=dict)
     ended: deque[ObservedSubscription] = field(default_factory=deque)
@@ -54,5 +58,5 @@ class ObservedSubscriptions:
     forgotten: int = 0
 
     def all(self) -> list[ObservedSubscription]:
-        """As they were made."""
+        """Return all, in order of their subscription."""
         return sorted([*self.ended, *self.open.values()], key=lambda each: each.moment.ns)

@@ -1,4 +1,4 @@
-"""What an observer of one idea is: it follows one connection, and makes derived records of it."""
+"""The interface of an observer, which follows one aspect of one connection and makes derived records."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from zmtpscope.meaning.observers.run_summaries import RunSummary
 
 
 class DerivedTable(ABC):
-    """Derived records of one type, as columns: they become records where somebody writes them."""
+    """Derived records of one type, as columns that become records when written."""
 
     type: str
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many records it is."""
+        """Return the number of records."""
 
     @abstractmethod
     def records(self) -> Iterable[Record]:
-        """The records, in their order."""
+        """Yield the records, in order."""
 
 
 class Rows(NamedTuple):
-    """The messages of one connection in one batch, by side; `files` are those that their packets refer to."""
+    """The messages of one connection in one batch, by side; their packets refer to `files`."""
 
     sides: tuple[list[MessageRun], list[MessageRun]]
     summaries: tuple[list[RunSummary], list[RunSummary]]
@@ -37,40 +37,41 @@ class Rows(NamedTuple):
 
 
 def first_order(run: MessageRun) -> int:
-    """What runs of one side are sorted by."""
+    """Return the sort key for runs of one side."""
     return int(run.orders[0])
 
 
 class Observer(ABC):
-    """Follows one connection, for one idea: what it learns it writes into `observed`, for those who compare
-    connections.
+    """Follows one aspect of one connection, and writes facts into `observed` for comparisons.
 
-    It is fed what each batch has of the connection: its records first, then its messages, all in order.
+    It gets the records of each batch first, then the messages, all in order.
     """
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed
         self.room = room
-        """Shared by all connections: whatever may become many takes of it."""
+        """Memory limit shared by all connections, for facts that may become many."""
 
     def record(self, record: Record) -> None:  # noqa: B027 - whoever needs messages only has nothing to do
-        """Take a greeting, command or gap."""
+        """Process a greeting, command or gap."""
 
     def rows(self, rows: Rows) -> None:  # noqa: B027 - whoever needs records only has nothing to do
-        """Take the messages of a batch."""
+        """Process the messages of a batch."""
 
     @abstractmethod
     def derive(self) -> list[DerivedTable]:
-        """What has become decidable since somebody asked last."""
+        """Return everything decided since the last call."""
 
     @abstractmethod
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """What is left: the connection has ended, or the capture has, with the segment `ordinal`. `observed.values`
-        says which."""
+        """Return the rest at the end of the connection or the capture, with the segment `ordinal`.
+
+        `observed.values` shows which of the two ended.
+        """
 
 
 def derived_record(type_: str, values: dict[str, object], ordinal: int) -> Record:
-    """A derived record, decided by the segment `ordinal`; `values` has every field."""
+    """Return a derived record, decided by the segment `ordinal`; `values` contains every field."""
     conn, side = values["conn"], values["side"]
     place = conn if isinstance(conn, int) else ACROSS
     order = (
@@ -85,7 +86,7 @@ def derived_record(type_: str, values: dict[str, object], ordinal: int) -> Recor
 
 
 ACROSS = 1 << 63
-"""Where what is about several connections stands among them: behind all of them, and behind datagrams."""
+"""Sort position of records across connections: after all connections and datagrams."""
 
 
 def _number(value: object) -> int:

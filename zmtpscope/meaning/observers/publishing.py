@@ -1,4 +1,4 @@
-"""Publish and subscribe on one connection: who subscribes to what, and what comes of it."""
+"""Publish and subscribe on one connection: subscriptions, and the messages they match."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS
 
 
 class PublishingObserver(Observer):
-    """Follows the subscriptions of both sides, and counts what they publish."""
+    """Follows the subscriptions of both sides, and counts their published messages."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.subscriptions = Subscriptions(observed, 0, room), Subscriptions(observed, 1, room)
 
     def record(self, record: Record) -> None:
-        """Take a command."""
+        """Process a command."""
         values = record.values
         if record.type == "command" and values["name"] in COMMANDS | GROUP_COMMANDS and values["side"] is not None:
             self.subscriptions[values["side"]].feed(record)
 
     def rows(self, rows: Rows) -> None:
-        """Take the messages of a batch."""
+        """Process the messages of a batch."""
         for own, runs in zip(self.subscriptions, rows.sides, strict=True):
             if runs and any(run.socket_type in SUBSCRIBERS for run in runs):
                 own.feed_rows(rows)
@@ -49,9 +49,9 @@ class PublishingObserver(Observer):
                 own.published.feed(stretch, rows.files, self.observed, matching, self.room)
 
     def derive(self) -> list[DerivedTable]:
-        """The subscriptions that have ended."""
+        """Return the subscriptions that have ended."""
         return [table for each in self.subscriptions for table in each.derive()]
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Those that were in force at the end."""
+        """Return the subscriptions active at the end."""
         return [table for each in self.subscriptions for table in each.finish(ordinal)]

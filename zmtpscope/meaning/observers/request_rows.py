@@ -1,4 +1,4 @@
-"""Messages with an envelope, one by one: what requests and replies are matched by."""
+"""Messages with an envelope as rows, for matching requests with replies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ Envelope = tuple[bytes, ...]
 
 
 class MessageRow(NamedTuple):
-    """A message with an envelope. `order` is that of the segment that made it decidable, `packet` and `time` are of its
-    first octet; `captured` is the time by which everything before it on its side was captured, too."""
+    """A message with an envelope.
+
+    `order` is the segment that made it decidable; `packet` and `time` belong to its first octet. `captured` is the time
+    by which everything before it on its side was captured.
+    """
 
     order: int
     captured: int
     side: int
     key: Envelope | None
-    """The addresses in its envelope, by which it is matched; None where they were not kept or are too large."""
+    """The addresses in its envelope, for matching; None if they were not kept or are too large."""
     time: int
     packet: int
     offset: int
@@ -30,14 +33,14 @@ class MessageRow(NamedTuple):
     size: int
     source: int
     envelope: Envelope
-    """The same, as far as they were kept."""
+    """The same addresses, as far as kept."""
     is_nested: bool
     """Another envelope follows the delimiter."""
     run: MessageRun | None
-    """Where its octets are, at `row`, while its batch is at hand."""
+    """The run with its octets, at index `row`, while its batch is processed."""
     row: int
     content: int = 0
-    """A number made of what follows the delimiter; 0 where that was not made (`content_of`)."""
+    """A checksum of everything after the delimiter; 0 if not computed (`content_of`)."""
 
 
 by_order = attrgetter("order")
@@ -47,8 +50,10 @@ by_time = attrgetter("time")
 
 @compiled.where_possible
 def enveloped(run: MessageRun, side: int, captured: int, addressed: bool) -> list[MessageRow]:
-    """Return the messages of a run that have an empty frame, and something behind it; `addressed`: only those with an
-    address in front of it. The messages before were captured by the time `captured`."""
+    """Return the messages of a run that have an empty frame with something after it.
+
+    `addressed`: only messages with an address before it. Earlier messages were captured by the time `captured`.
+    """
     sizes, bodies, flags = run.sizes.tolist(), run.bodies.tolist(), run.flags.tolist()
     there = [min(size, max(run.end - body, 0)) for size, body in zip(sizes, bodies, strict=True)]
     orders, times, packets = run.orders.tolist(), run.times.tolist(), run.packets.tolist()
@@ -85,7 +90,7 @@ def enveloped(run: MessageRun, side: int, captured: int, addressed: bool) -> lis
 
 
 def _next_empty(sizes: list[int], first: int, last: int) -> int:
-    """The first empty frame from `first` on; `last` where none in front of that is empty."""
+    """Return the first empty frame from `first` on; `last` if no earlier one is empty."""
     frame = first
     while frame < last and sizes[frame]:
         frame += 1
@@ -93,8 +98,10 @@ def _next_empty(sizes: list[int], first: int, last: int) -> int:
 
 
 def content_of(run: MessageRun, row: int, is_work: bool = False) -> int:
-    """A number made of what is behind the delimiter of a message, as far as it was kept, and of its sizes; of work for
-    a REQ, of what is behind the envelope of the client in it. Never 0."""
+    """Return a checksum of a message after its delimiter, as far as kept, and of the sizes; never 0.
+
+    Work for a REQ is summed after the client's envelope in it.
+    """
     begin, sizes = _content(run, row)
     skipped = _next_empty(sizes, 0, len(sizes) - 1) + 1 if is_work else 0
     pieces = [
@@ -104,13 +111,13 @@ def content_of(run: MessageRun, row: int, is_work: bool = False) -> int:
 
 
 def only_frame(run: MessageRun, row: int) -> bytes | None:
-    """What is behind the delimiter, where it is a single frame that was kept."""
+    """Return everything after the delimiter if it is a single kept frame, otherwise None."""
     frame, sizes = _content(run, row)
     return run.head(frame) if len(sizes) == 1 else None
 
 
 def _content(run: MessageRun, row: int) -> tuple[int, list[int]]:
-    """The first frame behind the delimiter of a message, and the sizes of all from there on."""
+    """Return the first frame after the delimiter of a message, and the sizes of all frames from there on."""
     first, last = int(run.first[row]), int(run.last[row])
     sizes = run.sizes[first : last + 1].tolist()
     begin = _next_empty(sizes, 0, last - first) + 1

@@ -15,14 +15,14 @@ from zmtpscope.records import SCHEMA, empty, to_text
 
 ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN = range(6)
 OUTCOMES = ("answered", "late", "open", "unanswered", "unasked", "unknown")
-"""`outcome`."""
+"""Values of `outcome`."""
 
 
 class RequestTable(DerivedTable):
-    """Requests of one asker that all became of the same, or replies that nobody asked for.
+    """Requests of one asker with the same outcome, or replies without a request.
 
-    `rows` are the requests (of `UNASKED` the replies), `replies` those that answer them; `decided` are the ordinals of
-    the segments that decided them, `until` the times (ns) at which they were answered or given up.
+    `rows` are the requests (for `UNASKED` the replies), `replies` their replies; `decided` are the ordinals of the
+    deciding segments, `until` the times (ns) at which they were answered or given up.
     """
 
     type = "request"
@@ -40,9 +40,9 @@ class RequestTable(DerivedTable):
         lost_from: int | None = None,
     ) -> None:
         self.stream = stream
-        """Of the asker."""
+        """The stream of the asker."""
         self.socket_types = socket_types
-        """Of the asker, and of who is asked."""
+        """The types of the asker and of the other side."""
         self.files = files
         self.outcome = outcome
         self.rows = rows
@@ -50,21 +50,21 @@ class RequestTable(DerivedTable):
         self.until = until
         self.replies = replies
         self.lost_from = lost_from
-        """Offset from which the stream of the asker was never acknowledged."""
+        """Offset from which the asker's stream was never acknowledged."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def waited(self) -> list[int] | None:
-        """How long each request waited (ns), for its reply or in vain."""
+        """How long each request waited (ns), with or without a reply."""
         until = self.until if self.replies is None else [reply.time for reply in self.replies]
         if until is None:
             return None
         return [end - row.time if end > row.time else 0 for row, end in zip(self.rows, until, strict=True)]
 
     def records(self) -> Iterator[Record]:
-        """The records, in their order."""
+        """Yield the records, in order."""
         same = {"schema": SCHEMA, "record": "request", **self.stream._asdict(), "outcome": OUTCOMES[self.outcome]}
         same["socket_type"], same["peer_socket_type"] = self.socket_types
         waited = self.waited

@@ -1,9 +1,9 @@
-"""Requests and their replies on one connection: what was answered, how fast, and what waits (wire.md 10.1).
+"""Match the requests and replies of one connection, with latency and pending requests (wire.md 10.1).
 
-Who asks is told by the socket types, REQ or whoever speaks to a REP; between ROUTER and DEALER by envelopes that one
-side sends and the other one repeats. Without envelopes there nothing is matched. A REP answers in the order in which it
-was asked, a REQ waits for its newest request only. A REQ that is a worker of a ROUTER says that it is ready, and gets
-requests as replies, in an envelope of their own: there the ROUTER asks.
+Socket types show the asker: a REQ, or the peer of a REP. Between ROUTER and DEALER, envelopes that one side sends and
+the other repeats show it; without envelopes nothing is matched. A REP answers in order; a REQ waits for its newest
+request only. A REQ that is a worker of a ROUTER sends that it is ready, and gets requests as replies, in an envelope of
+their own: there the ROUTER asks.
 """
 
 from __future__ import annotations
@@ -50,33 +50,32 @@ NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL"
 """Socket types of most connections without requests."""
 
 READY_WORDS = frozenset({b"READY", b"\x01"})
-"""What workers of load balancing brokers say first (Guide, chapter 3)."""
+"""First messages of workers of load balancing brokers (Guide, chapter 3)."""
 
 LONGEST_HELD = SECOND
-"""What was captured on one side may be read so much later (ns) than what the other one has sent behind it: a hole in
-front of it may still be filled."""
+"""Maximum delay (ns) of one side's data after the other side's later data, while a hole before it may be filled."""
 
 AFTER_ALL = (1 << 63) - 1
 
 OCTETS = 1400
-"""Of memory, that an open request takes."""
+"""Memory of an open request."""
 
 MOST_WAITING = 16
-"""Open requests of a connection that are remembered one by one."""
+"""Maximum number of open requests of a connection to remember individually."""
 
 LEAST_TURNS = 8
-"""So many messages with nothing but the empty frame in front come from both sides in turn, between REQ and REP, ..."""
+"""Minimum number of alternating messages with only the empty frame as envelope that show REQ and REP."""
 THINKS_LONGER = 2
-"""... and who asks takes so many times as long as who replies, by the median."""
+"""The asker takes this many times as long as the replier, by the median."""
 
 MOST_HELD = 4096
-"""Messages with envelopes that are remembered until one comes back."""
+"""Maximum number of messages with envelopes to remember until one is repeated."""
 
 MISSING = ("unseen_bytes", "unfinished_bytes", "undissected_bytes", "sealed_0", "sealed_1")
-"""What is counted of a connection where a reply may be among what was not read."""
+"""Fields of a connection with unread data, which may contain a reply."""
 
 UNFIT = ("reused", "evicted")
-"""`close` of a connection whose end was not seen."""
+"""Values of `close` for a connection whose end was not seen."""
 
 
 class Way(Enum):
@@ -85,24 +84,24 @@ class Way(Enum):
     IN_ORDER = auto()
     """A REP is asked."""
     NEWEST = auto()
-    """A REQ asks, of whom it is not known that it answers in order."""
+    """A REQ asks a peer that may not answer in order."""
     ENVELOPES = auto()
     TURNS = auto()
-    """The socket types are unknown, and both sides may take turns as REQ and REP do."""
+    """Socket types are unknown, and both sides may alternate as REQ and REP do."""
 
 
 class RequestObserver(Observer):
-    """The requests of one connection."""
+    """Observes the requests of one connection."""
 
     way: Way | None = None
     asker: int | None = None
-    """The side that asks, once it is known."""
+    """The side that asks, once known."""
     is_turned_round = False
     """The REQ is a worker."""
     nests_itself = False
-    """The first request of the REQ has another envelope inside: so has what it gets, then, though it is no worker."""
+    """The first request of the REQ contains another envelope, so its replies do too, although it is no worker."""
     takes_no_turns = False
-    """Nothing shows who asks."""
+    """Nothing shows which side asks."""
     lost = False
     """Octets are missing."""
 
@@ -110,20 +109,20 @@ class RequestObserver(Observer):
         super().__init__(observed, room)
         self.open = OpenRequests()
         self.early: list[MessageRow] = []
-        """Replies that may have been captured, or read, before their requests."""
+        """Replies that may have been captured or read before their requests."""
         self.captured = [0, 0]
-        """Up to when each side was captured."""
+        """The times up to which each side was captured."""
         self.held: list[MessageRow] = []
-        """Messages with envelopes of both sides, until it is known who asks, ..."""
+        """Messages with envelopes of both sides, until the asker is known."""
         self.last_of: dict[Envelope | None, int] = {}
-        """... and the side that sent each envelope last."""
+        """The side that sent each envelope last."""
         self.waiting: dict[int, ObservedRequest] = {}
-        """The oldest open requests, by their number."""
+        """The oldest open requests, by number."""
         self.tables: list[RequestTable] = []
         self.gaps: list[int] = []
-        """Ordinals of gaps that are not taken into account yet."""
+        """Ordinals of gaps not processed yet."""
         self.remembered = 0
-        """Rows for which room was taken."""
+        """Number of rows with reserved memory."""
         self.files: Sequence[str | None] = ()
 
     def record(self, record: Record) -> None:
@@ -208,14 +207,14 @@ class RequestObserver(Observer):
             self._begin()
 
     def _begin(self) -> None:
-        """The asker is known."""
+        """Begin to count requests, since the asker is known."""
         assert self.asker is not None
         is_lock_step = self.observed.sides[self.asker].socket_type == "REQ"
         is_guessed = self.way is Way.TURNS
         self.observed.requests = ObservedRequests(self.asker, is_lock_step or is_guessed, is_guessed)
 
     def _take(self, events: list[MessageRow]) -> None:
-        """Messages of both sides, in order, between which nothing is missing."""
+        """Process messages of both sides, in order, without gaps."""
         if self.way is Way.ENVELOPES and self.asker is None:
             events = self._until_one_comes_back(events)
         elif self.way is Way.TURNS and self.asker is None:
@@ -229,7 +228,7 @@ class RequestObserver(Observer):
         self._match(events)
 
     def _until_one_comes_back(self, events: list[MessageRow]) -> list[MessageRow]:
-        """Hold messages back until an envelope of one side is repeated by the other one: all of them, then."""
+        """Hold messages back until one side repeats an envelope of the other, then return them all."""
         self.held += events
         for message in events:
             asker = self.last_of.setdefault(message.key, message.side)
@@ -244,7 +243,7 @@ class RequestObserver(Observer):
         return []
 
     def _until_turns_are_seen(self, events: list[MessageRow]) -> list[MessageRow]:
-        """Hold messages back until the first of them show whether the client asks and the other side replies."""
+        """Hold messages back until the first ones show whether the client asks and the other side replies."""
         self.held += events
         if len(self.held) < LEAST_TURNS:
             return []
@@ -265,7 +264,7 @@ class RequestObserver(Observer):
         return events
 
     def _work_begins(self, events: list[MessageRow]) -> int | None:
-        """The message with which it shows that the REQ is a worker."""
+        """Return the index of the message which shows that the REQ is a worker, or None."""
         assert self.observed.requests is not None
         first = next((message for message in events if message.side == self.asker), None)
         if self.observed.requests.first is None and first is not None:
@@ -278,7 +277,7 @@ class RequestObserver(Observer):
         return next((place for place, each in enumerate(events) if each.is_nested and each.side != self.asker), None)
 
     def _turn_round(self) -> None:
-        """The ROUTER asks; what the REQ waits for is work."""
+        """Turn the roles round: the ROUTER asks, and the REQ waits for work."""
         self.open, self.waiting = OpenRequests(), {}
         self.asker = 1 - (self.asker or 0)
         self.is_turned_round = True
@@ -288,14 +287,14 @@ class RequestObserver(Observer):
 
     @property
     def is_sure(self) -> bool:
-        """Nothing is missing so far."""
+        """Whether nothing is missing so far."""
         return not self.lost and all(side.greeting is not None for side in self.observed.sides)
 
     def _match(self, events: list[MessageRow]) -> None:
         if self.asker is None or not events:
             return
         self._note_first(events)
-        messages = sorted([*self.early, *events], key=by_captured)  # a side may have been held back
+        messages = sorted([*self.early, *events], key=by_captured)  # one side may be delayed
         latest = max(self.open.latest(), messages[-1].captured)
         paired, early = pair(self.open, messages, self.asker, self.way is not Way.NEWEST and self.is_sure)
         self.early = early
@@ -304,7 +303,7 @@ class RequestObserver(Observer):
         self._settle(latest - LONGEST_HELD)
 
     def _settle(self, time: int) -> None:
-        """What was captured up to a time is all there: what would have to come was not sent."""
+        """Settle everything captured up to a time: messages that have not come by then were not sent."""
         if self.early:
             settled = min(time, self.captured[self.asker or 0])
             unasked = [reply for reply in self.early if reply.captured < settled]
@@ -316,7 +315,7 @@ class RequestObserver(Observer):
         self._emit(outcome, given_up, [each.order for each in anew], [each.captured for each in anew])
 
     def _emit_answered(self, paired: Paired) -> None:
-        """Only a REQ takes no other reply than that to its last request."""
+        """Emit answered requests. Only a REQ accepts no reply but the one to its last request."""
         assert self.asker is not None
         requests, replies, late = paired
         if self.observed.sides[self.asker].socket_type != "REQ" or not any(late):
@@ -332,7 +331,7 @@ class RequestObserver(Observer):
         self._emit(outcome, requests, decided, replies=replies)
 
     def _lose(self, gap: int) -> None:
-        """Octets are missing from the segment `gap` on: what was open may have been answered there."""
+        """Give up open requests, which may have been answered in octets missing from the segment `gap` on."""
         left = self.open.oldest(len(self.open))
         self._emit(UNKNOWN, left, [gap] * len(left))
         self._forget()
@@ -341,7 +340,7 @@ class RequestObserver(Observer):
         self._note_waiting()
 
     def _forget(self) -> None:
-        """Nothing that was said so far is matched with anything."""
+        """Forget all messages so far."""
         self.open, self.early, self.held, self.last_of, self.waiting = OpenRequests(), [], [], {}, {}
 
     # -- what is learnt ----------------------------------------------------------------------------------------------
@@ -384,7 +383,7 @@ class RequestObserver(Observer):
             seen.abandoned = self._observed(rows[0])
 
     def _note_longest(self, seen: ObservedRequests, rows: list[MessageRow], latencies: list[int]) -> None:
-        """Remember those that took longest; of equal ones the first."""
+        """Remember the slowest replies; of equal ones the first."""
         least = seen.longest[-1].took if len(seen.longest) == MOST_LONGEST else -1
         longer = [(-took, place) for place, took in enumerate(latencies) if took > least]
         new = [Answered(-took, self._observed(rows[place])) for took, place in sorted(longer)[:MOST_LONGEST]]
@@ -392,8 +391,7 @@ class RequestObserver(Observer):
             seen.longest = sorted([*seen.longest, *new], key=_shortest_last)[:MOST_LONGEST]
 
     def _note_without_id(self, requests: list[MessageRow]) -> None:
-        """Remember a reply that lacks the id which ZMQ_REQ_CORRELATE puts in front of each request: of those that were
-        answered and of the open ones."""
+        """Remember a reply without the id of ZMQ_REQ_CORRELATE, if all answered and open requests have one."""
         seen = self.observed.requests
         if seen is None or not seen.is_lock_step or seen.without_id is not None or not (requests or self.open):
             return
@@ -408,8 +406,10 @@ class RequestObserver(Observer):
             seen.first = None if first is None else self._observed(first)
 
     def _leave_octets(self, asked: int) -> None:
-        """Let go of the octets of this batch: of those that are shown or compared a number remains. The requests from
-        the number `asked` on are of this batch."""
+        """Release the octets of this batch, and keep checksums of requests that are reported or compared.
+
+        The requests from the number `asked` on belong to this batch.
+        """
         self.held = [self._without_octets(row, compared=True) for row in self.held]
         self.early = [self._without_octets(row, compared=False) for row in self.early]
         shown = [*islice(self.open.rows, MOST_WAITING)]
@@ -424,7 +424,7 @@ class RequestObserver(Observer):
         return row._replace(run=None, content=self._content_of(row) if compared else row.content)
 
     def _note_waiting(self) -> None:
-        """Remember what waits, for whoever asks before the connection ends."""
+        """Update the waiting requests, for rules that run before the connection ends."""
         seen = self.observed.requests
         if seen is not None:
             oldest = islice(self.open.rows.items(), MOST_WAITING)

@@ -1,29 +1,29 @@
-"""How much all connections together may make us remember."""
+"""Memory limit for facts about all connections together."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 MOST_REMEMBERED = 256 << 20
-"""Octets of memory, about, for what is remembered of single requests, subscriptions and topics."""
+"""Approximate octets of memory for individual requests, subscriptions and topics."""
 
 
 class Remembering(Protocol):
-    """A connection of which something is remembered: so many octets."""
+    """A connection with the octets remembered of it."""
 
     remembered: int
 
 
 class Room:
-    """What is left of it; the observers of all connections of a run share one."""
+    """The rest of the memory limit, shared by the observers of all connections of a run."""
 
     def __init__(self, octets: int = MOST_REMEMBERED) -> None:
         self.left = octets
         self.left_out = 0
-        """How often something was not remembered since there was no room."""
+        """Number of facts not remembered for lack of room."""
 
     def take(self, connection: Remembering, octets: int) -> bool:
-        """Whether there is room to remember so much more of a connection."""
+        """Reserve memory for a connection, and return whether there was room."""
         if octets > self.left:
             self.left_out += 1
             return False
@@ -32,10 +32,10 @@ class Room:
         return True
 
     def give_back(self, connection: Remembering, octets: int) -> None:
-        """So much of what is remembered of a connection is forgotten."""
+        """Release memory of a connection."""
         self.left += octets
         connection.remembered -= octets
 
     def forget(self, connection: Remembering) -> None:
-        """All of a connection is forgotten."""
+        """Release all memory of a connection."""
         self.give_back(connection, connection.remembered)

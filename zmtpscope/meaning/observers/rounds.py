@@ -1,4 +1,4 @@
-"""Messages that come again and again from one proxy to another: a number made of each of the last is remembered."""
+"""Messages that pass repeatedly from one proxy to another. A checksum of each of the last ones is remembered."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows, f
 from zmtpscope.meaning.observers.room import Room
 
 MOST_MESSAGES = 256
-"""Messages of a side that are remembered until they come again."""
+"""Maximum number of messages of a side to remember until they come again."""
 MOST_ROUNDS = 8
-"""Messages that came so often that they are remembered to the end."""
+"""Maximum number of frequent messages to remember to the end."""
 OCTETS = 250
-"""Of memory, that one of them takes."""
+"""Memory of one of them."""
 
 
 class RoundObserver(Observer):
-    """The messages that an XPUB sends to an XSUB: both are a proxy's."""
+    """Observes messages from an XPUB to an XSUB, which both belong to proxies."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self._recent: dict[int, ObservedRound] = {}
-        """The last messages, the one that came longest ago in front."""
+        """The last messages, least recent first."""
         self._taken = 0
-        """For so many of them room was taken."""
+        """Number of messages with reserved memory."""
 
     def rows(self, rows: Rows) -> None:
         sender = self.observed.side_of("XPUB")
@@ -52,7 +52,7 @@ class RoundObserver(Observer):
                 recent[content] = known
 
     def _has_room(self) -> bool:
-        """Whether one more message can be remembered; the one that came longest ago gives way."""
+        """Whether one more message can be remembered, after evicting the least recent one if necessary."""
         if len(self._recent) < self._taken:
             return True
         if self._taken < MOST_MESSAGES and self.room.take(self.observed, OCTETS):
@@ -72,7 +72,7 @@ class RoundObserver(Observer):
 
 
 def _content(run: MessageRun, row: int) -> int:
-    """A number made of a message, as far as it was kept, and of the sizes of its frames."""
+    """Return a checksum of a message, as far as kept, and of the sizes of its frames."""
     number = 0
     for frame in range(int(run.first[row]), int(run.last[row]) + 1):
         number = crc32(run.head(frame) or b"", number ^ int(run.sizes[frame]))

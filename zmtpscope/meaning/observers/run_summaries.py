@@ -1,4 +1,4 @@
-"""Of a run of messages how many there are, when they came, how large they are, and the last ones: in one pass."""
+"""Summaries of runs: number, times and sizes of messages, and the last ones, in one pass."""
 
 from __future__ import annotations
 
@@ -10,46 +10,45 @@ from zmtpscope import compiled
 from zmtpscope.dissect.records.batch import MessageRun
 
 MOST_RECENT = 8
-"""The times of so many messages are remembered, those that came last."""
+"""Maximum number of recent times to remember."""
 
 MOST_LAST = 32
-"""A side sends few segments more than are acknowledged."""
+"""A side rarely sends more segments than this before an acknowledgement."""
 
 
 class RunSummary(NamedTuple):
-    """The messages of a run. Times are in ns; packets are references."""
+    """Summary of the messages of a run. Times are in ns; packets are references."""
 
     messages: int
     first_ns: int
-    """When the first one began ..."""
+    """Start of the first message."""
     first_end_ns: int
-    """... and was complete."""
+    """End of the first message."""
     last_ns: int
     last_end_ns: int
-    """The same of the last one."""
+    """Start and end of the last message."""
     last_order: int
-    """The ordinal of the segment that made the last one decidable."""
+    """The ordinal of the segment that made the last message decidable."""
     first_packet: int
     last_packet: int
-    """Those in which the first and the last one began, ..."""
+    """Packets in which the first and the last message began."""
     last_packet_end: int
-    """... and the last one ended."""
+    """Packet in which the last message ended."""
     longest_pause: int
-    """Between the ends of two; 0 where there are not two."""
+    """Longest time between the ends of two messages; 0 if there is only one."""
     largest_last: int
-    """Octets of the largest frame of the last one, ..."""
+    """Octets of the largest frame of the last message."""
     largest_before: int
-    """... and of those before; 0 where there are none."""
+    """Octets of the largest frame before; 0 if there is none."""
     recent: tuple[int, ...]
-    """When the last `MOST_RECENT` were complete."""
+    """Times at which the last `MOST_RECENT` messages were complete."""
     last: bytes
-    """Of the last `MOST_LAST` the time, the packet and the offset after the last octet, as signed numbers of eight
-    octets."""
+    """Time, packet and offset after the last octet of the last `MOST_LAST` messages, as signed 8-octet numbers."""
 
 
 @compiled.where_possible
 def summary_of(run: MessageRun) -> RunSummary:
-    """Return what is remembered of a run whatever its messages are."""
+    """Return the summary of a run."""
     ends, begin = run.time_ends, int(run.first[-1])
     frames = run.last[-MOST_LAST:]
     columns = run.times[-MOST_LAST:], run.packets[-MOST_LAST:], run.bodies[frames] + run.sizes[frames]

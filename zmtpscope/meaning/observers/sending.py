@@ -1,5 +1,4 @@
-"""What each side sends, whatever it is: how large the frames are, how regularly messages come, the first, which may be
-its identity once more, and the last ones."""
+"""Facts about all messages of each side: frame sizes, rhythm, the first (perhaps its identity), and the last ones."""
 
 from __future__ import annotations
 
@@ -17,23 +16,23 @@ from zmtpscope.meaning.observers.run_summaries import MOST_LAST, MOST_RECENT, Ru
 from zmtpscope.records import from_text
 
 COLUMNS_COST = 24
-"""Octets of `RunSummary.last` that are of one message."""
+"""Octets of `RunSummary.last` for one message."""
 
 
 class Came(NamedTuple):
-    """When messages of a side came: the last ones `before` a block, and those in the `runs` of the block."""
+    """Times of messages of a side: the last ones `before` a block, and those in the `runs` of the block."""
 
     before: tuple[int, ...]
     runs: Sequence[MessageRun]
 
     def between(self, start: int, stop: int) -> int:
-        """How many came between two times."""
+        """Return how many came between two times."""
         of_block = sum(int(((run.time_ends > start) & (run.time_ends < stop)).sum()) for run in self.runs)
         return sum(start < time < stop for time in self.before) + of_block
 
 
 class SendingObserver(Observer):
-    """The messages of one connection."""
+    """Observes the messages of one connection."""
 
     def rows(self, rows: Rows) -> None:
         before = [() if side.rhythm is None else side.rhythm.recent for side in self.observed.sides]
@@ -48,7 +47,7 @@ class SendingObserver(Observer):
                 if side.rhythm is None and side.is_fallback and _is_identity(run, side.identity):
                     side.phantom = Moment.of_packet(summary.first_end_ns, int(run.packet_ends[0]), rows.files)
                 _note_rhythm(side, run, summary, came, rows.files)
-                if not run.source:  # other offsets are those of boxes
+                if not run.source:  # other offsets refer to decrypted boxes
                     _note_last(side, summary, rows.files)
 
     def derive(self) -> list[DerivedTable]:
@@ -92,7 +91,7 @@ def _note_rhythm(
 
 
 def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) -> None:
-    """There was a pause after a message."""
+    """Note a pause after a message."""
     if pause > rhythm.longest_ns:
         rhythm.second_ns, rhythm.longest_ns = rhythm.longest_ns, pause
         rhythm.longest_from, rhythm.asked = since, min(other.between(since.ns, since.ns + pause), MOST_RECENT)
@@ -101,7 +100,7 @@ def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) 
 
 
 def _is_identity(run: MessageRun, identity: str | None) -> bool:
-    """Whether the first message of a run is one frame, which is an identity and nothing else."""
+    """Whether the first message of a run is one frame that equals the identity."""
     octets = from_text(identity or "")
     is_one = run.last[0] == run.first[0] and run.sizes[0] == len(octets)
     return bool(is_one and run.complete[0] and run.head(0) == octets)

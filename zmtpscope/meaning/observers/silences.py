@@ -1,4 +1,4 @@
-"""Sides that fall silent although they should give a sign of life: PINGs without an answer, and a TTL that is over."""
+"""Sides that fall silent although a sign of life is due: unanswered PINGs, and an expired TTL."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from zmtpscope.records import SECOND
 
 MILLISECOND = SECOND // 1000
 MANY_TIMES = 10
-"""A PONG is missed when it takes so much longer than any before, and ..."""
+"""A PONG is missing after this many times the longest latency so far."""
 SHORTEST_NS = 20 * MILLISECOND
-"""... at least so long. Who closes sooner has not waited for it."""
+"""Minimum wait for a PONG (ns); a side that closes sooner has not waited for it."""
 TTL_KEPT = 0.9, 1.5
-"""A TTL is over behind this part of it, and has closed the connection before that one; a timer is late by ..."""
+"""A TTL has expired after the first part of it, and closes the connection before the second, plus TIMER_NS."""
 TIMER_NS = SECOND // 5
 REPLY_NS = 20 * MILLISECOND
-"""A system answers with RST what comes to a socket that is closed, at the latest behind ..."""
+"""A system answers data to a closed socket with RST within this time (ns)."""
 
 
 def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[ObservedPing]:
-    """The PINGs of a side behind which nothing at all came from the other one until `end`, the oldest first."""
+    """Return the PINGs of a side without any data from the other side until `end`, oldest first."""
     heartbeats = connection.sides[asker].heartbeats
     if heartbeats is None:
         return []
     values = connection.values
     if values is not None and values[f"rst_ns_{asker}"] == end:
-        end -= REPLY_NS  # what a socket that is closed gets is what its system answers with RST
+        end -= REPLY_NS  # data that reaches a closed socket is answered with RST
     return [ping for ping in heartbeats.waiting if ping.heard_ns is None or ping.heard_ns > end]
 
 
 def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:
-    """Whether a side that gave up at `end` had waited so long for an answer to its PING that it was missing."""
+    """Whether a side that gave up at `end` had waited so long for a PONG that it was missing."""
     heartbeats, pings = connection.sides[asker].heartbeats, open_pings(connection, asker, end)
     if heartbeats is None or not pings:
         return False
@@ -38,7 +38,7 @@ def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:
 
 
 def is_past_ttl(connection: ObservedConnection, asker: int, end: int) -> bool:
-    """Whether the TTL of the last PING of a side was over at `end`, and had just been: it promised a sign of life."""
+    """Whether the TTL of the last PING of a side had just expired at `end` without a sign of life."""
     side = connection.sides[asker]
     if side.heartbeats is None or not side.heartbeats.ttl_ms or side.last_ns is None:
         return False

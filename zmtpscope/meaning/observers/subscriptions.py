@@ -1,5 +1,8 @@
-"""What one side of a connection has subscribed to, and from when to when: counted as libzmq counts, so that one CANCEL
-ends any number of equal subscriptions (docs/protocol/wire.md 10.2), and each LEAVE one JOIN (10.4)."""
+"""The subscriptions of one side of a connection, and their times.
+
+Counted as in libzmq: one CANCEL ends any number of equal subscriptions (docs/protocol/wire.md 10.2), and each LEAVE one
+JOIN (10.4).
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 MOST_OPEN = 16_384
-"""Subscriptions of one side that are in force ..."""
+"""Maximum number of active subscriptions of one side."""
 
 MOST_ENDED = 1024
-"""... and that have ended; of these the oldest are forgotten."""
+"""Maximum number of ended ones; the oldest are forgotten."""
 
 SUBSCRIPTION_COST = 640 + 2 * NODE_COST
-"""Octets of memory that one takes beside its topic."""
+"""Octets of memory of a subscription, without its topic."""
 
 
 class Change(NamedTuple):
@@ -53,16 +56,16 @@ class Subscriptions:
         self.room = room
         self._known: ObservedSubscriptions | None = None
         self._changes: list[Change] = []
-        """Those that were read, and are not in force yet."""
+        """Changes that were read, and are not applied yet."""
         self._topics = Trie()
-        """Those in force."""
+        """Active topics."""
         self._matching: dict[bytes, list[ObservedSubscription]] = {}
-        """What was found of topics since the last change."""
+        """Cached matches of topics since the last change."""
         self._ended: list[tuple[ObservedSubscription, int]] = []
-        """Those that have ended since somebody asked last, and with which segment."""
+        """Subscriptions ended since the last call of `derive`, each with its segment."""
 
     def feed(self, record: Record) -> None:
-        """Take a SUBSCRIBE or CANCEL, a JOIN or LEAVE."""
+        """Process a SUBSCRIBE, CANCEL, JOIN or LEAVE."""
         values = record.values
         is_group, is_new = values["name"] in GROUP_COMMANDS, values["name"] in ENTERING
         name = values["group" if is_group else "topic"]
@@ -72,7 +75,7 @@ class Subscriptions:
             self._changes.append(Change(*place, from_text(name)[:LONGEST_TOPIC], is_new, form, Moment.of(values)))
 
     def feed_rows(self, rows: Rows) -> None:
-        """Take the messages that subscribe or cancel."""
+        """Process messages that subscribe or cancel."""
         for run in rows.sides[self.side]:
             kinds = run.flags[run.first] & MARKED
             for row in np.flatnonzero(kinds).tolist():
@@ -84,7 +87,7 @@ class Subscriptions:
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
     def stretches(self, run: MessageRun) -> Iterator[MessageRun]:
-        """The messages of a run of the other side in stretches, with what was subscribed in front of each in force."""
+        """Yield parts of a run of the other side, each after the subscriptions before it are active."""
         self._changes.sort()
         orders = run.orders
         begin = 0
@@ -98,11 +101,11 @@ class Subscriptions:
 
     @property
     def has_begun(self) -> bool:
-        """Whether something was in force until now."""
+        """Whether anything has been active so far."""
         return self._known is not None
 
     def matching(self, topic: bytes) -> list[ObservedSubscription]:
-        """Those in force that ask for messages of a topic."""
+        """Return the active subscriptions that match a topic."""
         found = self._matching.get(topic)
         if found is None:
             known = {} if self._known is None else self._known.open
@@ -113,7 +116,7 @@ class Subscriptions:
         return found
 
     def derive(self) -> list[DerivedTable]:
-        """Those that have ended since this was asked last."""
+        """Return the subscriptions ended since the last call."""
         if self._changes:
             self._changes.sort()
             self._put_in_force(self._changes[-1].ordinal)
@@ -121,7 +124,7 @@ class Subscriptions:
         return [SubscriptionTable(self.observed, self.side, ended)] if ended else []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Those in force where the connection ends, or the capture."""
+        """Return the subscriptions active at the end of the connection or the capture."""
         tables = self.derive()
         if self._known is not None:
             for subscription in self._known.open.values():
@@ -161,7 +164,7 @@ class Subscriptions:
     def _cancel(self, change: Change, known: ObservedSubscriptions) -> None:
         held = known.open.get(change.topic)
         if held is None:
-            return  # of something from before the capture
+            return  # the subscription predates the capture
         held.left += 1
         if held.form == JOIN and held.left < held.times:
             return
@@ -180,19 +183,19 @@ def _cost(topic: bytes) -> int:
 
 
 def delay_of(connection: ObservedConnection, subscription: ObservedSubscription) -> int | None:
-    """How long after the handshake a subscription came (ns); None where the handshake was not captured."""
+    """Return the time from the handshake to a subscription (ns); None if the handshake was not captured."""
     ready = [side.ready.ns for side in connection.sides if side.ready is not None]
     return max(0, subscription.moment.ns - max(ready)) if len(ready) == 2 else None
 
 
 def ref_of_subscription(connection: ObservedConnection, side: int, subscription: ObservedSubscription) -> str:
-    """The identity of the record that subscribed."""
+    """Return the identity of the record that subscribed."""
     record = "message" if subscription.form == "message" else "command"
     return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
 
 
 class SubscriptionTable(DerivedTable):
-    """Subscriptions of one side of a connection that have ended, each with the segment that decided it."""
+    """Ended subscriptions of one side of a connection, each with the deciding segment."""
 
     type = "subscription"
 
@@ -205,7 +208,7 @@ class SubscriptionTable(DerivedTable):
         return len(self.ended)
 
     def records(self) -> Iterable[Record]:
-        """In the order in which they ended."""
+        """Yield the records, in the order of their ends."""
         stream, own, peer = self.observed.stream, self.observed.sides[self.side], self.observed.sides[1 - self.side]
         for subscription, ordinal in self.ended:
             values = empty("subscription")

@@ -1,4 +1,4 @@
-"""When messages came, in little room: how many there had been at any time can be asked later."""
+"""Times of messages in bounded memory, which give bounds for the number of messages before a time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from zmtpscope.dissect.records.columns import Int64
 
 EXACT = 32
-"""So many times are kept of the first messages ..."""
+"""Number of first times to keep exactly."""
 
 MOST_SAMPLES = 64
-"""... and so many of all of them: those of every n-th."""
+"""Maximum number of samples of all times, at every n-th event."""
 
 
 class Bounds(NamedTuple):
-    """At least and at most so many."""
+    """Lower and upper bound of a number."""
 
     least: int
     most: int
@@ -29,8 +29,11 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True)
 class Timeline:
-    """The times (ns) of `count` events, none earlier than the one before: exactly those of the first ones, and that of
-    each event whose number (from 1) is a multiple of `stride`, which doubles whenever there are too many."""
+    """The ascending times (ns) of `count` events.
+
+    Exact for the first ones, then for each event whose number (from 1) is a multiple of `stride`, which doubles when
+    there are too many.
+    """
 
     count: int = 0
     last_ns: int = 0
@@ -39,11 +42,11 @@ class Timeline:
     samples: array[int] = field(default_factory=_numbers)
 
     def add(self, times: Int64) -> None:
-        """The next events, at least one, as signed numbers of eight octets that ascend."""
+        """Add at least one event, as ascending signed 8-octet numbers."""
         count, more = self.count, len(times)
         if count < EXACT:
             self.first.frombytes(times[: EXACT - count].tobytes())
-        place = self.stride - count % self.stride - 1  # of the next that is kept, among these
+        place = self.stride - count % self.stride - 1  # index of the next time to keep
         while place < more:
             room = (MOST_SAMPLES - len(self.samples)) * self.stride
             self.samples.frombytes(times[place : place + room : self.stride].tobytes())
@@ -56,7 +59,7 @@ class Timeline:
         self.last_ns = int(times[-1])
 
     def before(self, time: int) -> Bounds:
-        """How many there had been before a time."""
+        """Return bounds for the number of events before a time."""
         if time > self.last_ns:
             return Bounds(self.count, self.count)
         exact = bisect_left(self.first, time)
@@ -67,7 +70,7 @@ class Timeline:
         return Bounds(least, max(least, min(self.count - 1, (place + 1) * self.stride - 1)))
 
     def between(self, start: int, end: int) -> Bounds:
-        """How many there were from `start` on and before `end`."""
+        """Return bounds for the number of events from `start` and before `end`."""
         if self.count and start <= self.first[0] and end > self.last_ns:
             return Bounds(self.count, self.count)
         earlier, later = self.before(start), self.before(end)

@@ -1,4 +1,4 @@
-"""Which messages of a run have the same topic."""
+"""Group the messages of a run by topic."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 
 
 class TopicKey(NamedTuple):
-    """A topic, its first `LONGEST_TOPIC` octets; None where it is not known. `is_frame`: it is the first of several
-    frames, as the publisher wrote it. Else it is the longest subscription that the only frame begins with, so that
-    another subscriber may have the same messages under another topic."""
+    """A topic, up to `LONGEST_TOPIC` octets; None if unknown.
+
+    `is_frame`: it is the first of several frames, as published. Otherwise it is the longest subscription that is a
+    prefix of the only frame, so another subscriber may have the same messages under another topic.
+    """
 
     topic: bytes | None
     is_frame: bool
@@ -25,22 +27,22 @@ UNKNOWN = TopicKey(None, False)
 
 
 class TopicRows(NamedTuple):
-    """The messages of a run that have the same topic."""
+    """The messages of a run with the same topic."""
 
     key: TopicKey
     rows: Int64
     octets: int
-    """In all frames, as far as they are there, headers not counted."""
+    """Captured octets in all frames, without headers."""
     complete: int
-    """So many of them are complete."""
+    """Number of complete messages."""
     times: Int64
-    """When each began, in their order, none earlier than any before it in the run."""
+    """Start times in order, each at least as late as all earlier ones in the run."""
 
 
 @compiled.where_possible
 def by_topic(run: MessageRun, latest_ns: int) -> list[TopicRows]:
-    """Return the messages of a run of a publisher by topic, in the order in which topics appear. Messages before them
-    came until `latest_ns`."""
+    """Return the messages of a publisher's run by topic, in order of appearance. Earlier ones came until
+    `latest_ns`."""
     rows_of: dict[TopicKey, list[int]] = {}
     for row in range(len(run.first)):
         topic = run.topic(row)
@@ -48,7 +50,7 @@ def by_topic(run: MessageRun, latest_ns: int) -> list[TopicRows]:
         rows_of.setdefault(key, []).append(row)
     times = [*accumulate(run.times.tolist(), max, initial=latest_ns)][1:]
     sizes, frames = run.sizes.tolist(), [*zip(run.first.tolist(), run.last.tolist(), strict=True)]
-    sizes[-1] = min(sizes[-1], max(0, run.end - int(run.bodies[-1])))  # a body that was announced may not be all there
+    sizes[-1] = min(sizes[-1], max(0, run.end - int(run.bodies[-1])))  # the last body may be incomplete
     return [
         TopicRows(
             key,

@@ -24,7 +24,7 @@ def by_topic(run, int64_t latest):
     cdef list keys = [], found = []
     cdef object of_topic
     numbers, ordered = np.empty((4, count), np.int64), np.empty((2, count), np.int64)
-    cdef int64_t[:, ::1] number = numbers  # of each row its group; of each group its rows, octets, complete ones
+    cdef int64_t[:, ::1] number = numbers  # group of each row; rows, octets, complete messages of each group
     cdef int64_t[:, ::1] places = ordered  # rows and times, by group
     if has_topics:
         topics = run.topics
@@ -58,7 +58,7 @@ def by_topic(run, int64_t latest):
         size = number[1, group]
         rows, began = ordered[:, start : start + size]
         found.append(twin.TopicRows(keys[group], rows, number[2, group], number[3, group], began))
-        number[1, group] = start  # where the next of its rows goes
+        number[1, group] = start  # index of its next row
         start += size
     for row in range(count):
         latest = max(latest, times[row])

@@ -1,4 +1,4 @@
-"""What one side of a connection published, by topic."""
+"""Topics published by one side of a connection."""
 
 from __future__ import annotations
 
@@ -15,55 +15,57 @@ from zmtpscope.meaning.observers.timeline import Timeline
 from zmtpscope.meaning.observers.topic_groups import TopicKey, by_topic
 
 MOST_TOPICS = 4096
-"""Of one side; messages of others are only counted."""
+"""Maximum number of topics of one side; messages of others are only counted."""
 
 TOPIC_COST = 1536
-"""Octets of memory that a topic takes beside its own, with a full timeline."""
+"""Octets of memory of a topic with a full timeline, without its name."""
 
 BEGINNING = 48
-"""Octets that are kept of a message whose topic is no frame of its own."""
+"""Maximum number of octets to keep of a message whose topic is no separate frame."""
 
 SEPARATORS = b" \t\r\n\0,;:|=/.([{<\"'"
-"""Octets with which a topic ends in a text that goes on."""
+"""Octets that end a topic in a longer text."""
 
 GOES_ON, ENDS, IS_BINARY = 0, 1, 2
-"""What the octet behind a subscription says: the name goes on, it ends there, or this is no text."""
+"""Meaning of the octet after a subscription: the name continues, it ends, or this is no text."""
 
 KINDS = np.full(256, IS_BINARY, np.uint8)
 KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_-"]] = GOES_ON
 KINDS[list(SEPARATORS)] = ENDS
 
 Matching = Callable[[bytes], Sequence[ObservedSubscription]]
-"""The subscriptions in force that a topic begins with."""
+"""Function that returns the active subscriptions which match a topic."""
 
 
 @dataclass(slots=True, eq=False)
 class PublishedTopic:
-    """Messages of one topic that went over a connection."""
+    """Messages of one topic on a connection."""
 
     key: TopicKey
     first: Moment
     beginning: bytes
     """The first octets of the first message."""
     octets: int = 0
-    """In all frames, headers not counted."""
+    """Octets in all frames, without headers."""
     unmatched: int = 0
-    """Complete messages that no subscription in force matched."""
+    """Complete messages that no active subscription matched."""
     early: int = 0
-    """Messages before the first subscription of the connection: a publisher that connects sends what it had queued
-    for the subscriptions of an earlier one."""
+    """Messages before the first subscription of the connection.
+
+    A publisher that connects sends messages queued for the subscriptions of an earlier connection.
+    """
     timeline: Timeline = field(default_factory=Timeline)
     longer: int = 0
-    """Of messages of one frame, in how many the topic is the beginning of a longer name, ..."""
+    """Number of messages of one frame in which the topic is the beginning of a longer name."""
     longer_name: bytes = b""
-    """... which is this in the first of them, ..."""
+    """The longer name in the first of these messages."""
     longer_first: Moment | None = None
-    """... and when that came."""
+    """The time of the first of these messages."""
     is_text: bool = True
-    """Each message of one frame goes on with a name, or with an octet that separates the topic from the rest."""
+    """In each message of one frame, a name or a separator follows the topic."""
 
     def look_behind(self, run: MessageRun, rows: Int64, files: Sequence[str | None]) -> None:
-        """Look how these messages of one frame go on behind the topic."""
+        """Check the octet after the topic in messages of one frame."""
         size, first = len(self.key.topic or b""), run.first[rows]
         places = run.bodies[first] - run.base + size
         is_there = (run.sizes[first] > size) & (places < len(run.data))
@@ -81,14 +83,14 @@ class PublishedTopic:
 
 
 def _first_word(text: bytes, size: int) -> bytes:
-    """Its beginning up to a separator behind the first octets."""
+    """Return the beginning up to a separator after the first `size` octets."""
     stop = next((place for place in range(size, len(text)) if KINDS[text[place]] != GOES_ON), len(text))
     return text[:stop]
 
 
 @dataclass(slots=True, eq=False)
 class PublishedTopics:
-    """What one side published. `left_out` messages are of topics for which there was no room."""
+    """The topics of one side; `left_out` messages belong to topics without room."""
 
     by_key: dict[TopicKey, PublishedTopic] = field(default_factory=dict)
     left_out: int = 0
@@ -102,8 +104,10 @@ class PublishedTopics:
         matching_of: Matching | None,
         room: Room,
     ) -> None:
-        """Count the messages of a run, and how many of them the subscriptions in force match: `matching_of` is None
-        before the first one."""
+        """Count the messages of a run, and the ones that match active subscriptions.
+
+        `matching_of` is None before the first subscription.
+        """
         for key, rows, octets, complete, times in by_topic(run, self.latest_ns):
             count, last_ns = len(times), int(times[-1])
             self.latest_ns = max(self.latest_ns, last_ns)
@@ -124,7 +128,7 @@ class PublishedTopics:
             for subscription in matching:
                 subscription.count(count, int(times[0]))
             if not matching:
-                topic.unmatched += complete  # of a message that the capture cuts off the topic is not known
+                topic.unmatched += complete  # the topic of a truncated message is unknown
 
     def _begin(
         self, key: TopicKey, run: MessageRun, row: int, files: Sequence[str | None], of: Remembering, room: Room

@@ -1,4 +1,4 @@
-"""How durations change in the order in which they come, in little room."""
+"""Trends of durations, in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from math import log2
 
 MOST_GROUPS = 32
-"""Of equal size; two become one where there are so many."""
+"""Maximum number of groups of equal size; pairs are merged when there are more."""
 
 
 @dataclass(slots=True)
 class Trend:
-    """Groups of `size` durations (ns), one after the other: the sum of the logarithms (base 2) of each, so that a few
-    that are long do not count for much; and that of those behind, `rest`, which are no whole group yet."""
+    """Groups of `size` successive durations (ns), each as a sum of logarithms (base 2).
+
+    So a few long durations count little. `rest` is the sum of the last, incomplete group.
+    """
 
     size: int = 1
     groups: list[float] = field(default_factory=list)
@@ -22,11 +24,11 @@ class Trend:
 
     @property
     def count(self) -> int:
-        """How many durations there were."""
+        """The number of durations."""
         return self.size * len(self.groups) + self.rest_count
 
     def add(self, durations: Iterable[int]) -> None:
-        """The next ones."""
+        """Add the next durations."""
         rest, count = self.rest, self.rest_count
         for duration in durations:
             rest += log2(duration) if duration > 1 else 0.0
@@ -40,5 +42,5 @@ class Trend:
         self.rest, self.rest_count = rest, count
 
     def typical(self) -> list[int]:
-        """The geometric mean of each whole group (ns)."""
+        """Return the geometric mean of each complete group (ns)."""
         return [round(2 ** (total / self.size)) for total in self.groups]
