@@ -1,1 +1,1 @@
-"""What records mean together: requests and replies, subscriptions, peers, and what went wrong between them."""
+"""Meaning of records together: requests and replies, subscriptions, peers, and problems between them."""

@@ -1,4 +1,4 @@
-"""The way in: batches in, derived records out; and at any time what is known of all connections."""
+"""Derive records from batches, and return the knowledge of all connections at any time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from zmtpscope.meaning.observers.run_summaries import summary_of
 from zmtpscope.meaning.observers.sending import SendingObserver
 
 MOST_CONNECTIONS = 16_384
-"""Connections that are remembered once they have ended, some 7 kB each, and as many that are open; the oldest are
-forgotten, and counted."""
+"""Maximum number of ended connections to remember, some 7 kB each, and of open ones.
+
+The oldest are forgotten and counted.
+"""
 
 MOST_FINDINGS = 4096
-"""Findings that belong to no connection that speaks ZMTP."""
+"""Maximum number of findings without a ZMTP connection."""
 
 OBSERVERS: tuple[type[Observer], ...] = (
     PublishingObserver,
@@ -38,11 +40,11 @@ OBSERVERS: tuple[type[Observer], ...] = (
     CallObserver,
     RoundObserver,
 )
-"""One idea each: each connection has one of each."""
+"""The observers of each connection."""
 
 
 class OpenConnection:
-    """A connection that goes on, and who observes it."""
+    """An open connection and its observers."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed
@@ -50,28 +52,30 @@ class OpenConnection:
 
 
 class Derivation:
-    """Derives what records mean together. `feed` it all batches of a run; `knowledge` is there at any time. At most
-    `most_ended` connections that have ended are remembered; None: `MOST_CONNECTIONS`."""
+    """Derives records across the batches of a run; `knowledge` is available at any time.
+
+    At most `most_ended` ended connections are remembered, by default `MOST_CONNECTIONS`.
+    """
 
     def __init__(self, most_ended: int | None = None) -> None:
         self._most_ended = MOST_CONNECTIONS if most_ended is None else most_ended
         self.open: OrderedDict[str, OpenConnection] = OrderedDict()
-        """By conn_id, the one that began last at the end."""
+        """By conn_id, the latest start last."""
         self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
-        """By conn_id, the one that ended last at the end."""
+        """By conn_id, the latest end last."""
         self.findings: list[RunFinding] = []
-        """Those about no connection that speaks ZMTP: attempts, and what the capture lost."""
+        """Findings without a ZMTP connection: attempts, and capture losses."""
         self.forgotten = 0
-        """Connections for which there was no room."""
+        """Number of connections without room."""
         self.room = Room()
         self.left_out = 0
-        """What others had no room for."""
+        """Number of facts without room in adopted knowledge."""
         self._ordinal = 0
         self._first_ns: int | None = None
         self._last_ns = 0
 
     def feed(self, batch: Batch) -> list[DerivedTable]:
-        """Learn from a batch; what has become decidable of single connections."""
+        """Process a batch, and return everything newly decided about single connections."""
         touched: dict[str, OpenConnection] = {}
         ends: list[Record] = []
         for record in batch.records:
@@ -101,18 +105,18 @@ class Derivation:
 
     @property
     def end_ordinal(self) -> int:
-        """Behind all that was fed: what is about several connections is decided there."""
+        """The ordinal after all input, which decides records about several connections."""
         return self._ordinal + 1
 
     def knowledge(self) -> Knowledge:
-        """What is known of all connections so far."""
+        """Return the knowledge of all connections so far."""
         connections = [*self.ended.values(), *(each.observed for each in self.open.values())]
         connections.sort(key=_began)
         left_out = self.left_out + self.room.left_out
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
     def note_ongoing(self, ongoing: Ongoing) -> None:
-        """Learn up to which time nothing more came, and which stalls, outages and messages go on, and no others."""
+        """Note the time without further packets, and all stalls, outages and unfinished messages that continue."""
         if self._first_ns is not None and ongoing.now:
             self._see(ongoing.now)
         for connection in self.open.values():
@@ -134,7 +138,7 @@ class Derivation:
                 self.open[conn_id].observed.sides[number].is_sending = True
 
     def adopt(self, knowledge: Knowledge) -> None:
-        """Take what somebody else knows of other connections, who has seen all of them."""
+        """Add the complete knowledge of other connections, from another derivation."""
         self.findings = [*self.findings, *knowledge.findings][:MOST_FINDINGS]
         self.forgotten += knowledge.forgotten
         self.left_out += knowledge.left_out
@@ -217,16 +221,16 @@ class Derivation:
 
 
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
-"""Records of one connection that are learnt from, beside its own and findings."""
+"""Records of one connection to process, apart from its own and findings."""
 
 
 def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
-    """The records that tables are, where somebody writes them."""
+    """Return the records of tables, for writing."""
     return [record for table in tables for record in table.records()]
 
 
 def _by_connection(batch: Batch) -> dict[str, Rows]:
-    """The messages of TCP connections, by conn_id."""
+    """Return the messages of TCP connections, by conn_id."""
     found: dict[str, Rows] = {}
     for run in batch.runs:
         stream = run.stream

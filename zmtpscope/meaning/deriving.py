@@ -1,4 +1,4 @@
-"""Batches in, the same with derived records out: for whoever writes records."""
+"""Add derived records to batches."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from zmtpscope.meaning.diagnosis_records import diagnosis_records
 
 
 class Deriving:
-    """Adds to the batches of one run, in order, what is derived from them."""
+    """Adds derived records to the batches of one run, in order."""
 
     def __init__(self) -> None:
         self.derivation = Derivation()
         self._files: list[str | None] = []
 
     def add_to(self, batch: Batch) -> None:
-        """Put what has become decidable of single connections into a batch."""
+        """Add everything newly decided about single connections to a batch."""
         self._files = batch.files
         batch.records += derived_records(self.derivation.feed(batch))
 
     def last(self) -> Batch:
-        """What is about several connections; no batch comes any more."""
+        """Return a last batch with the records about several connections."""
         return Batch(self._files, records=[*last_records(self.derivation)])
 
 
 def last_records(derivation: Derivation) -> Iterator[Record]:
-    """The records about several connections, behind all that was fed."""
+    """Yield the records about several connections, after all input."""
     knowledge, ordinal = derivation.knowledge(), derivation.end_ordinal
     yield from across_records(knowledge, ordinal)
     yield from diagnosis_records(diagnose(knowledge), ordinal)
 
 
 def with_derived(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """All batches of a run with derived records in them, and one more behind."""
+    """Yield all batches of a run with derived records, then one more batch."""
     deriving = Deriving()
     for batch in batches:
         deriving.add_to(batch)

@@ -1,4 +1,4 @@
-"""Diagnoses of a run: all rules, what no rule accounts for, and which of it is a consequence of what."""
+"""Diagnoses of a run: apply all rules, report unexplained findings, and group consequences below their causes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from zmtpscope.meaning.rules.unexplained import unexplained
 
 
 def diagnose(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> list[Explained]:
-    """The causes of what went wrong, the worst first, each with its consequences beneath it."""
+    """Return the causes of problems, worst first, each with its consequences."""
     *_, found = diagnosing(knowledge, rules)
     assert found is not None
     return found
 
 
 def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> Iterator[list[Explained] | None]:
-    """The same a rule at a time, for whoever has others to answer in between: None until all are there. What is known
-    must not change meanwhile."""
+    """Yield None after each rule, then the diagnoses, so that callers can do other work between rules.
+
+    The knowledge must not change meanwhile.
+    """
     rules = list(rules)
     found: list[Diagnosis] = []
     for rule in rules:
@@ -36,7 +38,7 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
 
 
 def _softened(diagnosis: Diagnosis, doubtful: set[str]) -> Diagnosis:
-    """The diagnosis, a mere note where none of its connections speaks ZMTP for certain."""
+    """Return the diagnosis, as a note if none of its connections certainly speaks ZMTP."""
     if diagnosis.severity not in FAILING or not diagnosis.conn_ids or not diagnosis.conn_ids <= doubtful:
         return diagnosis
     return replace(diagnosis, severity="note", certainty=LIKELY)
@@ -46,14 +48,16 @@ PLACES = {rule: place for place, rule in enumerate(RULES)}
 
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int]:
-    """Those of one severity in the order of rules, and of time."""
+    """Return the sort key: severity, then order of rules, then time."""
     began = min((each.moment.ns for each in diagnosis.evidence), default=0)
     return SEVERITIES.index(diagnosis.severity), PLACES[diagnosis.rule], began
 
 
 def _explained(found: Sequence[Diagnosis]) -> list[Explained]:
-    """Put what is a consequence beneath its cause, where both are about the same connection. A diagnosis that is worse
-    than its cause stands for itself: nobody looks for an error beneath a note."""
+    """Group consequences below their causes, if both concern the same connection.
+
+    A diagnosis that is worse than its cause stays separate: an error below a note would be missed.
+    """
     about: dict[tuple[str, str], list[int]] = {}
     for place, diagnosis in enumerate(found):
         for conn_id in diagnosis.conn_ids:

@@ -1,4 +1,4 @@
-"""What a diagnosis is: one cause, what it stands on, and what to do."""
+"""Diagnoses: one cause with its evidence, and a hint."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PROVEN: Literal["proven"] = "proven"
 LIKELY: Literal["likely"] = "likely"
 
 FAILING = ("error", "warn")
-"""Severities of trouble; a note is only worth knowing."""
+"""Severities of problems; a note is only information."""
 
 
 class Evidence(NamedTuple):
-    """Something that was captured: `text` says what, in a few words; `ref` names the record."""
+    """A captured event: `text` describes it in a few words; `ref` names the record."""
 
     moment: Moment
     text: str
@@ -29,10 +29,10 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One cause. `text` is a sentence without its full stop. Text of peers in it is as records have it (`to_text`).
+    """One cause. `text` is a sentence without full stop. Text of peers in it is escaped as in records (`to_text`).
 
-    `explains` are the findings that it accounts for, as (conn_id, finding id): nobody else needs to say them.
-    `conn_ids` are the connections that it is about: what goes wrong on these because of it stands beneath it.
+    `explains` are the findings it accounts for, as (conn_id, finding id), which are not reported again. `conn_ids` are
+    the connections it concerns: consequences on these are grouped below it.
     """
 
     rule: str
@@ -48,21 +48,24 @@ class Diagnosis:
     explains: frozenset[tuple[str, str]] = frozenset()
 
     def is_worse_than(self, other: Diagnosis) -> bool:
-        """Whether its severity is a higher one."""
+        """Whether its severity is higher."""
         return SEVERITIES.index(self.severity) < SEVERITIES.index(other.severity)
 
     @property
     def statement(self) -> str:
-        """`text`, which says itself where it is not proven."""
+        """`text`, marked if it is not proven."""
         return f"likely: {self.text}" if self.certainty == LIKELY else self.text
 
 
 class Rule(NamedTuple):
-    """One rule. `title` names the trouble. `explanation` is the text of `check --explain`: when the rule holds, what it
-    concludes that from, and what a capture cannot show. `refuted_by` names the evidence that excludes the trouble, in
-    one sentence: `find` looks for that first. `find` returns the diagnoses of a run. Diagnoses of the rules in
-    `consequences` are printed beneath those of this rule if both are about the same connection. An aside is reported
-    only if there is no trouble, in one closing line."""
+    """One rule. `title` names the problem.
+
+    `explanation` is the text of `check --explain`: the conditions of the rule, its inference, and the limits of a
+    capture. `refuted_by` names the evidence that excludes the problem, in one sentence: `find` looks for that first.
+    `find` returns the diagnoses of a run. Diagnoses of the rules in `consequences` are printed below this rule's
+    diagnoses if both concern the same connection. An aside is reported only if there is no problem, in one closing
+    line.
+    """
 
     id: str
     severity: Severity
@@ -75,7 +78,7 @@ class Rule(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """A diagnosis, and those that are consequences of it."""
+    """A diagnosis and its consequences."""
 
     diagnosis: Diagnosis
     consequences: tuple[Diagnosis, ...] = ()

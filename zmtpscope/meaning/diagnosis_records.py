@@ -1,4 +1,4 @@
-"""Diagnoses as records: what JSON, tables and filters have of them."""
+"""Diagnoses as records, for JSON, tables and filters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.records import SCHEMA, empty
 
 
 def diagnosis_records(found: Sequence[Explained], ordinal: int) -> Iterator[Record]:
-    """A record for each diagnosis, its consequences behind it; `ordinal` is that of the end of the capture."""
+    """Yield a record for each diagnosis, followed by its consequences; `ordinal` is the end of the capture."""
     for explained in found:
         cause = explained.diagnosis
         yield _record(cause, None, ordinal)

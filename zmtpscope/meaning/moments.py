@@ -1,4 +1,4 @@
-"""When something was captured: a packet and its time."""
+"""Moments of capture: a packet and its time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Moment(NamedTuple):
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Moment:
-        """That of a record."""
+        """Return the moment of a record."""
         return cls(values["ts_ns"], values["file"], values["packet"])
 
     @classmethod
     def of_packet(cls, ns: int, reference: int, files: Sequence[str | None]) -> Moment:
-        """That of a packet reference."""
+        """Return the moment of a packet reference."""
         return cls(ns, file_of(reference, files), reference & PACKET_MASK)
 
 
 def file_of(reference: int, files: Sequence[str | None]) -> str | None:
-    """The file that a packet reference names."""
+    """Return the file of a packet reference."""
     index = reference >> FILE_SHIFT
     return files[index] if index < len(files) else None

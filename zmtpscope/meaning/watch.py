@@ -1,4 +1,4 @@
-"""Diagnoses as they arise, while packets still come."""
+"""Live diagnoses, while packets arrive."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from zmtpscope.meaning.diagnose import diagnose
 from zmtpscope.meaning.diagnosis import Diagnosis
 
 MOST_TOLD = 65_536
-"""Diagnoses that are remembered as told; beyond that nothing is told any more."""
+"""Maximum number of reported diagnoses to remember; after that, no new ones are reported."""
 
 
 MOST_ENDED = 4096
-"""Connections that are remembered once they have ended: fewer than of a file, since a capture has no end."""
+"""Maximum number of ended connections to remember: fewer than for a file, since live capture does not end."""
 
 
 class Watch:
-    """`feed` it all batches of a run, and ask now and then for `news`."""
+    """Reports new diagnoses: call `feed` with all batches of a run, and `news` from time to time."""
 
     def __init__(self) -> None:
         self._derivation = Derivation(MOST_ENDED)
         self._told: dict[tuple[str, str], int] = {}
-        """Rules and subjects, with the place of the worst severity in `SEVERITIES`."""
+        """The worst reported severity, as an index of `SEVERITIES`, by rule and subject."""
 
     def feed(self, batch: Batch) -> None:
-        """Learn from a batch."""
+        """Process a batch."""
         self._derivation.feed(batch)
 
     def news(self, ongoing: Ongoing = ENDED) -> list[Diagnosis]:
-        """Causes that were not told before, or have become worse, in the order of time. Looking takes time for each
-        connection that is known. `ongoing` is that of `Analyser`, while packets still come: a request that waits, or a
-        sender that is stuck, is reported while it is."""
+        """Return the causes that are new or have become worse, in order of time.
+
+        Takes time for each known connection. `ongoing` comes from `Analyser` while packets arrive: a waiting request,
+        or a blocked sender, is reported while it lasts.
+        """
         self._derivation.note_ongoing(ongoing)
         news = []
         for explained in diagnose(self._derivation.knowledge()):
