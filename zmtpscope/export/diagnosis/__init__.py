@@ -1,1 +1,1 @@
-"""Diagnoses as a report for people."""
+"""Reports of diagnoses."""

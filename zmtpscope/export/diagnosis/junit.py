@@ -1,4 +1,4 @@
-"""Diagnoses as JUnit XML: each rule is a test, which every diagnosis of it fails."""
+"""Diagnoses as JUnit XML: each rule is a test, and each of its diagnoses a failure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ SUITE = "zmtpscope check"
 
 
 def junit_xml(found: Sequence[Explained], rules: Iterable[Rule]) -> bytes:
-    """The report as XML (UTF-8). Errors and warnings are failures; what is only worth knowing is in the output of its
-    test."""
+    """Return the report as XML (UTF-8). Errors and warnings are failures; other diagnoses are output of their test."""
     suite = ElementTree.Element("testsuite", name=SUITE)
     diagnoses, failures, tests = flat(found), 0, 0
     for rule in rules:

@@ -1,4 +1,4 @@
-"""Diagnoses for people: the cause, what to do, and the evidence."""
+"""Diagnoses as text: cause, remedy and evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INDENT = "      "
 def report_lines(
     found: Sequence[Explained], clock: Clock, paint: Paint = plain, *, width: int = 120, many_files: bool = False
 ) -> Iterator[str]:
-    """Yield a paragraph for each cause, the worst first, then how many of each severity there are, then asides."""
+    """Yield a paragraph for each cause, the worst first, then the number of each severity, then asides."""
     causes = [each for each in found if not RULES[each.diagnosis.rule].is_aside]
     for explained in causes:
         yield from _paragraph(explained.diagnosis, clock, paint, width, many_files)
@@ -39,7 +39,7 @@ def report_lines(
 
 
 def one_line(diagnosis: Diagnosis, clock: Clock, paint: Paint = plain) -> str:
-    """One cause in one line: when it was first seen, and what to do."""
+    """Return one cause as a line: time of the first evidence, statement and remedy."""
     first = "".join(clock(each.moment.ns).strip() + " " for each in diagnosis.evidence[:1])
     severity = paint(diagnosis.severity, f"{diagnosis.severity:<5}")
     return f"{first}{severity} {safe_text(diagnosis.statement)} [{diagnosis.rule}] -> {safe_text(diagnosis.hint)}"

@@ -1,4 +1,4 @@
-"""Diagnoses as SARIF 2.1.0 (OASIS), which code hosts and editors show beside the files that they are about."""
+"""Diagnoses as SARIF 2.1.0 (OASIS), which code hosts and editors show next to files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVELS = {"error": "error", "warn": "warning", "note": "note", "chat": "note"}
 
 
 def sarif_json(found: Sequence[Explained], rules: Iterable[Rule]) -> bytes:
-    """The report as JSON. A location is a capture file, and in it the packet of each piece of evidence."""
+    """Return the report as JSON. Each location is a capture file with the packet of one piece of evidence."""
     driver = {
         "name": "zmtpscope",
         "version": __version__,

@@ -1,4 +1,5 @@
-"""Why messages came to a peer or did not, as JSON lines: an object for each stretch of which the same is true."""
+"""Why messages did or did not reach a peer, as JSON lines: one object for each stretch of messages with the same
+reason."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from zmtpscope.meaning.moments import Moment
 
 
 def why_json(topic: str, found: Iterable[Answer]) -> Iterator[bytes]:
-    """Newline included; `topic` as records have it."""
+    """Yield lines with newlines. `topic` has the format of records."""
     for answer in found:
         about = {
             "topic": topic,

@@ -1,4 +1,4 @@
-"""Why messages came to a peer or did not, in lines for people: equal ones that follow each other are one line."""
+"""Why messages did or did not reach a peer, as text: one line for consecutive messages with the same reason."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from zmtpscope.meaning.across.why import Answer, Stretch
 from zmtpscope.meaning.observers.observed import ObservedFinding
 
 MOST_LINES = 200
-"""Of one answer."""
+"""Maximum number of lines of an answer."""
 
 MOST_NAMES = 10
-"""Of subscribers, where none has the one that was asked for."""
+"""Maximum number of subscribers to list if the requested one is unknown."""
 
 
 def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = plain) -> Iterator[str]:
-    """A paragraph for each answer; `topic` as it is shown."""
+    """Yield a paragraph for each answer. `topic` is printable text."""
     for answer in found:
         how_many = f"{came(answer)} of {answer.messages}"
         yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {how_many} messages came")
@@ -34,7 +34,7 @@ def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = 
 
 
 def came(answer: Answer) -> int:
-    """How many messages the peer got."""
+    """Return the number of messages that the peer received."""
     return sum(each.last - each.first + 1 for each in answer.stretches if each.reason.came)
 
 
@@ -59,7 +59,7 @@ def _line(stretch: Stretch, clock: Clock, paint: Paint) -> str:
 
 
 def nothing_found(topic: str, names: Iterable[str]) -> str:
-    """What is said where the peer is not among the subscribers."""
+    """Return the error for a peer that is not among the subscribers."""
     known = [safe_text(name) for name in names]
     more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
     there = f"subscribers are {', '.join(known[:MOST_NAMES])}{more}" if known else "there are no subscribers"

@@ -1,4 +1,4 @@
-"""What reports share."""
+"""Texts that several reports share."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from zmtpscope.meaning.moments import Moment
 
 
 def flat(found: Sequence[Explained]) -> list[Diagnosis]:
-    """All diagnoses, consequences behind their causes."""
+    """Return all diagnoses, with consequences after their causes."""
     return [each for explained in found for each in (explained.diagnosis, *explained.consequences)]
 
 
 def packet(moment: Moment) -> str:
-    """`packet 7`; nothing where it is not known."""
+    """Format a packet: `packet 7`, or "" if unknown."""
     return "" if moment.packet is None else f"packet {moment.packet}"
 
 
 def when(moment: Moment, clock: Clock) -> str:
-    """`0.000652 packet 7`, by the clock that was asked for."""
+    """Format a moment: `0.000652 packet 7`."""
     return f"{clock(moment.ns).strip()} {packet(moment)}".rstrip()
 
 
 def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
-    """Yield the moments of each text of the evidence. The text is empty if the sentence contains it."""
+    """Yield the moments of each text of the evidence. The text is empty if the diagnosis contains it."""
     found: dict[str, list[Moment]] = {}
     for each in diagnosis.evidence:
         found.setdefault("" if each.text in diagnosis.text else each.text, []).append(each.moment)
@@ -35,7 +35,7 @@ def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
 
 
 def sentence(diagnosis: Diagnosis) -> str:
-    """Return cause, what to do, and evidence, a line each."""
+    """Return cause, remedy and evidence, one per line."""
     evidence = (
         ": ".join(filter(None, (", ".join(filter(None, map(packet, moments))), text)))
         for moments, text in folded(diagnosis)

@@ -1,1 +1,1 @@
-"""What `zmtpscope scan` finds: who speaks ZMTP where, how, and who was refused."""
+"""The inventory of `zmtpscope scan`: ZMTP endpoints and refused clients."""

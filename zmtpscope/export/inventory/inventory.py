@@ -1,4 +1,4 @@
-"""Endpoints that speak ZMTP, and who was refused there: from the records of connections and findings."""
+"""Collect ZMTP endpoints and refused clients from connection records and findings."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from zmtpscope.dissect.records.sink import count_word
 from zmtpscope.findings.capturing import ATTEMPTS
 
 MOST_ENDPOINTS = 16_384
-"""Endpoints that are told apart; connections to others are only counted."""
+"""Maximum number of endpoints. Connections to further ones are only counted."""
 
 MOST_CLIENTS, MOST_IDENTITIES = 1024, 64
-"""Addresses of clients that are counted, and identities that are kept, of each endpoint."""
+"""Maximum numbers of client addresses and of identities of each endpoint."""
 
 MOST_REFUSALS = 4096
-"""Refusals that are told apart, and connections of which a finding is remembered until they end."""
+"""Maximum number of different refusals, and of open connections whose findings are kept."""
 
 LONGEST_TEXT = 300
-"""Characters of an identity or sentence that are kept."""
+"""Maximum number of characters of an identity or sentence."""
 
 NOTE, WORSE = "note", ("note", "warn", "error")
-"""Severities of findings that may say why a handshake failed, the worse last."""
+"""Severities of findings that can explain a failed handshake, the worst last."""
 
 
 class Address(NamedTuple):
-    """Where somebody listens; `transport` is tcp, ws or udp."""
+    """The address of a listener. `transport` is tcp, ws or udp."""
 
     ip: str
     port: int
@@ -38,36 +38,36 @@ class Address(NamedTuple):
 
 @dataclass
 class Endpoint:
-    """What was seen at one address. Counters are of connections; of `udp` of datagrams."""
+    """The connections to one address, or its datagrams for `udp`."""
 
     address: Address
     connections: int = 0
     versions: Counter[str] = field(default_factory=Counter)
     mechanisms: Counter[str] = field(default_factory=Counter)
     socket_types: Counter[str] = field(default_factory=Counter)
-    """Of who listens."""
+    """Socket types of the listener."""
     client_types: Counter[str] = field(default_factory=Counter)
     handshakes: Counter[str] = field(default_factory=Counter)
     confidences: Counter[str] = field(default_factory=Counter)
     identities: set[str] = field(default_factory=set)
     client_identities: set[str] = field(default_factory=set)
     more_identities: int = 0
-    """Connections whose identities are not among these, since there are too many."""
+    """Number of connections whose identities were not added because of the limit."""
     clients: set[str] = field(default_factory=set)
-    """Addresses; of those who were never let in, too."""
+    """Client addresses, including refused clients."""
     messages: int = 0
     start_ns: int | None = None
     end_ns: int = 0
 
     def seen(self, start: int, end: int) -> None:
-        """There was something from one time to another."""
+        """Extend the time of the endpoint."""
         self.start_ns = start if self.start_ns is None else min(self.start_ns, start)
         self.end_ns = max(self.end_ns, end)
 
 
 class Refusal(NamedTuple):
-    """Why a client was not let in at an endpoint: `outcome` is "handshake failed",
-    "handshake incomplete" or one of `ATTEMPTS`; `finding` is the id of what says why, None where nothing does."""
+    """A client that was refused at an endpoint. `outcome` is "handshake failed", "handshake incomplete" or one of
+    `ATTEMPTS`; `finding` is the id of the finding with the reason, or None."""
 
     ip: str
     port: int
@@ -78,7 +78,7 @@ class Refusal(NamedTuple):
 
 @dataclass
 class Refused:
-    """How often, and a sentence on the first time."""
+    """Number of refusals, and the sentence and time of the first."""
 
     count: int = 0
     text: str | None = None
@@ -86,18 +86,19 @@ class Refused:
 
 
 class Inventory:
-    """What is known after some records. `feed` it all of them, in order."""
+    """The inventory of all records passed to `feed`, in order."""
 
     def __init__(self) -> None:
         self.endpoints: dict[Address, Endpoint] = {}
         self.refusals: dict[Refusal, Refused] = {}
         self.left_out = 0
-        """Connections to endpoints that are not told apart any more, and refusals."""
+        """Number of connections to further endpoints and of further refusals, which were not added because of the
+        limits."""
         self._reasons: dict[int, tuple[int, str, str]] = {}
-        """Of connections that are open: the worst finding so far, its place in `WORSE`, id and sentence."""
+        """The worst finding of each open connection: its index in `WORSE`, id and sentence."""
 
     def feed(self, records: Iterable[Record]) -> None:
-        """Take in the records of a batch."""
+        """Add the records of a batch."""
         for record in records:
             if record.type == "connection":
                 self._connection(record.values)

@@ -1,4 +1,4 @@
-"""The inventory for people: a table of endpoints, and what there is to say of single ones, within 80 columns."""
+"""The inventory as text within 80 columns: a table of endpoints, with remarks below single ones."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from zmtpscope.export.wrap import wrap
 from zmtpscope.records import SECOND
 
 WIDTH = 80
-"""Columns of a table that goes to a file or a pipe, and of one on a terminal that is wider or not known."""
+"""Width of the report, also in files, pipes and wider terminals."""
 
 HEADINGS = ("ENDPOINT", "ZMTP", "MECH", "SOCKETS", "CONNS", "CLIENTS", "SEEN (UTC)")
 WIDTHS = (20, 7, 5, 13, 5, 7, 17)
 RIGHT = ("CONNS", "CLIENTS")
 MOST_WORDS = 3
-"""Versions, mechanisms and so on that are named in a cell or line."""
+"""Maximum number of versions, mechanisms and so on in a cell or line."""
 MOST_NAMES = 8
 MOST_OTHERS = 5
 INDENT = 4
 
 
 def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture: CaptureStatistics) -> Iterator[str]:
-    """The lines."""
+    """Yield the lines of the report."""
     found = list(objects(inventory, others))
     endpoints = [each for each in found if each["found"] == "endpoint"]
     refusals = [each for each in found if each["found"] == "refusal"]
@@ -38,7 +38,7 @@ def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture:
     if capture.first_time is not None and capture.last_time is not None:
         first, last = (_time(time, "%Y-%m-%d %H:%M:%S") for time in (capture.first_time, capture.last_time))
         yield f"{counted(len(endpoints), 'endpoint')} with ZMTP in {counted(capture.packets, 'packet')}"
-        yield f"{first} to {last.removeprefix(first[:11])} UTC"  # the day once, where it is the same
+        yield f"{first} to {last.removeprefix(first[:11])} UTC"  # print an equal day only once
     if endpoints:
         yield ""
         yield _row(HEADINGS)
@@ -99,7 +99,7 @@ def _endpoint(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _versions(versions: list[str]) -> str:
-    """`3.1`, or from the oldest to the newest."""
+    """Format versions: `3.1`, or from the oldest to the newest."""
     known = sorted(map(safe_text, versions)) or ["-"]
     return known[0] if len(known) == 1 else f"{known[0]}-{known[-1]}"
 
@@ -110,7 +110,7 @@ def _names(names: list[str]) -> str:
 
 
 def _first(counts: Iterable[str]) -> str:
-    """The most frequent word, with a + where there are others: these stand in the line below."""
+    """Return the most frequent word, with a + if there are others, which the next line lists."""
     words = list(counts)
     return safe_text(words[0]) + "+" * (len(words) > 1) if words else ""
 
@@ -121,7 +121,7 @@ def _words(counts: Iterable[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    """A line of the table. What does not fit takes room from the cells behind it, as far as these have any."""
+    """Return a line of the table. A long cell takes space from the cells after it, if they have any."""
     line, end = "", 0
     for heading, width, cell in zip(HEADINGS, WIDTHS, cells, strict=True):
         end += width
@@ -133,7 +133,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _below(text: str) -> str:
-    """Lines that are indented."""
+    """Return indented, wrapped lines."""
     return wrap(" " * INDENT, INDENT, text, WIDTH)
 
 

@@ -1,2 +1,2 @@
-"""What `zmtpscope stats` counts: messages by whatever they have in common, their sizes, and how they are spread over
+"""Counters of `zmtpscope stats`: messages by endpoint, topic, peer and so on, with their sizes and distribution over
 time."""

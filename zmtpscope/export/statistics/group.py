@@ -1,4 +1,4 @@
-"""The rows of one kind (all, topics, peers and so on), and what is counted of each."""
+"""The rows of one kind (all, topics, peers and so on) and their counters."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from zmtpscope.export.top.counters import (
 )
 
 MOST_ROWS = 4096
-"""Rows of a kind that are told apart."""
+"""Maximum number of rows of a kind."""
 
 MOST_SIZES_OF_ALL = 65_536
-"""Different sizes that are counted one by one where there is one row only."""
+"""Maximum number of different sizes to count exactly if there is only one row."""
 
 
 class Group:
-    """Rows by key. Row `OTHERS` is what was folded (`zmtpscope/export/top/counters.py`)."""
+    """Rows by key. Row `OTHERS` counts the folded rows (`zmtpscope/export/top/counters.py`)."""
 
     def __init__(self, kind: str, most: int = MOST_ROWS) -> None:
         self.kind = kind
@@ -37,18 +37,18 @@ class Group:
         self.sizes: list[Sizes] = []
         self.bars = np.zeros((most + 1, BARS), np.int64)
         self.gaps, self.gap_octets = np.zeros((2, most + 1), np.int64)
-        # the interval under way of each row, and its messages so far; `counters.busiest` has those of the busiest
+        # number of the current interval of each row, and its messages so far; `counters.busiest` counts the busiest one
         self._interval = np.full(most + 1, -1)
         self._in_interval = np.zeros(most + 1, np.int64)
         self._most_sizes = MOST_SIZES_OF_ALL if kind == "all" else MOST_SIZES
 
     def row(self, key: Hashable) -> int:
-        """The row of a key. Raises `TooManyRows`."""
+        """Return the row of a key. Raises `TooManyRows`."""
         return self.counters.row(key)
 
     def add(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
-        """Add messages to rows: those with number i to `rows[i]`, as received ones where `is_received[i]`; with them
-        comes a connection where `is_new[i]`."""
+        """Add the messages with number i to `rows[i]`: as received ones if `is_received[i]`, and with a new connection
+        if `is_new[i]`."""
         counters, total = self.counters, self.counters.total
         there = np.flatnonzero(tally.messages)
         of_there, back = rows[there], is_received[there]
@@ -65,19 +65,19 @@ class Group:
         self._count_intervals(tally, rows)
 
     def add_gap(self, row: int, octets: int) -> None:
-        """A gap of so many octets."""
+        """Count a gap."""
         self._fill()
         self.gaps[row] += 1
         self.gap_octets[row] += octets
 
     def join_bars(self) -> None:
-        """Two and two bars become one."""
+        """Join bars in pairs."""
         count = len(self.bars)
         self.bars[:, : BARS // 2] = self.bars.reshape(count, BARS // 2, 2).sum(axis=2)
         self.bars[:, BARS // 2 :] = 0
 
     def fold(self) -> None:
-        """Make room for other rows."""
+        """Fold half of the rows to make room."""
         kept, folded = self.counters.fold()
         self._fill_to(int(max(kept.max(), folded.max())) + 1)
         for row in folded.tolist():
@@ -97,7 +97,7 @@ class Group:
             self.sizes.append(Sizes(self._most_sizes))
 
     def _count_intervals(self, tally: Tally, rows: Int64) -> None:
-        """How many messages there were in the busiest interval of each row. Intervals come in order."""
+        """Update the number of messages in the busiest interval of each row. Intervals arrive in order."""
         numbers, intervals, counts = tally.intervals.moved(rows)
         if not len(numbers):
             return

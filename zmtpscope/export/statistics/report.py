@@ -1,4 +1,4 @@
-"""Statistics for people: what there was in all, and tables of rows."""
+"""Statistics as text: totals, and tables of rows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from zmtpscope.records import SECOND
 
 PLURALS = {"endpoint": "endpoints", "topic": "topics", "peer": "peers", "connection": "connections", "type": "types"}
 SHOWN_ROWS = 5
-"""Rows of a kind where several kinds are shown."""
+"""Number of rows of a kind if several kinds are shown."""
 
 BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", ".:-=+*%#"
 NOTHING = "·"
-"""Stands for a stretch of time without messages, ..."""
+"""Marks a bar without messages."""
 ASCII_NOTHING = " "
 
 LEAST_NAME, WIDEST_NAME = 16, 60
@@ -32,7 +32,7 @@ LEAST_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
-    """A column of numbers; where there is no room for all, those with larger `priority` are left out."""
+    """A column of numbers. If not all columns fit, those with the largest `priority` are dropped."""
 
     heading: str
     width: int
@@ -53,14 +53,15 @@ GAPS = Column("GAPS", 5, 2)
 
 
 class Look(NamedTuple):
-    """`width` is that of the terminal, if there is one; `is_unicode` says that it can show blocks."""
+    """The appearance. `width` is the terminal width, or None for any width. `is_unicode`: the terminal can show
+    blocks."""
 
     width: int | None
     is_unicode: bool
 
 
 def sparkline(bars: Sequence[int], width: int, look: Look) -> str:
-    """How numbers rise and fall, in at most `width` characters; the largest is as high as can be."""
+    """Return a chart of numbers in at most `width` characters. The largest number has full height."""
     step = max(1, -(-len(bars) // width))
     sums = [sum(bars[at : at + step]) for at in range(0, len(bars), step)]
     blocks, nothing = (BLOCKS, NOTHING) if look.is_unicode else (ASCII_BLOCKS, ASCII_NOTHING)
@@ -76,7 +77,7 @@ def overview(
     look: Look,
     most: int,
 ) -> Iterator[str]:
-    """What there was in all, and of endpoints, topics and types the first rows."""
+    """Yield the totals, and the first rows of endpoints, topics and so on."""
     first, last = capture.first_time, capture.last_time
     if first is None or last is None:
         return
@@ -97,7 +98,7 @@ def overview(
 def _damage(
     statistics: Statistics, capture: CaptureStatistics, summary: Summary, problems: Sequence[CaptureProblem]
 ) -> str:
-    """That of the whole capture, and how many of the messages that count are incomplete."""
+    """Describe the damage of the whole capture, and the number of incomplete messages."""
     damage = damage_of(summary, capture, problems)
     if summary.sums.unfinished:
         damage.append(f"{counted(summary.sums.unfinished, 'octet')} in unfinished units")
@@ -124,14 +125,14 @@ def _all(row: Row, statistics: Statistics, seconds: float, damage: str, look: Lo
 
 
 def _duration(nanoseconds: int) -> str:
-    """Milliseconds, or seconds."""
+    """Format a duration in milliseconds or seconds."""
     return f"{nanoseconds / SECOND:g} s" if nanoseconds >= SECOND else f"{nanoseconds / 1_000_000:g} ms"
 
 
 def table(
     statistics: Statistics, kind: str, capture: CaptureStatistics, look: Look, most: int | None, more: str
 ) -> Iterator[str]:
-    """The first rows of a kind; where there are others, how many, and how to see them."""
+    """Yield the first rows of a kind and, if there are more, their number and how to print them."""
     assert capture.first_time is not None
     assert capture.last_time is not None
     rows = rows_of(statistics, kind, capture.last_time)
@@ -178,7 +179,7 @@ def _numbers(row: Row, seconds: float, interval: float) -> dict[str, str]:
 
 
 def _cut(text: str, width: int) -> str:
-    """A text in so many columns of the terminal."""
+    """Truncate or pad a text to `width` columns."""
     return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
 
 

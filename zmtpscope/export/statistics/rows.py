@@ -1,4 +1,4 @@
-"""Rows of statistics as they are shown, and as JSON lines."""
+"""Rows of statistics for display, and as JSON lines."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ PERCENTILES = (0.5, 0.9, 0.99)
 
 
 class Row(NamedTuple):
-    """What was counted under one key; the key is None for those that were folded."""
+    """The counters of one key. The key is None for the folded rows."""
 
     kind: str
     key: Any
     name: str
-    """Safe to show."""
+    """Printable."""
     counts: list[int]
     """By the columns of `zmtpscope/export/top/counters.py`."""
     busiest: int
-    """Messages in the busiest interval."""
+    """Number of messages in the busiest interval."""
     first_ns: int | None
     """Time of the first message."""
     sizes: dict[str, int | None]
-    """`min`, `p50`, `p90`, `p99` and `max`, octets in the frames of a message."""
+    """`min`, `p50`, `p90`, `p99` and `max` of the octets in the frames of a message."""
     sizes_exact: bool
     gaps: int
     gap_octets: int
     bars: list[int]
-    """Messages in each stretch of time of the run."""
+    """Number of messages in each bar."""
 
     @property
     def messages(self) -> int:
-        """Messages of both directions."""
+        """Number of messages in both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """Octets in their frames."""
+        """Octets in the frames of these messages."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
 
 def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
-    """The rows of a kind, those with the most messages first, and those that were folded last. `latest` is the time of
-    the last packet."""
+    """Return the rows of a kind, most messages first and the row of others last. `latest` is the time of the last
+    packet."""
     group = statistics.groups[kind]
     bars = int(statistics.scale.bars_until(latest))
     numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))
@@ -73,7 +73,7 @@ def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
 
 
 def row_of(group: Group, number: int, bars: int) -> Row:
-    """One row of a group, with so many bars."""
+    """Return one row of a group with `bars` bars."""
     counters, sizes = group.counters, group.sizes[number] if number < len(group.sizes) else None
     key = counters.keys[number]
     first = int(counters.first[number])
@@ -97,7 +97,7 @@ def row_of(group: Group, number: int, bars: int) -> Row:
 
 
 def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
-    """A row as a JSON line; `seconds` are those from the first packet to the last."""
+    """Return a row as a JSON line. `seconds` is the time from the first to the last packet."""
     counts = row.counts
     values = {
         "by": row.kind,
@@ -124,7 +124,7 @@ def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
 
 
 def lines_of(statistics: Statistics, latest: int, most: int | None) -> Iterator[bytes]:
-    """The rows of all kinds as JSON lines, `most` of each."""
+    """Yield the rows of all kinds as JSON lines, at most `most` of each."""
     scale = statistics.scale
     seconds = (latest - scale.start_ns) / SECOND if scale.start_ns is not None else 0.0
     for kind in statistics.groups:

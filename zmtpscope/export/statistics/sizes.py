@@ -1,7 +1,7 @@
-"""How large messages are: how many there are of each size, as long as there are few sizes; else of each range of them.
+"""The distribution of message sizes: exact counts for few different sizes, otherwise counts by range.
 
-Between a power of two and the next there are `PARTS` ranges: so a size that is taken for the middle of its range is
-wrong by less than 2 %.
+There are `PARTS` ranges between two powers of two. A size is reported as the middle of its range, which differs by less
+than 2 %.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ PART_BITS = 5
 PARTS = 1 << PART_BITS
 LARGEST_BITS = 40
 LARGEST = (1 << LARGEST_BITS) - 1
-"""Octets; what is larger counts as this."""
+"""Octets; larger sizes count as this."""
 
 RANGES = PARTS * (LARGEST_BITS - PART_BITS + 1)
 MOST_SIZES = 128
-"""Different sizes that are counted one by one."""
+"""Maximum number of different sizes to count exactly."""
 
 
 class Sizes:
-    """Counts of sizes. `least` and `most` are always exact; percentiles are if `is_exact`."""
+    """Counts of sizes. `least` and `most` are always exact, percentiles if `is_exact`."""
 
     __slots__ = ("_by_range", "_by_size", "_most_sizes", "least", "most")
 
@@ -33,11 +33,11 @@ class Sizes:
 
     @property
     def is_exact(self) -> bool:
-        """Whether sizes are counted one by one."""
+        """Whether each size is counted separately."""
         return self._by_range is None
 
     def add(self, size: int, count: int) -> None:
-        """So many more messages of a size."""
+        """Add `count` messages of a size."""
         self.least, self.most = min(self.least, size), max(self.most, size)
         if self._by_range is not None:
             self._by_range[_range_of(size)] += count
@@ -50,14 +50,15 @@ class Sizes:
             self._by_size = {}
 
     def merge(self, other: Sizes) -> None:
-        """Those of another one, too."""
+        """Add all counts of another one."""
         least, most = min(self.least, other.least), max(self.most, other.most)
         for size, count in other._counts():
             self.add(size, count)
-        self.least, self.most = least, most  # the middle of a range may be larger than all in it
+        self.least, self.most = least, most  # the middle of a range can exceed all sizes in it
 
     def percentiles(self, *parts: float) -> list[int | None]:
-        """The smallest size that so large a part of messages (0 to 1) does not exceed; None where there are none."""
+        """Return, for each part from 0 to 1, the smallest size that this part of the messages does not exceed. None if
+        there are no messages."""
         counts = self._counts()
         if not counts:
             return [None] * len(parts)
@@ -66,7 +67,7 @@ class Sizes:
         return [min(max(counts[place][0], self.least), self.most) for place in places]
 
     def _counts(self) -> list[tuple[int, int]]:
-        """Sizes, or the middles of ranges, and how many messages are of them; ascending."""
+        """Return sizes or the middles of ranges with their counts, ascending."""
         if self._by_range is None:
             return sorted(self._by_size.items())
         ranges = np.flatnonzero(self._by_range).tolist()
@@ -74,7 +75,7 @@ class Sizes:
 
 
 def _range_of(size: int) -> int:
-    """The number of the range that a size is in; below `PARTS` each size is one."""
+    """Return the number of the range of a size. Below `PARTS`, each size is a range."""
     shift = max(0, size.bit_length() - PART_BITS - 1)
     return shift * PARTS + (size >> shift)
 

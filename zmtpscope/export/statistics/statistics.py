@@ -1,8 +1,8 @@
-"""Messages, and records of other types, counted by what they have in common: the way in.
+"""Count messages, and records of other types, by several kinds of keys.
 
-A batch is added up once by its runs, which say who sends to whom, and once by topics; every kind of row is made of one
-of these. So what a message costs does not depend on how many kinds are asked for. The numbers depend on the packets
-alone, not on how they were divided into batches.
+A batch is added up once by its runs, which determine sender and receiver, and once by topics. All kinds of rows are
+derived from these sums, so the cost of a message does not depend on the number of kinds. The numbers depend on the
+packets only, not on the sizes of batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ALL = "all"
 
 
 class Endpoint(NamedTuple):
-    """Where somebody listens."""
+    """Address and port of a listener."""
 
     ip: str
     port: int
@@ -40,11 +40,12 @@ class Endpoint(NamedTuple):
 
 
 OTHER_COMMANDS, MOST_COMMANDS = "other commands", 200
-"""Commands whose names are told apart, and what the rest counts as: peers may name them as they like."""
+"""Name for other commands, and maximum number of command names to count separately, because peers can choose any
+names."""
 
 
 class Places(NamedTuple):
-    """Where the messages of each run count in one group: in which row, and whether as received ones."""
+    """Row of each run in one group, and whether its messages count as received ones."""
 
     group: Group
     rows: Int64
@@ -52,10 +53,10 @@ class Places(NamedTuple):
 
 
 class Statistics:
-    """The counters of one run; `kinds` are some of `KINDS`. `interval_ns` is that of which the busiest is looked for;
-    no bar is shorter than `least_bar_ns`, if that is given.
+    """The counters of one capture. `kinds` are some of `KINDS`, `interval_ns` is the interval for the busiest rate, and
+    `least_bar_ns` the minimum width of a bar.
 
-    `feed` it all batches.
+    Call `feed` with each batch.
     """
 
     def __init__(
@@ -65,15 +66,15 @@ class Statistics:
         limits = {kind: MOST_ROWS if kind == "type" else most_rows for kind in KINDS if kind in kinds}
         self.groups = {kind: Group(kind, most) for kind, most in limits.items()}
         if "all" in self.groups:
-            self.groups["all"].row(ALL)  # also where there is nothing
+            self.groups["all"].row(ALL)  # present even without messages
         self.scale = Scale(interval_ns, least_bar_ns or LEAST_BAR_NS)
         self._connections = OpenConnections()
         topics = self.groups.get("topic")
         self._topic_rows = None if topics is None else TopicRows(topics.counters)
         self.incomplete = 0
-        """Messages of which octets are missing: they count, but not among sizes."""
+        """Number of incomplete messages. They count, but not among sizes."""
         self.is_empty = True
-        """Nothing was counted so far."""
+        """Whether nothing has been counted."""
         self._messages = 0
         self._latest = 0
         """Time of the last message."""
@@ -81,7 +82,8 @@ class Statistics:
         self._commands: set[str] = set()
 
     def feed(self, batch: Batch, wanted: Iterable[Record], first_time: int) -> None:
-        """Count the messages of a batch, and its records `wanted`. `first_time` is that of the first packet of all."""
+        """Count the messages of a batch, and its records `wanted`. `first_time` is the time of the first packet of the
+        capture."""
         order = batch.arranged()
         places = first_places(order)
         for place, item, _ in order.between:
@@ -124,7 +126,7 @@ class Statistics:
             self._topic_rows.clear()
 
     def _rows_of(self, columns: Columns) -> tuple[list[Places], Int64 | None]:
-        """Where runs count, and the rows of the messages' topics. Raises `TooManyRows`."""
+        """Return the rows of runs, and the rows of the topics of messages. Raises `TooManyRows`."""
         there = np.flatnonzero(np.bincount(columns.run_of)).tolist()
         runs = [(number, columns.runs[number], self._connections.of_run(columns.runs[number])) for number in there]
         found = []
@@ -168,7 +170,7 @@ class Statistics:
         types = self.groups.get("type")
         if types is None or not records:
             return
-        records.sort(key=_timestamp)  # that of a connection is its beginning, and it comes at its end
+        records.sort(key=_timestamp)  # a connection record has its start time, but arrives at its end
         rows = np.array([types.row(self._type_of(record)) for record in records])
         times = np.array([self._time_of(record) for record in records])
         sizes = np.array([_octets_of(record.values) for record in records])
@@ -180,7 +182,7 @@ class Statistics:
         types.add(tally, np.arange(count), nothing, nothing)
 
     def _type_of(self, record: Record) -> str:
-        """The type of a record; of commands the name as well."""
+        """Return the type of a record, with the name of a command."""
         if record.type != "command":
             return record.type
         name = f"command {record.values['name']}"
@@ -189,13 +191,13 @@ class Statistics:
         return name if name in self._commands else OTHER_COMMANDS
 
     def _time_of(self, record: Record) -> int:
-        """That of a record, no earlier than one of its type in front of it."""
+        """Return the time of a record, or of an earlier record of its type if that is later."""
         key, time = self._type_of(record), int(record.values["ts_ns"])
         time = self._latest_of_types[key] = max(time, self._latest_of_types.get(key, time))
         return time
 
     def _count_gap(self, values: dict[str, Any]) -> None:
-        """A gap counts where messages of its sender do; which topic was lost nobody knows."""
+        """Count a gap in the rows of its sender. The topic of lost messages is unknown."""
         ends = self._connections.of_record(values)
         for kind, group in self.groups.items():
             if kind in KEYS and kind != "type":
@@ -204,7 +206,7 @@ class Statistics:
 
 
 def _complete(columns: Columns) -> Bool | None:
-    """Which messages are there to the last octet; None: all of them."""
+    """Return which messages are complete, or None if all are."""
     if all(run.complete.all() for run in columns.runs):
         return None
     starts = np.cumsum([0, *(len(run.complete) for run in columns.runs)])
@@ -221,7 +223,7 @@ def _row_with_room(group: Group, key: Hashable) -> int:
 
 
 def _octets_of(values: dict[str, Any]) -> int:
-    """Those that a record stands for; findings stand for none."""
+    """Return the octets of a record; 0 for findings."""
     if values["record"] == "finding":
         return 0
     return next((values[name] for name in ("size", "bytes", "length") if values.get(name) is not None), 0)
@@ -238,8 +240,8 @@ KEYS: dict[str, tuple[Callable[[ConnectionEnds, int], tuple[Hashable, bool]], ..
     "connection": (lambda ends, side: (ends, side == 1),),
     "type": (lambda ends, side: ("message", False),),
 }
-"""In which rows messages of a side count, and whether as received ones; the sender's first. (Topics are found for each
-message.)"""
+"""Functions for the key of the messages of a side, and whether they count as received; the sender first. Topics are
+looked up by message."""
 
 
 def _timestamp(record: Record) -> int:

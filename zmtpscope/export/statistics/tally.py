@@ -1,4 +1,4 @@
-"""Messages of a batch, added up by a number that each of them has: by its run, or by its topic."""
+"""Sums over the messages of a batch, by a number of each message: its run or its topic."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.export.statistics.sizes import LARGEST
 
 BARS = 64
-"""Into so many stretches the time of a capture is divided, at most."""
+"""Maximum number of bars for the time of a capture."""
 
 LEAST_BAR_NS = 1_000_000
-"""No bar is shorter."""
+"""Minimum width of a bar in nanoseconds."""
 FEW_CELLS = 1 << 18
-"""So many combinations of two numbers are counted in an array of all of them."""
+"""Maximum number of combinations of two numbers to count in one array."""
 
 
 class Pairs(NamedTuple):
-    """`counts[i]` messages have the number `numbers[i]` and the value `values[i]`; each pair is there once, sorted."""
+    """Sorted, distinct pairs: `counts[i]` messages have the number `numbers[i]` and the value `values[i]`."""
 
     numbers: Int64
     values: Int64
@@ -28,7 +28,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Int64, values: Int64, weights: Int64 | None = None) -> Self:
-        """Those of messages, or of other pairs that stand for `weights` messages each."""
+        """Return the pairs of messages, or of other pairs that count `weights` messages each."""
         low = int(values.min(initial=0))
         span = int(values.max(initial=0)) - low + 1
         cells = numbers * span + (values - low)
@@ -41,24 +41,24 @@ class Pairs(NamedTuple):
         return cls(found // span, found % span + low, counts)
 
     def moved(self, to: Int64) -> Pairs:
-        """The same with `to[number]` in place of each number."""
+        """Return the pairs with `to[number]` instead of each number."""
         return Pairs.of(to[self.numbers], self.values, self.counts)
 
 
 @dataclass
 class Scale:
-    """The bars of a run: each is `width_ns` wide, the first begins at `start_ns`. The busiest interval is looked for
-    among those of `interval_ns`."""
+    """The time scale of the bars: each is `width_ns` wide, and the first starts at `start_ns`. The busiest interval has
+    `interval_ns`."""
 
     interval_ns: int
     width_ns: int
     start_ns: int | None = None
     latest_ns: int = 0
-    """The latest time that has a bar."""
+    """The latest time with a bar."""
 
     def halvings(self, first: int, last: int) -> int:
-        """How often the bars have to be joined, two and two, so that there is one for the time `last`; they are as wide
-        then. `first` is the earliest time there is."""
+        """Widen the bars until one includes the time `last`. Returns how often they must be joined in pairs. `first` is
+        the earliest time."""
         if self.start_ns is None:
             self.start_ns = first
         count, self.latest_ns = 0, max(self.latest_ns, last)
@@ -68,20 +68,20 @@ class Scale:
         return count
 
     def bars(self, times: Int64) -> Int64:
-        """The bars of times."""
+        """Return the bars of times."""
         assert self.start_ns is not None
         return np.maximum(times - self.start_ns, 0) // self.width_ns
 
     def bars_until(self, latest: int) -> int:
-        """How many there are up to a time."""
+        """Return the number of bars up to a time."""
         if self.start_ns is None:
             return 0
         return min(BARS, (max(latest, self.latest_ns) - self.start_ns) // self.width_ns + 1)
 
 
 class Tally(NamedTuple):
-    """Messages by number: arrays by it, and pairs of it with sizes, intervals and bars. `orders` and `times` are of the
-    first message of each, and mean nothing where there is none."""
+    """Sums by number, and pairs of numbers with sizes, intervals and bars. `orders` and `times` belong to the first
+    message of a number, and are meaningless without messages."""
 
     messages: Int64
     octets: Int64
@@ -104,7 +104,8 @@ class Tally(NamedTuple):
         scale: Scale,
         sized: Bool | None = None,
     ) -> Self:
-        """Of messages in order; numbers are below `count`. Sizes are of all, or of those `sized`."""
+        """Return the sums over messages in order. Numbers are below `count`. Only the messages in `sized` (all if None)
+        count among sizes."""
         first = np.zeros(count, np.int64)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]
         octets = np.minimum(octets, LARGEST)
