@@ -1,1 +1,1 @@
-"""Records out: text for people, JSON lines for programs. Loops over the schema in `zmtpscope.records`."""
+"""Output of records: text, JSON lines, tables and diagrams. Formats follow the schema in `zmtpscope.records`."""

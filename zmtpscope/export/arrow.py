@@ -1,5 +1,5 @@
-"""Records as Arrow: schema and columns, both loops over `zmtpscope.records`. The modules here that load pyarrow are
-this one, `arrow_arrays`, `arrow_rows` and `parquet`."""
+"""Records as Arrow tables; schema and columns follow `zmtpscope.records`. Only this module, `arrow_arrays`,
+`arrow_rows` and `parquet` import pyarrow."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
-"""No unsigned integers, no times in nanoseconds and no views: Spark reads none of them."""
+"""Unsigned integers, times in nanoseconds and views are not used, because Spark reads none of them."""
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """A logical type in Arrow; json is its text."""
+    """Return the Arrow type of a logical type; json is text."""
     return translate(type_, ARROW, pa.list_, lambda members: pa.struct(list(members.items())))
 
 
 def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """The schema of a table of a record type with these columns, as readers see it."""
+    """Return the schema of a table of a record type with these columns, as readers see it."""
     types = {field.name: field.type for field in RECORDS[record].fields}
     return pa.schema([(name, arrow_type(types[name])) for name in columns])
 
 
 def held_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """The same as `arrow_batch` makes it: rows hold words."""
+    """Return the schema of the batches of `arrow_batch`, with dictionaries for words."""
     fields = arrow_schema(record, columns)
     words = WORDS.get(record, frozenset())
     return pa.schema([field.with_type(WORD) if field.name in words else field for field in fields])
 
 
 def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) -> pa.RecordBatch:
-    """The records of a batch, all of which are of one type, in order; `schema` is the `held_schema` of the wanted
+    """Return the records of a batch, which have one type, in order. `schema` is the `held_schema` of the wanted
     columns."""
     if record in ROWS:
         columns = ROWS[record](batch, options)
@@ -57,11 +57,11 @@ ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
     "message": MessageColumns.of,
     "frame": lambda batch, _: FrameRowColumns.of(batch.frame_runs, batch.files),
 }
-"""The record types that are rows, and how their columns are had."""
+"""Functions that return the columns of record types that are rows."""
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:
-    """Values of a logical type, as records have them."""
+    """Return an array of values of a logical type, as in records."""
     if "json" in type_:
         values = list(map(translate(type_, PLAIN, _each, _members), values))
     return value_array(values, arrow_type(type_))
@@ -81,7 +81,7 @@ PLAIN: dict[str, Convert] = {
     "octets": _same,
     "json": lambda value: None if value is None else orjson.dumps(value, default=as_base64).decode(),
 }
-"""What Arrow takes in place of a value: for json its text."""
+"""Conversions of values that Arrow needs: json to its text."""
 
 
 def _each(convert: Convert) -> Convert:

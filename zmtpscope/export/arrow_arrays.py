@@ -1,8 +1,8 @@
-"""Arrow arrays of numpy columns and of Python values, made of buffers.
+"""Build Arrow arrays of numpy columns and Python values from buffers.
 
-`pyarrow.array` and `pyarrow.scalar` import pandas where it is installed, before the first value that they convert,
-which is 0.3 s and 60 MB for nothing here. pyarrow tries that once: to keep pandas away then would also keep it away
-from whoever uses both in the same process. Arrays of buffers never ask.
+`pyarrow.array` and `pyarrow.scalar` import pandas if it is installed, at the first value that they convert. This takes
+0.3 s and 60 MB for nothing. pyarrow tries it only once, so preventing it would also disable pandas for other users of
+pyarrow in the process. Arrays from buffers never import pandas.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 def column_array(values: NDArray[Any], mask: Mask | None = None) -> pa.Array:
-    """A numpy column of integers or booleans; null where `mask` says so. Integers are not copied."""
+    """Return an array of a numpy column of integers or booleans, null where `mask` is true. Integers are not copied."""
     if values.dtype == np.bool_:
         return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), _bits(values)])
     octets = pa.py_buffer(np.ascontiguousarray(values))
@@ -27,9 +27,9 @@ def column_array(values: NDArray[Any], mask: Mask | None = None) -> pa.Array:
 
 
 def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Python values of a type: int64, booleans, text, octets, and lists and structs of these; None is null.
+    """Return an array of Python values: int64, booleans, text, octets, and lists and structs of these; None is null.
 
-    Raises `OverflowError` where an integer has more bits, and `UnicodeEncodeError` where text is no UTF-8.
+    Raises `OverflowError` if an integer has more bits, and `UnicodeEncodeError` if text cannot be encoded.
     """
     missing = np.array([value is None for value in values], np.bool_) if None in values else None
     if pa.types.is_struct(type_):
@@ -53,14 +53,14 @@ def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
 
 NUMBERS: dict[pa.DataType, type[np.generic]] = {pa.int64(): np.int64, pa.bool_(): np.bool_}
-"""What numpy calls them."""
+"""The numpy types of numbers."""
 
 NOTHING: dict[pa.DataType, Any] = {pa.int64(): 0, pa.bool_(): False, pa.string(): "", pa.large_binary(): b""}
-"""What stands in the place of null."""
+"""Values in the place of null."""
 
 
 def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
-    """Texts one behind the other in UTF-8, and the octets of each."""
+    """Return concatenated texts in UTF-8, and the octets of each."""
     joined = "".join(values)
     if joined.isascii():
         return joined.encode(), map(len, values)
@@ -69,14 +69,14 @@ def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
 
 
 def _ends(sizes: Iterable[int], count: int, type_: type[np.generic]) -> pa.Buffer:
-    """Where each of `count` values ends, behind the 0 where the first begins."""
+    """Return the start of the first value (0) and the end of each of `count` values."""
     ends = np.zeros(count + 1, type_)
     np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
     return pa.py_buffer(ends)
 
 
 def _validity(mask: Mask | None) -> pa.Buffer | None:
-    """Which values are there."""
+    """Return the validity bitmap, or None if no value is null."""
     return None if mask is None else _bits(~mask)
 
 

@@ -1,6 +1,6 @@
-"""Message and frame rows as Arrow arrays: a column of `zmtpscope.dissect.records.columns` as an array of the same type.
+"""Convert message and frame rows to Arrow arrays, from columns of `zmtpscope.dissect.records.columns`.
 
-Nothing is derived here, and no row is an object, but for what dissectors made of a message.
+Nothing is derived here, and no objects are created for rows, except for the results of dissectors.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import to_text
 
 WORD = pa.dictionary(pa.int32(), pa.string())
-"""Text of which a block has few different values. Rows hold its place among them, which is quicker to make and to
-write than text; written to a file it is text like any other."""
+"""Text with few different values in a block. Rows contain an index, which is faster than text. In files it is plain
+text."""
 
 _OF_ALL_ROWS = frozenset({"record", "conn_id", "file", "src_ip", "dst_ip"})
 WORDS = {
     "message": _OF_ALL_ROWS | {"bodies_kept", "version", "socket_type", "peer_socket_type", "kind", "confidence"},
     "frame": _OF_ALL_ROWS,
 }
-"""The columns that hold words, of the record types that are rows."""
+"""Columns of words, by the record types that are rows."""
 
 PAYLOAD = pa.struct([("protocol", pa.string()), ("summary", pa.string()), ("fields", pa.string())])
 
 
 def arrow_array(column: Column) -> pa.Array:
-    """The values of a column."""
+    """Return the values of a column as an array."""
     return ARRAYS[type(column)](column)
 
 
@@ -68,8 +68,8 @@ def words(column: Words) -> pa.Array:
 
 
 def octets(column: Octets) -> pa.Array:
-    """Cut at the beginnings and ends of all slices the octets are an array without gaps, every second value of which
-    is a slice."""
+    """Convert slices of octets. The starts and ends of all slices split the octets into a contiguous array, every
+    second value of which is a slice."""
     if not len(column.index):
         return value_array([], pa.large_binary())
     edges = np.empty(2 * len(column.starts), np.int64)
@@ -87,7 +87,8 @@ def texts(column: Texts) -> pa.Array:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Octets as `to_text` has them: the same octets, unless one of the values has a backslash or is no UTF-8."""
+    """Convert octets to text as `to_text` does. The octets stay the same unless a value contains a backslash or is not
+    UTF-8."""
     try:
         made = values.cast(pa.string())
         if not pc.any(pc.match_substring(made, "\\")).as_py():
@@ -106,7 +107,7 @@ def lists(column: Lists) -> pa.Array:
 
 
 def payloads(column: Payloads) -> pa.Array:
-    """Short texts of one frame at once, others, JSON and what dissectors made one by one."""
+    """Convert payloads: short texts of one frame together, other texts, JSON and results of dissectors individually."""
     inside, count = column.inside, len(column.inside)
     if not inside.any():
         return pa.nulls(count, PAYLOAD)
@@ -136,7 +137,7 @@ def payloads(column: Payloads) -> pa.Array:
 
 
 class _Contents(NamedTuple):
-    """What is in some rows: protocols (one, where all have the same), summaries and fields as JSON."""
+    """Payloads of some rows: protocols (a single one if all are equal), summaries, and fields as JSON."""
 
     rows: Int64
     protocols: Sequence[str]
@@ -154,7 +155,7 @@ def _json(column: Payloads) -> _Contents:
     rows = np.flatnonzero(column.inside == JSON_INSIDE)
     if not len(rows):
         return _Contents(rows, [JSON.name], [], [])
-    from zmtpscope.payloads.json import summary_and_fields  # what nobody sends is not loaded
+    from zmtpscope.payloads.json import summary_and_fields  # loaded only if used
 
     summaries, fields = zip(
         *[summary_and_fields(octets or b"") for octets in column.texts.of(rows).tolist()], strict=True
@@ -163,7 +164,7 @@ def _json(column: Payloads) -> _Contents:
 
 
 def _others(column: Payloads) -> _Contents:
-    """What else dissectors made."""
+    """Return the other results of dissectors."""
     listed = column.made.tolist() if (column.inside == OTHER_INSIDE).any() else ()
     made = {row: each for row, each in enumerate(listed) if each is not None and each.protocol}
     fields = [
@@ -174,7 +175,7 @@ def _others(column: Payloads) -> _Contents:
 
 
 def _mask(known: Bool | None) -> Bool | None:
-    """The places of nulls; None: there are none."""
+    """Return the mask of nulls, or None if there are none."""
     return None if known is None or known.all() else ~known
 
 
@@ -187,4 +188,4 @@ ARRAYS: dict[type, Callable[[Any], pa.Array]] = {
     Lists: lists,
     Payloads: payloads,
 }
-"""How the columns of each type are made."""
+"""Functions that convert columns, by type."""

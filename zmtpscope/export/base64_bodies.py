@@ -1,4 +1,4 @@
-"""Many short bodies in base64 at once: encoded together, and cut out."""
+"""Encode many short bodies in base64 at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pybase64 import b64encode
 Int64 = NDArray[np.int64]
 
 PADDING = 2
-"""Zeros that fill up a group of three octets, at most; no header of a frame is shorter."""
+"""Maximum number of zeros that complete a group of three octets; every frame header is at least this long."""
 
 EQUALS = ord("=")
 
 
 def encode(octets: bytearray, places: Int64, sizes: Int64) -> list[bytes]:
-    """The `sizes[i]` of the octets from `places[i]` on, for every i, in base64. The `PADDING` octets behind each belong
-    to none of them, and become zeros."""
+    """Return the base64 of the `sizes[i]` octets from each `places[i]` on. The `PADDING` octets after each must be
+    unused; they are set to zero."""
     # base64 goes by groups of three octets, the last of which is filled up with zeros. Of three texts, begun at the
     # first, second and third octet, there is one in which the groups of a body are its own.
     values = np.frombuffer(octets, np.uint8)
@@ -32,7 +32,7 @@ def encode(octets: bytearray, places: Int64, sizes: Int64) -> list[bytes]:
 
 
 def _cut(text: NDArray[np.uint8], begins: Int64, ends: Int64) -> list[bytes]:
-    """The octets `begins[i]..ends[i]` of each i; none of them is zero."""
+    """Return the octets `begins[i]..ends[i]` for each i; none of them is zero."""
     length = int(ends[0] - begins[0])
     if length and (ends - begins == length).all():
         windows: NDArray[np.bytes_] = np.ndarray((len(text) - length + 1,), f"S{length}", text, 0, (1,))

@@ -1,4 +1,4 @@
-"""Times as people read them, in the forms of tshark's `-t`."""
+"""Format times in the formats of tshark's `-t`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ FORMS = {
     "ud": "date and time of day, UTC",
     "udoy": "year, day of the year and time of day, UTC",
 }
-"""What `-t` takes. `d` and `dd` are one: lines are records, and every packet in between is none."""
+"""Formats for `-t`. `d` and `dd` are equal, because the lines are records and not all packets."""
 
 _PATTERNS = {"": "%H:%M:%S", "d": "%Y-%m-%d %H:%M:%S", "doy": "%Y/%j %H:%M:%S"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock:
-    """Writes times, nanoseconds since the epoch, to six decimals. `start` is asked for the time of the first packet."""
+    """Formats times in nanoseconds since the epoch, to six decimals. `start` returns the time of the first packet."""
 
     def __init__(self, form: str, start: Callable[[], int | None]) -> None:
         self.form = form
         self.moves = form in ("d", "dd")
-        """Whether the same time is another one a line further on."""
+        """Whether the format of a time depends on the previous line."""
         self._start = start
         self._first: int | None = None
         self._above: int | None = None
@@ -41,7 +41,7 @@ class Clock:
 
     @property
     def origin(self) -> int | None:
-        """Since when seconds are counted; None in other forms, and before the first time was written."""
+        """Time from which seconds are counted; None in other formats, and before the first line."""
         return self._first
 
     def __call__(self, time: int) -> str:
@@ -70,12 +70,12 @@ def _day(seconds: int, pattern: str, zone: tzinfo | None) -> str:
 
 
 def timestamp(time: int) -> str:
-    """A time, nanoseconds since the epoch, as RFC 3339 has it, to the nanosecond."""
+    """Format a time in nanoseconds since the epoch as RFC 3339 with nanoseconds."""
     seconds, nanoseconds = divmod(time, SECOND)
     return f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z"
 
 
 @lru_cache(maxsize=64)
 def rfc_3339(seconds: int) -> bytes:
-    """The second that begins so many seconds after 1970, RFC 3339 without a zone."""
+    """Format seconds since 1970 as RFC 3339 without a zone."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").encode()

@@ -1,4 +1,4 @@
-"""What a record says, in a few words: the last column of a line."""
+"""Format a record as a short description, for the last column of a line."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ from zmtpscope.zmtp.mechanisms.null import STATUS
 Values = dict[str, Any]
 
 MOST_PROPERTIES = 8
-"""So many properties have their place in the line."""
+"""Maximum number of properties in a line."""
 
 LONGEST_SENTENCE = 400
-"""Characters of a finding's text in the line; real ones, with what peers call themselves, have fewer than 300."""
+"""Maximum number of characters of the text of a finding in a line. Real texts with names of peers have fewer than
+300."""
 
 SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED, CLOCK_WENT_BACK})
-"""Findings that stand for many events, and say themselves how many."""
+"""Findings about many events whose text includes their number."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}
-"""Why a gap will not be filled, where the record says it too short for a sentence."""
+"""Reasons for a gap that are too short in the record."""
 
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
-"""How libzmq misspells commands of PLAIN (wire.md 8.2)."""
+"""Misspelt commands of PLAIN in libzmq (wire.md 8.2)."""
 
 MOST_OF_DATA = 68
-"""Characters of octets that could not be read: the hex digits of all that a record has."""
+"""Maximum number of characters of unparsed octets: the hex digits of all octets in the record."""
 
 SMALL = 6
-"""Octets behind the name of a command that are not worth a word."""
+"""Maximum number of octets after a command name that are not mentioned."""
 
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 MILLISECOND = SECOND // 1000
 
 
 def endpoint(address: str | None, port: int | None) -> str:
-    """Address and port, IPv6 in brackets."""
+    """Format address and port, with IPv6 in brackets."""
     return f"[{address}]:{port}" if address and ":" in address else f"{address}:{port}"
 
 
 def describe_greeting(values: Values) -> str:
-    """`GREETING 3.1 CURVE`, `GREETING 2.0 SUB`; 1.0 and 2.0 have no mechanism, and say who sends."""
+    """Describe a greeting: `GREETING 3.1 CURVE`, `GREETING 2.0 SUB`. 1.0 and 2.0 have no mechanism, but identify the
+    sender."""
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
     if values["form"] == "zws-identity":
@@ -76,7 +78,7 @@ def describe_greeting(values: Values) -> str:
 
 
 def describe_command(values: Values) -> str:
-    """`READY SUB`, `SUBSCRIBE "topic"`, `PING ttl 3 s`: the name, and what it carries."""
+    """Describe a command with its contents: `READY SUB`, `SUBSCRIBE "topic"`, `PING ttl 3 s`."""
     words: list[str] = [*_sender(values)]
     for name in ("topic", "group", "reason"):
         if values[name] is not None:
@@ -117,7 +119,7 @@ def describe_command(values: Values) -> str:
 
 
 def _sender(values: Values) -> Iterator[str]:
-    """Socket type and identity, where this says them."""
+    """Yield socket type and identity, if present."""
     if values["socket_type"]:
         yield safe_text(values["socket_type"])[:LONGEST_TYPE]
     if values["identity"]:
@@ -138,12 +140,12 @@ def _words_of_curve(values: Values) -> Iterator[str]:
 
 
 def _either(words: Sequence[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
+    """Join words: `a`, `a or b`, `a, b or c`."""
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def describe_gap(values: Values) -> str:
-    """How much is missing and where reading goes on."""
+    """Describe a gap: its size, and where parsing resumes."""
     resumed = values["resumed_at"]
     behind = "no frame found behind it" if resumed is None else f"reading goes on at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
@@ -152,7 +154,7 @@ def describe_gap(values: Values) -> str:
 
 
 def describe_stall(values: Values) -> str:
-    """`10.0.0.2:41234 took nothing for 3.200 s: its receive window was closed (12 window probes)`."""
+    """Describe a stall: `10.0.0.2:41234 took nothing for 3.200 s: its receive window was closed (12 window probes)`."""
     until, count = values["until"], values["count"]
     duration = _duration(values["duration_ns"])
     took, was = ("has taken", "is") if until == "running" else ("took", "was")
@@ -170,7 +172,8 @@ def describe_stall(values: Values) -> str:
 
 
 def describe_retransmission(values: Values) -> str:
-    """`10.0.0.2:41234 did not acknowledge offset 144 for 6.5 s: it was sent again 6 times, 26 octets at a time`."""
+    """Describe an outage: `10.0.0.2:41234 did not acknowledge offset 144 for 6.5 s: it was sent again 6 times, 26
+    octets at a time`."""
     duration, count = _duration(values["duration_ns"]), values["count"]
     how_long = {
         "disconnected": f"for the last {duration} of the connection",
@@ -191,7 +194,7 @@ def describe_retransmission(values: Values) -> str:
 
 
 def describe_leftover(values: Values) -> str:
-    """How much of what is in no unit, why, and how it begins."""
+    """Describe a leftover: its size, reason and first octets."""
     octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
     begins = f": {preview(values['data'], values['bytes'], MOST_OF_DATA)}" if values["data"] else ""
@@ -199,7 +202,7 @@ def describe_leftover(values: Values) -> str:
 
 
 def describe_finding(values: Values) -> str:
-    """Severity, id and sentence; the hint is told apart by the caller."""
+    """Describe a finding: severity, id and text. The caller adds the hint."""
     count = values["count"] or 1
     more = f" ({count} times more, the last in packet {values['last_packet']})"
     if count == 1 or values["id"] in SUMS:
@@ -214,7 +217,7 @@ def _duration(nanoseconds: int) -> str:
 
 
 def describe_connection(values: Values) -> str:
-    """How it ended, what it spoke, how much each side said."""
+    """Describe a connection: how it ended, its protocol, and the amount that each side sent."""
     words = [_end_of(values)]
     unseen = values["handshake"] == "unseen"
     if values["version"] is not None:
@@ -237,7 +240,7 @@ def describe_connection(values: Values) -> str:
 
 
 def _end_of(values: Values) -> str:
-    """How and when it ended, the cause first: who closed, then what came of it."""
+    """Describe the end of a connection: which side closed it first, the effect, and when."""
     how: str = values["close"]
     start: int = values["start_ns"]
     end: int = values["end_ns"]
@@ -268,7 +271,7 @@ def _end_of(values: Values) -> str:
 
 
 UNSEEN = {"reused": "ended unseen", "evicted": "given up"}
-"""What became of a connection whose end was not captured, but for one that is open at the end of the capture."""
+"""Fates of connections whose end was not captured, except those open at the end of the capture."""
 
 
 def _by(values: Values, side: int) -> str:
@@ -276,7 +279,7 @@ def _by(values: Values, side: int) -> str:
 
 
 def _told_and_sealed(values: Values) -> Iterator[str]:
-    """How much each side sent; what is sealed may be messages, parts of messages or commands."""
+    """Yield the amount that each side sent. Encrypted units can be messages, parts of messages or commands."""
     sealed = [values["sealed_0"], values["sealed_1"]]
     opened = [values[f"messages_{side}"] - sealed[side] for side in (0, 1)]
     if any(opened) or not any(sealed):
@@ -286,7 +289,7 @@ def _told_and_sealed(values: Values) -> Iterator[str]:
 
 
 def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
-    """`1 message from REQ, 2 from REP:5555`, or `no messages`."""
+    """Format counts by sender: `1 message from REQ, 2 from REP:5555`, or `no messages`."""
     if not any(counts):
         return f"no {noun}s"
     (first, count), *others = [(side, count) for side, count in enumerate(counts) if count]
@@ -295,7 +298,7 @@ def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
 
 
 def describe_datagram(values: Values) -> str:
-    """`BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news"  body`."""
+    """Describe a datagram: `BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news"  body`."""
     payload = values["payload"]
     doubt = "" if values["confidence"] == "proven" else f" ({values['confidence']})"
     doubt += "" if values["complete"] else " incomplete"
@@ -309,7 +312,7 @@ def describe_datagram(values: Values) -> str:
 
 
 def describe_zre_pair(values: Values) -> str:
-    """`ZRE nodes alice and bob have found each other, connections 1 and 2`."""
+    """Describe a ZRE pair: `ZRE nodes alice and bob have found each other, connections 1 and 2`."""
     one, other = (values[f"name_{which}"] or values[f"uuid_{which}"][:6] for which in (0, 1))
     found = values["discovery_ns"]
     after = "" if found is None else f", {_duration(found)} after the first beacon"
@@ -318,7 +321,7 @@ def describe_zre_pair(values: Values) -> str:
 
 
 def describe_request(values: Values) -> str:
-    """`REQUEST answered after 2.1 ms`, `REQUEST open for 12.000 s`."""
+    """Describe a request: `REQUEST answered after 2.1 ms`, `REQUEST open for 12.000 s`."""
     outcome, waited = values["outcome"], values["waited_ns"]
     if outcome == "unasked":
         return "REQUEST none: a reply to nobody"
@@ -327,7 +330,8 @@ def describe_request(values: Values) -> str:
 
 
 def describe_subscription(values: Values) -> str:
-    """`SUBSCRIBED to "topic"`, `JOINED "group"`: ` for 3.000 s (cancel), 12 messages`."""
+    """Describe a subscription: `SUBSCRIBED to "topic"` or `JOINED "group"`, then ` for 3.000 s (cancel), 12
+    messages`."""
     until = values["until_ns"]
     how = (
         "until the end" if until is None else f"for {_duration(max(0, until - values['ts_ns']))}, {values['ended_by']}"
@@ -338,26 +342,26 @@ def describe_subscription(values: Values) -> str:
 
 
 def describe_heartbeat(values: Values) -> str:
-    """`HEARTBEAT answered after 0.3 ms`."""
+    """Describe a heartbeat: `HEARTBEAT answered after 0.3 ms`."""
     rtt = "" if values["rtt_ns"] is None else f" after {_duration(values['rtt_ns'])}"
     return f"HEARTBEAT {values['outcome']}{rtt}"
 
 
 def describe_peer(values: Values) -> str:
-    """`PEER DEALER "worker-1": 3 connections, gone`."""
+    """Describe a peer: `PEER DEALER "worker-1": 3 connections, gone`."""
     kind = [safe_text(values["socket_type"])[:LONGEST_TYPE]] if values["socket_type"] else []
     name = named(values["identity"]) if values["identity"] else safe_text(values["name"] or "")
     return f"PEER {' '.join([*kind, name])}: {counted(values['connections'], 'connection')}, {values['state']}"
 
 
 def describe_topic(values: Values) -> str:
-    """`TOPIC "news": 12 messages to 2 subscribers`."""
+    """Describe a topic: `TOPIC "news": 12 messages to 2 subscribers`."""
     to = counted(values["subscribers"], "subscriber")
     return f"TOPIC {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')} to {to}"
 
 
 def describe_delivery(values: Values) -> str:
-    """`DELIVERY of "news": 12 messages, missed 3`."""
+    """Describe a delivery: `DELIVERY of "news": 12 messages, missed 3`."""
     missed = (values["missed"] or 0) + (values["missed_early"] or 0)
     return (
         f"DELIVERY of {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')}"
@@ -366,7 +370,7 @@ def describe_delivery(values: Values) -> str:
 
 
 def describe_diagnosis(values: Values) -> str:
-    """Severity, rule and cause."""
+    """Describe a diagnosis: severity, rule and cause."""
     return f"{values['severity']} {values['rule']} {safe_text(values['text'][:LONGEST_SENTENCE])}"
 
 
@@ -389,4 +393,4 @@ DESCRIBE: dict[str, Callable[[Values], str]] = {
     "delivery": describe_delivery,
     "diagnosis": describe_diagnosis,
 }
-"""For every record that is not a row of a run."""
+"""Functions that describe records, by type; without rows of runs."""

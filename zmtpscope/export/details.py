@@ -1,4 +1,4 @@
-"""The octets of a record, field by field (`-V`) and in hex (`-x`)."""
+"""Print the octets of a record, field by field (`-V`) and in hex (`-x`)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from zmtpscope.zmtp.reader import FieldNode
 INDENT = "    "
 SHOWN_PACKETS = 8
 OPENED = 1
-"""The last source whose octets came in packets; the others were packed in messages."""
+"""The last source with octets from packets. Later sources are unpacked from messages."""
 MOST_FIELDS = 20_000
-"""Fields of a unit that are shown; a message that somebody understands has half as many at most."""
+"""Maximum number of fields of a unit. A message with a dissector has at most half as many."""
 ROW = 16
-"""Octets in a line of a hex dump."""
+"""Octets per line of a hex dump."""
 
 
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Every field with its octets (offsets in the stream of the side, both ends included) and its value; the unit as a
-    whole with the packets that it came in."""
+    """Yield a line for each field with its octets (stream offsets, both included) and value, and for the unit with its
+    packets."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     lines = _node_lines(detail.tree, INDENT, secrets)
     where = f"source {detail.source}" if detail.source > OPENED else _packets(detail.slices)
@@ -37,7 +37,7 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
 
 
 def _packets(slices: list[PacketSlice]) -> str:
-    """`packet 12`, or which of several packets brought which octets."""
+    """Format packets: `packet 12`, or several packets with the octets of each."""
     if len(slices) == 1:
         return f"packet {slices[0].packet & PACKET_MASK}"
     shown = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices[:SHOWN_PACKETS]]
@@ -61,7 +61,7 @@ def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[
 
 
 def value_text(node: FieldNode) -> str:
-    """The value of a field, which has one, in a few characters."""
+    """Return the value of a field as short text. The field must have one."""
     if isinstance(node.value, bytes):
         size = len(node.value)
         return preview(node.value, size, 64) + (f" ({size} octets)" if size > 16 else "")
@@ -71,7 +71,7 @@ def value_text(node: FieldNode) -> str:
 
 
 def hex_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """The octets with their offsets in the stream of the side; secret ones are starred."""
+    """Yield lines of hex with stream offsets. Secret octets are replaced by asterisks."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     octets = detail.octets
     for start in range(0, len(octets), ROW):

@@ -1,4 +1,4 @@
-"""Files that are complete or absent: written beside their place, under a hidden name and for nobody else to read."""
+"""Output files that are complete or absent. Data is written to a hidden temporary file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ BUFFER = 1 << 20
 
 
 class OutputFile:
-    """A file on its way to `target`: `open` makes it, `finish` writes it out, `commit` puts it in its place, `discard`
-    removes it unless that has happened.
+    """A file that will replace `target`: `open` creates it, `finish` flushes it, `commit` moves it to its place, and
+    `discard` removes it unless it was committed.
 
-    Every method raises an `OSError` that names the target. `octets` is what was written so far.
+    Every method raises an `OSError` that names the target. `octets` is the number of octets written so far.
     """
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.octets = 0
-        # named before it exists, so that whatever interrupts `open` leaves nothing that `discard` does not know
+        # chosen before the file exists, so that `discard` can remove it if `open` is interrupted
         self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
         self._file: BinaryIO | None = None
         self.closed = True
-        """Whether nothing more can be written. No property: Arrow takes an interrupt that is raised in one for yes."""
+        """Whether the file accepts no more data. Not a property, because Arrow takes an interrupt within a property for
+        true."""
 
     def open(self) -> None:
-        """Make the file, empty and for its owner only."""
+        """Create the file, empty and readable by its owner only."""
         with self._naming_target():
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb", BUFFER)
         self.closed = False
 
     def write(self, octets: bytes) -> int:
-        """Add octets; how many. What is not open takes them and forgets them, so that writers may end in peace."""
+        """Write octets and return their number. A file that is not open discards them, so that writers can finish
+        without errors."""
         if self._file is not None:
             with self._naming_target():
                 self._file.write(octets)
@@ -44,13 +46,13 @@ class OutputFile:
         return len(octets)
 
     def flush(self) -> None:
-        """There is nothing to be seen before `commit`."""
+        """Do nothing, because nothing is visible before `commit`."""
 
     def close(self) -> None:
-        """Whoever writes does not decide when the file is complete."""
+        """Do nothing, because writers must not decide when the file is complete."""
 
     def finish(self) -> None:
-        """Write out all there is, as durable as the disk makes it."""
+        """Flush the file to disk."""
         if self._file is not None:
             with self._naming_target():
                 self._file.flush()
@@ -60,15 +62,15 @@ class OutputFile:
             self._file, self.closed = None, True
 
     def commit(self) -> None:
-        """Put the finished file in its place; what is there gives way."""
+        """Move the finished file to its place, replacing an existing one."""
         with self._naming_target():
             os.replace(self._path, self.target)
 
     def discard(self) -> None:
-        """Remove what was not committed."""
+        """Remove the file unless it was committed."""
         file, self._file, self.closed = self._file, None, True
         if file is not None:
-            with suppress(OSError):  # what could not be written before cannot be now
+            with suppress(OSError):  # buffered data that failed before fails again
                 file.close()
         self._path.unlink(missing_ok=True)
 

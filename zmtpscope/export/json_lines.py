@@ -1,7 +1,7 @@
-"""JSON lines: one object a record, every field of its type, and `time` (RFC 3339, UTC) beside `ts_ns`.
+"""JSON lines: one object per record with every field of its type, and `time` (RFC 3339, UTC) next to `ts_ns`.
 
-Octets are base64, `text` is as it is in the record. Message rows are most of what there is, and have a way of their own
-(`json_text.py`); everything else, and any row that is not plain, goes through `line_of`.
+Octets are base64; `text` is the same as in the record. Most records are plain message rows, which `json_text.py`
+formats. `line_of` formats all others.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import SECOND
 
 HANDFUL = 100
-"""So many lines are written at once; much more memory than the processor has at hand would make it slower."""
+"""Number of lines to join at once. Much larger outputs leave the CPU cache and are slower."""
 
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 def lines(batch: Batch, options: Options) -> Iterator[bytes]:
-    """The records of a batch in order, a line each, newline included."""
+    """Yield the records of a batch in order, one line each, with newlines."""
     for text in text_of(batch, options):
         yield from text.splitlines(keepends=True)
 
 
 def text_of(batch: Batch, options: Options, *, ascii_only: bool = False) -> Iterator[bytes]:
-    """The same, some lines at a time; `ascii_only` is for terminals."""
+    """Yield the lines of a batch, several at a time. `ascii_only` is for terminals."""
     gathered: list[bytes] = []
     count = 0
     for lines_in_it, text in _texts(batch, options):
@@ -56,8 +56,7 @@ def _joined(texts: list[bytes], *, ascii_only: bool) -> bytes:
 
 
 def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
-    """Whole lines in order, and how many they are: message rows that follow one another, and what stands between
-    these."""
+    """Yield whole lines in order with their number: consecutive message rows, and the records between them."""
     order = batch.arranged()
     between, at = order.between, 0
     frames: Iterator[dict[str, Any]] = iter(())
@@ -83,15 +82,15 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
 
 
 def line_of(values: dict[str, Any]) -> bytes:
-    """The line of any record, from all its fields."""
+    """Return the line of any record, from all its fields."""
     line = orjson.dumps(values, default=as_base64, option=orjson.OPT_APPEND_NEWLINE)
     seconds, nanoseconds = divmod(values["ts_ns"], SECOND)
-    behind = line.index(b',"file":')  # in front of which stand numbers and names only
+    behind = line.index(b',"file":')  # preceded only by numbers and names
     return b'%b,"time":"%b.%09dZ"%b' % (line[:behind], rfc_3339(seconds), nanoseconds, line[behind:])
 
 
 def escaped(line: bytes) -> bytes:
-    """The line with everything above 7E written as JSON escapes, so that a terminal gets plain ASCII."""
+    """Return the line in ASCII, with JSON escapes for all characters above 7E, for terminals."""
     return line if line.isascii() and b"\x7f" not in line else _NOT_ASCII.sub(_escape, line.decode()).encode()
 
 

@@ -1,5 +1,5 @@
-"""What stands in the JSON lines of message rows, but for numbers, bodies and texts: pieces that many rows share, and
-what a row says in words of its own. `json_text.py` makes lines of it."""
+"""Pieces of the JSON lines of message rows: pieces that many rows share, and pieces of single rows. `json_text.py` adds
+numbers, bodies and texts, and joins the lines."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from zmtpscope.records import SCHEMA, to_text
 
 CHUNK = 1 << 20
 LINE = 600
-"""Rows are made into lines about so many octets at once, a line being this long without its bodies."""
+"""Estimated octets of a line without bodies, to limit the octets formatted at once."""
 
 LARGEST_SIZE = 1 << 48
-"""Octets of a sealed body; the rows of larger ones are written the careful way."""
+"""Octets of an encrypted body; rows with larger ones are formatted by `Careful`."""
 
 ENDS_OF_BODIES = {
     NOT_KEPT: b',"bodies_kept":"none"',
     HEAD_KEPT_ONLY: b'"],"bodies_kept":"head"',
     KEPT: b'"],"bodies_kept":"full"',
 }
-"""How bodies end, and what is said of how much of them was kept."""
+"""Ends of bodies, with the extent to which they were kept."""
 
 TEXT_BEGINS, TEXT_ENDS = b'{"protocol":"text","summary":"', b'","fields":null}'
 
 
 class Closing:
-    """How lines end that say the same of what they are worth: was the message opened, how certain is it, is it whole.
-    `front` and `back` stand around the payload."""
+    """The end of lines with the same properties: whether the message was decrypted, its confidence, and whether it is
+    complete. `front` and `back` enclose the payload."""
 
     def __init__(self, opened: bool, confidence: str, complete: bool) -> None:
         self.front = b',"decrypted":%b,"payload":' % _truth(opened)
@@ -52,22 +52,22 @@ def _truth(value: bool) -> bytes:
 
 
 CLOSING_KEYS = list(product((False, True), ("proven", "likely", "guess"), (False, True)))
-"""What a line may say: opened, confidence, complete. Columns hold the place in this list."""
+"""All combinations of decrypted, confidence and complete. Columns contain indexes of this list."""
 CLOSING_NUMBER = {key: number for number, key in enumerate(CLOSING_KEYS)}
 CLOSINGS = [Closing(*key) for key in CLOSING_KEYS]
 
 Careful = Callable[[int], bytes]
-"""Makes the line of any row."""
+"""Formats the line of any row."""
 
 
 class JsonRows:
-    """The message rows of a batch, and what their lines say in words."""
+    """The message rows of a batch, and the texts in their lines."""
 
     def __init__(self, columns: MessageColumns, careful: Careful) -> None:
         runs = columns.runs
         self.columns, self.options, self.careful = columns, columns.options, careful
         self.has_bodies = self.options.bodies != "none"
-        """Whether lines have any."""
+        """Whether lines contain bodies."""
         self.files = [orjson.dumps(file_name(name)) for name in columns.files]
         # of each run
         self.data = [run.data for run in runs]
@@ -78,27 +78,28 @@ class JsonRows:
         self.whole = np.array([CLOSING_NUMBER[*each, True] for each in worth])
 
     def chunks(self) -> Iterator[tuple[int, int]]:
-        """(low, high): rows to make into lines at once."""
+        """Yield (low, high) ranges of rows to format at once."""
         weight = np.cumsum(np.clip(self.columns.lengths, 0, CHUNK) + LINE) // CHUNK
         yield from pairwise([0, *(np.flatnonzero(np.diff(weight)) + 1).tolist(), len(weight)])
 
     def payload(self, row: int) -> bytes:
-        """What rides inside a row."""
+        """Return the payload of a row."""
         return orjson.dumps(self.columns["payload"][row], default=as_base64)
 
     def envelope(self, row: int) -> bytes:
-        """The envelope of a row."""
+        """Return the envelope of a row."""
         return orjson.dumps(self.columns["envelope"][row])
 
 
 def topic_of(head: bytes) -> bytes:
-    """A topic, of which these are the octets."""
+    """Return the topic with these octets."""
     return orjson.dumps(to_text(head))
 
 
 @lru_cache(maxsize=4096)
 def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
-    """What all lines of a stream have in front of the value of `ts_ns`, and between those of `packet` and `offset`."""
+    """Return the text before the value of `ts_ns`, and between the values of `packet` and `offset`, for all lines of a
+    stream."""
     front = {"schema": SCHEMA, "record": "message", "conn": stream.conn, "conn_id": stream.conn_id, "side": stream.side}
     ends = {key: getattr(stream, key) for key in ("src_ip", "src_port", "dst_ip", "dst_port")}
     behind = b',%b,"source":%d,"offset":' % (orjson.dumps(ends)[1:-1], source)

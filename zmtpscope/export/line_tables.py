@@ -1,9 +1,8 @@
-"""Tables made of lines: JSON lines, and CSV (RFC 4180, UTF-8) for spreadsheets. Both hold what `read --json` prints.
+"""Tables of lines: JSON lines, and CSV (RFC 4180, UTF-8) for spreadsheets. Both contain the output of `read --json`.
 
-In CSV every value is a cell in which nothing is a formula. Null is an empty cell and empty text `""`; octets are
-base64; lists and structs are their JSON. Exact text is in the other formats: here control, invisible and
-direction-changing characters are escaped. `time` stands beside `ts_ns` in both, since what reads lines rounds large
-integers.
+CSV cells are never formulas. Null is an empty cell and empty text `""`; octets are base64; lists and structs are JSON.
+Control, invisible and direction-changing characters are escaped; other formats have the exact text. `time` follows
+`ts_ns` in both, because many readers round large integers.
 """
 
 from __future__ import annotations
@@ -22,19 +21,20 @@ from zmtpscope.records import RECORDS
 T = TypeVar("T", str, bytes)
 
 FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""Characters that make a spreadsheet take text for a formula; the last four are their full-width forms."""
+"""Characters that start a formula in spreadsheets; the last four are their full-width forms."""
 
 APOSTROPHE = "'"
-"""Stands in front of text that would be a formula, and of text that begins with one: a first one is never data."""
+"""Precedes text that would be a formula, and text that starts with an apostrophe. A first apostrophe is therefore never
+data."""
 
 LINE_END = b"\r\n"
 
 LONGEST, MOST = 1000, 1000
-"""Octets of a text whose translation is remembered, and how many of them."""
+"""Maximum octets of a cached text, and maximum number of cached texts."""
 
 
 class LineTable:
-    """One record type as lines, `columns` in their order."""
+    """One record type as lines, with `columns` in order."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -52,19 +52,19 @@ class LineTable:
         self.rows += rows + len(batch.records)
 
     def close(self) -> None:
-        """Every line is written already."""
+        """Do nothing, because all lines are written."""
 
     def _translated(self, json_lines: bytes) -> bytes:
         raise NotImplementedError
 
     def _wanted(self, line: bytes) -> dict[str, Any]:
-        """The wanted members of a JSON line."""
+        """Return the wanted members of a JSON line."""
         values = orjson.loads(line)
         return values if self._whole else {name: values[name] for name in self._names}
 
 
 class JsonLinesTable(LineTable):
-    """One record type as JSON lines: the lines of `read --json`, or the wanted members of them."""
+    """One record type as JSON lines: the lines of `read --json`, or only their wanted members."""
 
     def _translated(self, json_lines: bytes) -> bytes:
         return json_lines if self._whole else b"".join(map(self._part, json_lines.splitlines()))
@@ -76,8 +76,8 @@ class JsonLinesTable(LineTable):
 class CsvTable(LineTable):
     """One record type as CSV: a header line, then a line for each record.
 
-    Most of a message is as it was in the row above. So the JSON line of a message is cut in front of and behind what
-    differs, first by message and then by packet, and what is left is made into cells once for all rows that share it.
+    Most values of a message equal those of the previous row. Its JSON line is therefore split around the values that
+    differ, first by message and then by packet, and the rest is converted to cells once for all rows that share it.
     """
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
@@ -104,7 +104,7 @@ class CsvTable(LineTable):
         cell_of = self._cell_of
         return ",".join(["" if value is None else cell_of[name](value) for name, value in values.items()]).encode()
 
-    # No text holds what lines are cut at here: a quotation mark in a text has a backslash in front of it.
+    # No text contains these separators, because a quotation mark in a text follows a backslash.
 
     def _message(self, line: bytes) -> bytes:
         front, _, line = line.partition(b',"offset":')
@@ -139,7 +139,7 @@ class CsvTable(LineTable):
 
 
 class Memory(dict[T, T]):
-    """Translations of texts, as many as are worth remembering."""
+    """A bounded cache of translated texts."""
 
     def __init__(self, translate: Callable[[T], T]) -> None:
         self._translate: Callable[[T], T] = translate
@@ -154,7 +154,7 @@ class Memory(dict[T, T]):
 
 
 def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns with `time` behind `ts_ns`."""
+    """Return the columns with `time` after `ts_ns`."""
     if "ts_ns" not in columns:
         return columns
     behind = columns.index("ts_ns") + 1
@@ -162,19 +162,19 @@ def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def no_formula(text: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
+    """Return text that no spreadsheet takes for a formula."""
     first = text.lstrip()[:1]
     return APOSTROPHE + text if first == APOSTROPHE or first in FORMULA else text
 
 
 def text_cell(text: str) -> str:
-    """Text as a cell that no program takes for a formula, or for the end of a cell or line."""
+    """Return text as one cell that no program takes for a formula or splits."""
     text = no_formula(safe_text(text))
     return _quoted(text) if not text or "," in text or '"' in text else text
 
 
 def json_cell(value: Any) -> str:
-    """A list or struct as its JSON, in ASCII."""
+    """Return a list or struct as JSON in ASCII."""
     return _quoted(escaped(orjson.dumps(value)).decode())
 
 
@@ -184,7 +184,7 @@ CELLS: dict[str, Callable[[Any], str]] = {
     "text": text_cell,
     "octets": text_cell,
 }
-"""How values of the logical types are written; lists, structs and json are `json_cell`."""
+"""Formats of the logical types; lists, structs and json use `json_cell`."""
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Messages that were received, as people and programs want them: text, octets as they are, hex, JSON lines."""
+"""Format received messages as text, raw octets, hex or JSON lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zmtpscope.records import to_text
 TAB = b"\t"
 
 Render = Callable[[Sequence[bytes], int], bytes]
-"""(parts, nanoseconds since the epoch) to what is written for a message, its end included."""
+"""Formats (parts, nanoseconds since the epoch) as the octets of a message, including its end."""
 
 
 def typed(octets: bytes) -> str:
-    """Octets as a `text` (`zmtpscope.records`) that is safe to show; what cannot be shown is `\\xNN`, octet by octet.
+    """Return octets as printable `text` (`zmtpscope.records`); octets that cannot be shown are `\\xNN`.
 
-    So whoever types it means the same octets.
+    Typed as input, the result is the same octets.
     """
     text = to_text(octets)
     if safe_text(text) == text:
@@ -31,10 +31,10 @@ def typed(octets: bytes) -> str:
 
 
 def renderer(form: str, *, separator: bytes = TAB, end: bytes = b"\n", addressed: bool = False) -> Render:
-    """How a message is written in a form: "text", "raw", "hex" or "json".
+    """Return the function that formats messages as "text", "raw", "hex" or "json".
 
-    `separator` stands between parts and `end` behind the last one; JSON lines have no use for them. `addressed`
-    messages begin with the name of who sent them, which stands as a `text` in all forms but hex.
+    `separator` separates parts and `end` follows the last one; JSON lines ignore both. `addressed` messages start with
+    the name of the sender, which is `text` in all formats but hex.
     """
     if form == "json":
         return _json_of_addressed if addressed else _json
@@ -52,7 +52,7 @@ def _json_of_addressed(parts: Sequence[bytes], time: int) -> bytes:
 
 
 def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
-    """One message; names and forms are those of `zmtpscope.records`."""
+    """Return one message as JSON; names and formats are those of `zmtpscope.records`."""
     values = {
         "ts_ns": time,
         "time": timestamp(time),

@@ -1,4 +1,4 @@
-"""Parquet: row groups of bounded size, compressed with zstd."""
+"""Write Parquet with row groups of bounded size, compressed with zstd."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from zmtpscope.export.files import OutputFile
 
 GROUP_ROWS = 1 << 16
 GROUP_OCTETS = 32 << 20
-"""A row group ends with the rows that reach one of these; the second counts what the rows take in memory."""
+"""Limits of a row group, in rows and in octets of memory. A group ends with the rows that reach one of them."""
 
 MOST_PARTS = 64
-"""So many batches wait side by side; then they become one, since a batch of few rows is mostly its own weight."""
+"""Maximum number of waiting batches. Beyond it they are joined, because small batches are mostly overhead."""
 
 
 class ParquetTable:
@@ -31,17 +31,17 @@ class ParquetTable:
         self.rows = 0
 
     def add(self, batch: Batch) -> None:
-        """Take in the records of a batch; write row groups that are full."""
+        """Add the records of a batch, and write full row groups."""
         self._writer.add(arrow_batch(batch, self._record, self._schema, self._options))
         self.rows = self._writer.rows
 
     def close(self) -> None:
-        """Write what waits, and the end of the file."""
+        """Write the remaining rows and the end of the file."""
         self._writer.close()
 
 
 class ParquetRows:
-    """The same of rows that are Arrow batches of `held_schema`. What waits for a row group to be full is held."""
+    """Writes rows that are Arrow batches of `held_schema`. Rows are kept until their row group is full."""
 
     def __init__(self, sink: pa.NativeFile, record: str, columns: Sequence[str]) -> None:
         self.rows = 0
@@ -54,18 +54,18 @@ class ParquetRows:
             sink,
             self._schema,
             compression="zstd",
-            # words repeat, numbers rise or stay, octets are what they are
+            # words repeat, numbers rise or stay equal, octets have no pattern
             use_dictionary=[path for path, type_ in leaves if type_ == pa.string()],
             column_encoding={path: "DELTA_BINARY_PACKED" for path, type_ in leaves if type_ == pa.int64()},
             # the least and greatest word of a row group rules out next to no search
             write_statistics=[path for path, type_ in leaves if type_ == pa.int64()],
             store_schema=False,
         )
-        # what Arrow reads a file by, in its own words: here words are text
+        # the schema for readers of the file, in which words are text
         self._writer.add_key_value_metadata({"ARROW:schema": b64encode(schema.serialize()).decode()})
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take in rows; write row groups that are full."""
+        """Add rows, and write full row groups."""
         self.rows += rows.num_rows
         self._wait(rows)
         while self._waiting_rows >= GROUP_ROWS:
@@ -74,7 +74,7 @@ class ParquetRows:
             self._write()
 
     def close(self) -> None:
-        """Write what waits, and the end of the file."""
+        """Write the remaining rows and the end of the file."""
         if self._waiting:
             self._write()
         self._writer.close()
@@ -96,7 +96,7 @@ class ParquetRows:
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """The columns of a file that a column of a table takes, by their names in Parquet."""
+    """Yield the Parquet columns of a table column, by name."""
     if pa.types.is_list(type_):
         yield from _leaves(f"{path}.list.element", type_.value_type)
     elif pa.types.is_struct(type_):

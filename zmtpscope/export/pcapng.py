@@ -1,6 +1,6 @@
-"""pcapng out (draft-ietf-opsawg-pcapng): blocks as octets, and a writer of IP packets of one interface.
+"""Write pcapng (draft-ietf-opsawg-pcapng): blocks as octets, and a writer for IP packets of one interface.
 
-Every capture is one section, little-endian, its times nanoseconds since the epoch.
+Every capture is one little-endian section with times in nanoseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from zmtpscope.capture.pcapng import END_OF_OPTIONS, INTERFACE, PACKET, SECTION,
 from zmtpscope.version import __version__
 
 STATISTICS = 5
-"""The type of an Interface Statistics Block (section 4.6)."""
+"""Type of an Interface Statistics Block (section 4.6)."""
 
 COMMENT = 1
-"""An option of every block: what there is to say about it."""
+"""Comment, an option of every block."""
 APPLICATION = 4
-"""An option of a section header: who wrote it."""
+"""Name of the writing application, an option of a section header."""
 NAME, FILTER = 2, 11
-"""Options of an interface: its name, and the filter that its packets passed (0, then as libpcap writes it)."""
+"""Options of an interface: its name and its capture filter (0, then the filter as libpcap prints it)."""
 START_TIME, END_TIME, RECEIVED, DROPPED, DELIVERED = 2, 3, 4, 5, 8
 """Options of statistics: isb_starttime, isb_endtime, isb_ifrecv, isb_ifdrop, isb_usrdeliv."""
 MAGIC, MAJOR, MINOR = 0x1A2B3C4D, 1, 0
@@ -32,7 +32,7 @@ NO_SNAP_LENGTH = 0
 LONGEST_OPTION = 65_535
 
 PACKET_OVERHEAD = 32
-"""Octets of a packet block without its packet and the padding behind it: a header of 28, and the length again."""
+"""Octets of a packet block without packet and padding: a header of 28, and the repeated length."""
 
 _ends = Struct("<II").pack
 _length = Struct("<I").pack
@@ -45,13 +45,13 @@ _count = Struct("<Q").pack
 
 
 def section_header(comment: str = "") -> bytes:
-    """A Section Header Block. `comment` is for those who look at the properties of the capture."""
+    """Return a Section Header Block. `comment` appears in the properties of the capture."""
     about = _options((COMMENT, comment.encode()), (APPLICATION, f"zmtpscope {__version__}".encode()))
     return _block(SECTION, _section(MAGIC, MAJOR, MINOR, UNKNOWN_LENGTH) + about)
 
 
 def interface_description(link_type: int, name: str = "", snap_length: int = NO_SNAP_LENGTH, filter: str = "") -> bytes:
-    """An Interface Description Block; the first of a section is interface 0, and so on."""
+    """Return an Interface Description Block. The first of a section is interface 0, and so on."""
     options = _options(
         (NAME, name.encode(errors="surrogateescape")),
         (TIME_RESOLUTION, bytes([NANOSECONDS])),
@@ -61,7 +61,7 @@ def interface_description(link_type: int, name: str = "", snap_length: int = NO_
 
 
 def packet_block(interface: int, time: int, packet: bytes, original: int, comment: str = "") -> bytes:
-    """An Enhanced Packet Block. `original`: octets of the packet on the wire, of which `packet` is the beginning."""
+    """Return an Enhanced Packet Block. `original` is the number of octets on the wire, and `packet` their beginning."""
     size = len(packet)
     padding = -size % 4
     options = _options((COMMENT, comment.encode(errors="replace"))) if comment else b""
@@ -72,8 +72,8 @@ def packet_block(interface: int, time: int, packet: bytes, original: int, commen
 
 @dataclass(frozen=True)
 class InterfaceStatistics:
-    """What became of the packets of an interface between two times (nanoseconds since the epoch): `received` of those
-    that the filter let through, of these `dropped` before they were written, and `delivered` to the file."""
+    """Packet counts of an interface between two times (nanoseconds since the epoch): `received` passed the filter,
+    `dropped` of these were not written, `delivered` are in the file."""
 
     start: int
     end: int
@@ -84,7 +84,8 @@ class InterfaceStatistics:
 
 
 def interface_statistics(interface: int, statistics: InterfaceStatistics) -> bytes:
-    """An Interface Statistics Block. What it counts began at `start`: of several of an interface the last one holds."""
+    """Return an Interface Statistics Block with counts since `start`. If an interface has several, the last is
+    valid."""
     high, low = statistics.end >> 32, statistics.end & 0xFFFFFFFF
     options = _options(
         (COMMENT, statistics.comment.encode()),
@@ -98,8 +99,8 @@ def interface_statistics(interface: int, statistics: InterfaceStatistics) -> byt
 
 
 class PcapngWriter:
-    """Writes a capture of one interface of IP packets to `file`, its headers at once. `comment` is for those who look
-    at its properties."""
+    """Writes a capture of one interface of IP packets to `file`, headers immediately. `comment` appears in the
+    properties of the capture."""
 
     def __init__(self, file: BinaryIO, comment: str) -> None:
         self._file = file
@@ -107,7 +108,7 @@ class PcapngWriter:
         file.flush()
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
-        """Add IP packets, all of one time (nanoseconds since the epoch). Then the file can be read up to here."""
+        """Write IP packets with one time (nanoseconds since the epoch), and flush the file."""
         self._file.write(b"".join([packet_block(0, time, packet, len(packet)) for packet in packets]))
         self._file.flush()
 
@@ -118,7 +119,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Those that are not empty, and the end of options."""
+    """Return the options that are not empty, and the end of options."""
     parts = [
         _option(code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in ((code, _cut(whole)) for code, whole in options)
@@ -128,7 +129,7 @@ def _options(*options: tuple[int, bytes]) -> bytes:
 
 
 def _cut(value: bytes) -> bytes:
-    """As much as an option holds, not within a character."""
+    """Truncate a value to the length of an option, not within a character."""
     if len(value) <= LONGEST_OPTION:
         return value
     return value[:LONGEST_OPTION].decode(errors="ignore").encode()

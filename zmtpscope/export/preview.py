@@ -1,4 +1,4 @@
-"""Octets from the network in a few characters of one line: never exact, always safe. Exact are -V, -x and --json."""
+"""Shorten octets from the network to a few printable characters. For exact octets use -V, -x or --json."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.payloads.values import NO_MORE
 
 READABLE = 0.65
-"""The share of readable octets from which on a body is shown as text with escapes, else as hex digits."""
+"""Minimum share of readable octets to show a body as text with escapes; otherwise it is shown as hex digits."""
 
 OCTETS = 4
-"""So many octets for each character of a line are looked at."""
+"""Number of octets to examine for each character of a line."""
 
 LEAST = 8
-"""Characters that a part of a message needs to be shown at all."""
+"""Minimum characters that a part of a message needs to be shown."""
 
 MOST_IN_FRONT, LEAST_IN_FRONT = 4, 12
-"""What stands in front of the last part gets one of so many shares of the line, or so many characters."""
+"""Limit of each part before the last: one part in `MOST_IN_FRONT` of the line, but at least `LEAST_IN_FRONT`
+characters."""
 
 BETWEEN = " | "
 
 _BLANK = re.compile(r"[ \t\r\n]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
-"""A character of UTF-8 that the end may cut."""
+"""A UTF-8 character that may be truncated at the end."""
 
 
 def quoted(text: str, limit: int = 40) -> str:
-    """A name (topic, identity, group, reason) in quotes, of at most about `limit` characters."""
+    """Return a name (topic, identity, group, reason) in quotes, with at most about `limit` characters."""
     safe = safe_text(text)
     return f'"{safe}"' if len(safe) <= limit else f'"{safe[: limit - 1]}…"'
 
 
 def preview(octets: bytes | None, size: int, limit: int) -> str:
-    """A body of `size` octets, the first of which are `octets` if they were kept, in at most about `limit`
-    characters."""
+    """Return a body of `size` octets in at most about `limit` characters. `octets` are the first octets, or None if
+    they were not kept."""
     if octets is None:
         return "not kept"
     if not size:
@@ -53,9 +54,9 @@ def preview(octets: bytes | None, size: int, limit: int) -> str:
 
 
 def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
-    """The frames of a message, (first octets or None, size) each, in about `limit` characters.
+    """Return the frames of a message, (first octets or None, size) each, in about `limit` characters.
 
-    All but the last get a quarter at most: ids and empty frames come first, the content last.
+    All but the last get at most a quarter, because ids and empty frames precede the content.
     """
     shown: list[str] = []
     left = limit
