@@ -152,7 +152,7 @@ class MessageRows:
             for own in made
         ]
 
-    # -- what rides inside -------------------------------------------------------------------------------------------
+    # -- payloads ------------------------------------------------------------------------------------------------------
 
     def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> list[range]:
         """Dissect the payloads of a run, and write their findings. Returns the stream offsets of frames with

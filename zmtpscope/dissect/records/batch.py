@@ -382,8 +382,8 @@ def _rows_in_order(runs: Sequence[MessageRun | FrameRun], *, mixed: bool) -> tup
 
 
 DATAGRAMS = 1 << 62
-"""First place of datagrams, and of records that they decide, in the order of connections: after those of the segment
-before them, by packet."""
+"""Place of datagrams in the order of connections: after all connections, by packet. Records that a datagram decides
+have the same place."""
 
 
 def place_of(stream: Stream) -> int:

@@ -40,8 +40,7 @@ class FindingEndpoints:
     """Number of remembered clients, at most `MOST_CLIENTS`."""
 
     def add(self, count: int, endpoint: Endpoint, client: str, packet: Stamp, hint: str | None) -> None:
-        """Add `count` findings of a connection from `client` to `endpoint`. `packet` and `hint` are those of the first
-        one."""
+        """Add `count` findings about `client` and `endpoint`; the first has this `packet` and `hint`."""
         found = self.endpoints.get(endpoint)
         if found is None:
             if len(self.endpoints) == MOST_ENDPOINTS:

@@ -193,7 +193,7 @@ class MessageColumns(RowColumns[MessageRun]):
         """Return the message rows of a batch in the known order `order`."""
         return cls(order.runs, order.run_of, order.row_of, files, options)
 
-    # -- what fields are derived from --------------------------------------------------------------------------------
+    # -- arrays from which fields are derived --------------------------------------------------------------------------
 
     @cached_property
     def first_in_runs(self) -> Int64:

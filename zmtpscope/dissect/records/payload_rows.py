@@ -84,11 +84,11 @@ class PayloadRows:
 
     @property
     def was_asked(self) -> bool:
-        """Whether a dissector has read a message."""
+        """Whether a dissector has been asked about a message."""
         return bool(self.side.made)
 
     def has_asked(self, names: Container[str]) -> bool:
-        """Whether one of these dissectors has read a message."""
+        """Whether one of these dissectors has been asked about a message."""
         return any(name in names for name in self.side.made)
 
     def take(self, run: MessageRun, sender: SideFacts) -> list[range]:

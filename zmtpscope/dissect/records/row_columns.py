@@ -68,7 +68,7 @@ class RowColumns(Generic[R]):
         for values in zip(*[self[name].tolist() for name in names], strict=True):
             yield dict(zip(names, values, strict=True))
 
-    # -- what runs have ----------------------------------------------------------------------------------------------
+    # -- arrays of runs ------------------------------------------------------------------------------------------------
 
     def joined(self, name: str) -> NDArray[Any]:
         """Return an array of all runs, joined."""

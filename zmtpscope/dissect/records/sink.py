@@ -88,11 +88,11 @@ class Summary:
     curve_connections: int = 0
     """CURVE connections with boxes to open, if keys were given."""
     proven_connections: int = 0
-    """Those whose HELLO proves that it was made for a given server key."""
+    """CURVE connections whose HELLO was made for a given server key, as its box proves."""
     named_connections: int = 0
-    """Those with a line in a key file."""
+    """CURVE connections with a line in a key file."""
     opened_connections: int = 0
-    """Those whose MESSAGEs opened, or would have."""
+    """CURVE connections with a proven key for their MESSAGEs."""
     opened_boxes: int = 0
     """MESSAGEs that opened."""
     gaps: int = 0

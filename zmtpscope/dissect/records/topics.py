@@ -1,8 +1,8 @@
-"""Find the topics of published messages: the first of several frames, or what the other side has subscribed to (wire.md
-10.2). Also find messages that match no subscription, and messages to groups that the other side has not joined.
+"""Find the topics of published messages, and messages that match no subscription or joined group (wire.md 10.2).
 
-A single frame contains both topic and content; only a subscription shows where the topic ends. A subscription applies
-if it was decidable no later than the message, so the result does not depend on where blocks end.
+The first of several frames is a topic. A single frame contains topic and content; only a subscription shows where the
+topic ends. A subscription applies if it was decidable no later than the message, so the result does not depend on
+where blocks end.
 """
 
 from __future__ import annotations

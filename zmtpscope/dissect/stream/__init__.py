@@ -1,1 +1,1 @@
-"""One side: its octets on their way to the reader, and what was read as values."""
+"""One side of a connection: octets in, parsed units and messages out, as values."""

@@ -45,7 +45,7 @@ class BlockView:
     @cached_property
     def places(self) -> Int64:
         """Lengths, packets, file offsets, and octets of the packet before and after each row (five rows). The file
-        offset is `NOWHERE` for a row that is not in the file as such."""
+        offset is `NOWHERE` for a row that is not in the file unchanged."""
         places = np.zeros((5, len(self.stops)), np.int64)
         places[0], places[1], places[2] = self.stops, self.packets, NOWHERE
         places[0] -= self.starts

@@ -57,7 +57,7 @@ class Decryption:
         self.waiting: Row | None = None
         self.opened = 0
         self.repeats: dict[str, int] = {}
-        """Number of findings already emitted, of those that the reader only counts."""
+        """Findings that the reader only counts: number already emitted, by id."""
         self._is_from_the_start = True
         """Whether all boxes so far were opened, without losses."""
         self._steps: Counter[str] = Counter()

@@ -50,7 +50,7 @@ class Messages:
         self.holes: list[int] = []
         """Offsets of lost octets and of boxes that stayed encrypted, as far back as payload dissectors need."""
 
-    # -- what there was ----------------------------------------------------------------------------------------------
+    # -- counts --------------------------------------------------------------------------------------------------------
 
     def assemblies(self) -> tuple[Assembly, ...]:
         """Return the assemblies of unencrypted frames and, with keys, of frames from boxes."""
@@ -108,7 +108,7 @@ class Messages:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in self.assemblies())
 
-    # -- octets that are held ----------------------------------------------------------------------------------------
+    # -- held octets ---------------------------------------------------------------------------------------------------
 
     @property
     def held_elsewhere(self) -> int:
@@ -169,7 +169,7 @@ class Messages:
         """Return octets from the first held on, with the packets that carried them."""
         return Kept(octets, self.held_octets.base, self.arrivals.pieces() if self.options.details else None)
 
-    # -- messages that will never be whole ---------------------------------------------------------------------------
+    # -- incomplete messages -------------------------------------------------------------------------------------------
 
     def give_up(self, context: Context, ordinal: int) -> None:
         """Emit the message under way as incomplete; the segment `ordinal` decides this."""

@@ -27,7 +27,7 @@ class OpenedMessages:
         self.decryption = decryption
         self.assembly = Assembly(stream)
         self.repeats: dict[str, int] = {}
-        """Number of findings already emitted, of those that the reader only counts."""
+        """Findings that the reader only counts: number already emitted, by id."""
 
     def stay_closed(self, ordinal: int) -> None:
         """Record that a MESSAGE stays encrypted, as the segment `ordinal` decides."""

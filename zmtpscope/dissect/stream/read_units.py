@@ -125,7 +125,7 @@ class ReadUnits:
                 self.outputs.add(Repeats(note, more))
                 given[id_] = count
 
-    # -- what is not all there ---------------------------------------------------------------------------------------
+    # -- incomplete units ----------------------------------------------------------------------------------------------
 
     def _hold_back(self, event: Event | Skipped, data: bytes | None = None) -> None:
         unit = self._unit_of(event) if self.wants_octets and isinstance(event, Greeting | Command) else None
@@ -170,7 +170,7 @@ class ReadUnits:
             else:
                 self._give(event, doubtful, each, there == event.stop and not each.lost)
 
-    # -- what was passed over ----------------------------------------------------------------------------------------
+    # -- skipped octets ------------------------------------------------------------------------------------------------
 
     def skip(self, skipped: list[Skipped], *, may_be_shown: bool) -> None:
         """Emit skipped octets: one leftover for a single thing, otherwise one per segment.

@@ -74,7 +74,7 @@ class Reading:
         self.unmasking = Unmasking() if reader.regime.framing is Framing.ZWS else None
         """Removes masks from ZWS."""
         self._repeats: dict[str, int] = {}
-        """Number of findings already emitted, of those that the reader only counts."""
+        """Findings that the reader only counts: number already emitted, by id."""
 
     def agree(self, version: str | None) -> None:
         """Set the version in force, None if there is none."""
@@ -150,7 +150,7 @@ class Reading:
         return None
 
     def _keep_what_is_open(self, data: bytes) -> None:
-        """Hold only the unread octets of `data`, and those of the message under way."""
+        """Hold only octets of `data` that are unread or belong to the message under way."""
         held, position, end = self.held_octets, self.reader.position, self.arrivals.end
         self.messages.let_go(lambda: data)
         self._trim_arrivals(position if position < end else end)
@@ -161,7 +161,7 @@ class Reading:
             self.messages.give_way(self._context(held.joined()))
             self._hold(held.parts)
 
-    # -- octets that are read in the lane ----------------------------------------------------------------------------
+    # -- the lane ------------------------------------------------------------------------------------------------------
 
     def is_plain(self) -> bool:
         """Whether the lane can continue: only unencrypted message frames follow, and the message under way is
@@ -208,7 +208,7 @@ class Reading:
         self.confidence = "likely"
         self.reader.resume(offset)
 
-    # -- what was read goes out --------------------------------------------------------------------------------------
+    # -- outputs -------------------------------------------------------------------------------------------------------
 
     def _give(self) -> None:
         """Emit everything that the reader has parsed."""
@@ -277,7 +277,7 @@ class Reading:
             limit=messages.limit,
         )
 
-    # -- what is known of the side -------------------------------------------------------------------------------------
+    # -- facts about the side ------------------------------------------------------------------------------------------
 
     @property
     def socket_type(self) -> str | None:
@@ -293,7 +293,7 @@ class Reading:
         in_clear = self.reader.identity
         return inside.identity if inside is not None and in_clear is None else in_clear
 
-    # -- what is held ------------------------------------------------------------------------------------------------
+    # -- held octets ---------------------------------------------------------------------------------------------------
 
     def _hold(self, parts: list[bytes], base: int | None = None) -> None:
         """Hold only these octets, from `base` on."""

@@ -1,4 +1,4 @@
-"""Find frame boundaries in a stream whose start, or some of whose octets, were not captured (wire.md 9.5).
+"""Find frame boundaries in a stream without its start, or with lost octets (wire.md 9.5).
 
 Two phases: *synchronise* (any plausible octet may begin a frame) and *trial* (frames are followed from there, and their
 evidence is added up). Nothing is published before a trial has succeeded, and the result is never better than `likely`.

@@ -226,7 +226,7 @@ class Session:
         return [Note(client, Finding("CURVE-12"), arrival, arrival.ordinal)]
 
     def vouch_is_wrong(self, content: bytes) -> bool:
-        """Whether the vouch in an INITIATE names another client or server than those of the handshake.
+        """Whether the vouch in an INITIATE names another client or server than the handshake.
 
         Returns False without s', which opens the vouch.
         """
@@ -242,7 +242,7 @@ class Session:
             return self.server is not None and named[KEY_SIZE:] != self.server
         return False
 
-    # -- keys that may be the ones -----------------------------------------------------------------------------------
+    # -- candidate keys ------------------------------------------------------------------------------------------------
 
     def _server_pairs(self) -> Iterator[_ServerPair]:
         if self._pair is not None:

@@ -56,9 +56,9 @@ class SideStream:
     forced: DecodeAs | None = None
     """The decode-as rule for a side whose start was not captured, until a frame is found."""
     assumed_type: str | None = None
-    """Socket type of such a side by that rule."""
+    """Socket type of the side by that rule."""
     inferred_type: str | None = None
-    """Socket type of such a side, inferred from captured data."""
+    """Socket type of the side, inferred from captured data."""
     is_midstream = False
     """Whether frames were found midstream, without a captured handshake."""
     passed = shown = 0
@@ -85,7 +85,7 @@ class SideStream:
         self.messages = Messages(stream, options, judged_types, self.arrivals, self.held_octets, opened)
         self.negotiating = Negotiating()
 
-    # -- what is known of the side -----------------------------------------------------------------------------------
+    # -- facts about the side ------------------------------------------------------------------------------------------
 
     @property
     def end(self) -> int:
@@ -264,7 +264,7 @@ class SideStream:
         reading = self.reading if self.mode is Mode.READING else None
         return reading if reading is not None and reading.is_plain() else None
 
-    # -- holes, and reading on behind them ---------------------------------------------------------------------------
+    # -- holes, and the search after them ------------------------------------------------------------------------------
 
     def lose(self, hole: Hole) -> None:
         """Process a hole after `end`."""
