@@ -238,7 +238,7 @@ def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings)
     last: _Left | None = None
     for each in earlier:
         if last is not None and each.ended_ns < last.ns:
-            break  # it had nothing for longer
+            break  # no earlier one had it for longer
         left = _left(each, key, siblings)
         if left is not None:
             last = left if last is None else max(last, left)

@@ -133,7 +133,6 @@ NO_ATTEMPTS = LastAttempts(0, False)
 
 
 def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], LastAttempts]:
-    """Return the last attempts of each client at each endpoint."""
     found: dict[tuple[str, Endpoint], LastAttempts] = {}
     for finding in knowledge.findings:
         if finding.id in ATTEMPTS and finding.client is not None and finding.endpoint is not None:

@@ -233,8 +233,6 @@ def _moment(search: TopicSearch, copy: _Copy) -> Moment:
 
 
 class _Times:
-    """The times at which a peer was connected."""
-
     def __init__(self, own: Client) -> None:
         self._own = own
         self._starts = [each.connection.start.ns for each in own]

@@ -30,7 +30,6 @@ class Node(NamedTuple):
 
 @once
 def _farewells(knowledge: Knowledge) -> dict[str, list[RunFinding]]:
-    """Return the farewells by the address of the node."""
     found: dict[str, list[RunFinding]] = {}
     for finding in knowledge.findings:
         if finding.id == FAREWELL and finding.client is not None:

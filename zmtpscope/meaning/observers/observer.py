@@ -52,10 +52,10 @@ class Observer(ABC):
         self.room = room
         """Memory limit shared by all connections, for facts that may become many."""
 
-    def record(self, record: Record) -> None:  # noqa: B027 - whoever needs messages only has nothing to do
+    def record(self, record: Record) -> None:  # noqa: B027 - optional: some observers need messages only
         """Process a greeting, command or gap."""
 
-    def rows(self, rows: Rows) -> None:  # noqa: B027 - whoever needs records only has nothing to do
+    def rows(self, rows: Rows) -> None:  # noqa: B027 - optional: some observers need records only
         """Process the messages of a batch."""
 
     @abstractmethod

@@ -100,7 +100,7 @@ def _next_empty(sizes: list[int], first: int, last: int) -> int:
 def content_of(run: MessageRun, row: int, is_work: bool = False) -> int:
     """Return a checksum of a message after its delimiter, as far as kept, and of the sizes; never 0.
 
-    Work for a REQ is summed after the client's envelope in it.
+    For work of a REQ, the client's envelope in it is skipped too.
     """
     begin, sizes = _content(run, row)
     skipped = _next_empty(sizes, 0, len(sizes) - 1) + 1 if is_work else 0

@@ -188,7 +188,7 @@ class RequestObserver(Observer):
         self._take_room()
         return self.derive()
 
-    # -- who asks ----------------------------------------------------------------------------------------------------
+    # -- the asker ---------------------------------------------------------------------------------------------------
 
     def _find_way(self) -> None:
         types = self.observed.socket_types()
@@ -340,10 +340,9 @@ class RequestObserver(Observer):
         self._note_waiting()
 
     def _forget(self) -> None:
-        """Forget all messages so far."""
         self.open, self.early, self.held, self.last_of, self.waiting = OpenRequests(), [], [], {}, {}
 
-    # -- what is learnt ----------------------------------------------------------------------------------------------
+    # -- new facts ---------------------------------------------------------------------------------------------------
 
     def _emit(
         self,

@@ -91,7 +91,6 @@ def _note_rhythm(
 
 
 def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) -> None:
-    """Note a pause after a message."""
     if pause > rhythm.longest_ns:
         rhythm.second_ns, rhythm.longest_ns = rhythm.longest_ns, pause
         rhythm.longest_from, rhythm.asked = since, min(other.between(since.ns, since.ns + pause), MOST_RECENT)

@@ -67,7 +67,7 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
     """Return the diagnosis for a client that closed while waiting, and repeated the request on a new connection.
 
-    None if the repeated request was not answered.
+    None if the repeated request, or its next hop, has no reply.
     """
     if waiting.ending is None:
         return None
@@ -105,7 +105,7 @@ def _late_reply(
     return Diagnosis(LATE, "warn", asked, text, LATE_HINT, evidence, count, last, PROVEN, conn_ids, explained)
 
 
-# -- to nobody ---------------------------------------------------------------------------------------------------------
+# -- unrequested replies -----------------------------------------------------------------------------------------------
 
 
 def _unasked(knowledge: Knowledge) -> Iterator[Diagnosis]:

@@ -150,7 +150,7 @@ def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silen
     if now * FASTER < usual or before < LEAST_MESSAGES:
         return None
     if own.count - before >= missed and other.last.ns - own.last.ns < LEAST_SILENCE:
-        return None  # these may be the replies to what it had sent, and then the other side ceased too
+        return None  # these may be replies to its messages, after which the other side also stopped
     several = f"{missed} messages" if missed < MOST_RECENT else f"{missed} messages and more"
     return Silence(connection, side, until, "warn", f"though {name_of(connection, 1 - side)} sent {several} since")
 

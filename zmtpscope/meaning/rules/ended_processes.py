@@ -24,14 +24,14 @@ LEAST_GONE = 3 * SECOND
 
 
 class Aftermath(NamedTuple):
-    """Text about the time after a peer left, and whether it is an outage."""
+    """Text about reconnections after a peer left, and whether they count as an outage."""
 
     text: str
     is_outage: bool
 
 
 def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
-    """Return the text about the time after some departures, in order of time; `now` is the end of the capture (ns)."""
+    """Return the text about reconnections after departures, which ascend; `now` is the end of the capture (ns)."""
     last = departures[-1]
     gone = last.is_missed and last.back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]

@@ -61,7 +61,7 @@ WAY_HINT = (
 
 
 class TimeOut(NamedTuple):
-    """A side that is `silent`, so that the other one gave up at `ns`; `text` describes the evidence."""
+    """A time-out: side `silent` sent nothing, and the other side gave up at `ns`; `text` describes the evidence."""
 
     connection: ObservedConnection
     silent: int

@@ -87,7 +87,6 @@ def _silence(departure: Disconnect) -> int:
 
 
 def _is_waiting(departure: Disconnect) -> bool:
-    """Whether a request was open on the connection."""
     requests = departure.connection.requests
     return requests is not None and bool(requests.waiting)
 

@@ -68,7 +68,6 @@ class Sent(NamedTuple):
 
 
 def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each receiver."""
     back = {each.connection.conn_id: each.back_ns for each in disconnects(knowledge)}
     found: dict[tuple[Endpoint, str | None], list[Sent]] = {}
     for connection in knowledge.connections:

@@ -12,7 +12,6 @@ NO_MEMBER = "RADIO-UDP-02"
 
 
 def _without_members(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each group."""
     for finding in knowledge.findings:
         if finding.id == NO_MEMBER and finding.endpoint is not None:
             yield Diagnosis(

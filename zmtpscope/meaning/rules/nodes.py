@@ -13,7 +13,6 @@ NODE_GONE = "zre-node-gone"
 
 
 def _gone(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each node."""
     for name, endpoint, finding in gone_nodes(knowledge):
         own = knowledge.by_endpoint.get(endpoint, [])
         yield Diagnosis(

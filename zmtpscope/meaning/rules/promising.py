@@ -1,4 +1,4 @@
-"""Rules for heartbeats whose TTL ends connections of healthy programs."""
+"""Rules for heartbeats with a TTL that ends connections of healthy programs."""
 
 from __future__ import annotations
 

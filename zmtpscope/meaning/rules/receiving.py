@@ -163,7 +163,7 @@ def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Kno
 
 
 def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
-    """Return how far a slow subscriber is behind the best sibling since `since`, when it first took nothing."""
+    """Return how many more messages the best sibling got since `since`, when the subscriber first took nothing."""
     end = knowledge.last_ns - TAKES_EFFECT_NS
     slow = delivery.subscriber
     if not slow.connection.is_open:

@@ -56,7 +56,7 @@ def _newer_side(connection: ObservedConnection) -> int | None:
 
 
 def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each endpoint, in whatever order the old and the secured connections came."""
+    """Yield one diagnosis for each endpoint. The order of old and secured connections does not matter."""
     for endpoint, connections in knowledge.by_endpoint.items():
         found = [Met(each, finding) for each in connections if (finding := each.finding(DOWNGRADE)) is not None]
         old = [each for each in connections if each.values is not None and each.values["version"] in OLD]

@@ -153,7 +153,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
-    """Whether the listener closed on a ZMTP client."""
+    """Whether the listener closed a connection on which the client spoke ZMTP."""
     client = connection.sides[1 - connection.listener]
     return connection.is_whole and ending.side == connection.listener and client.greeting is not None
 

@@ -134,7 +134,6 @@ def _closes(failed: list[Failed]) -> tuple[str, str]:
 
 
 def _said_nothing(failed: Failed) -> bool:
-    """Whether the side that closed had sent nothing."""
     return failed.connection.sides[failed.ending.side].last_ns is None
 
 
