@@ -69,7 +69,7 @@ class Analyser:
         self.connections: dict[Connection, ZmtpConnection] = {}
         """ZMTP connections of open TCP connections, created on demand: a port scan opens many without octets."""
         self.undecided: dict[ZmtpConnection, None] = {}
-        """Connections whose version is settled by a timeout."""
+        """Connections that settle their version by a timeout."""
         self.latest = 0
         """Largest time of all packets."""
         self.now = 0

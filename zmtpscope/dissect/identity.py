@@ -43,7 +43,7 @@ def ends_of(key: bytes) -> tuple[tuple[str, int], tuple[str, int]]:
 @lru_cache(maxsize=4096)
 def address(octets: bytes) -> str:
     """Format an IPv4 or IPv6 address."""
-    if len(octets) == IPV4_SIZE:  # like ip_address, whose import takes longer than reading a tiny capture
+    if len(octets) == IPV4_SIZE:  # like ip_address, but its import takes longer than a tiny capture
         return ".".join(map(str, octets))
     from ipaddress import IPv6Address  # loaded only if needed
 

@@ -63,7 +63,7 @@ def evaluate(
 
 
 def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Iterator[Note]:
-    """Report an error whose receiver closed first, within a second. A side closing after its own error had other
+    """Report an error if its receiver closed first, within a second. A side closing after its own error had other
     reasons."""
     fault = faults[side]
     if fault is None or arrival.time - fault.arrival.time > SECOND:

@@ -22,7 +22,7 @@ MOST_ENDPOINTS = 4096
 """Maximum number of listening endpoints, and of pairs of client address and endpoint."""
 
 MOST_HANDSHAKES = 16_384
-"""Maximum number of CURVE handshakes whose keys and nonces are remembered, including those of ended connections."""
+"""Maximum number of CURVE handshakes with remembered keys and nonces, including those of ended connections."""
 
 RECONNECTS = 6
 """Number of reconnects that is too many ..."""

@@ -89,7 +89,7 @@ class Direction:
             self.overflowed = True
 
     def settle(self, time: int, ordinal: int) -> None:
-        """Evaluate PONGs whose PING cannot arrive any more: the requesting side was read up to `time`.
+        """Evaluate PONGs that can match no later PING: the requesting side was read up to `time`.
 
         The segment `ordinal` decides.
         """

@@ -70,7 +70,7 @@ ROW_RULES: dict[str, tuple[RowRule, ...]] = {
 
 
 JUDGED_TYPES = frozenset(ROW_RULES) | PUBLISHERS | SUBSCRIBERS | {"RADIO"}
-"""Socket types whose messages these rules, or messages of the other side, can contradict."""
+"""Sender socket types with possible findings: by these rules, or by comparison with the other side."""
 
 
 def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:

@@ -22,7 +22,7 @@ class TimedEvent(NamedTuple):
 
     @property
     def source(self) -> int:
-        """The source whose octets its offsets count."""
+        """The source that its offsets refer to."""
         return self.event.regime.source
 
     @property

@@ -182,7 +182,7 @@ class Network:
             self._wait(beacon.arrival.time + SILENT, partial(self._silent, node))
 
     def _silent(self, node: Node, end: Arrival) -> None:
-        """Report a node whose beacons have stopped, or renew its deadline."""
+        """Report a node without further beacons, or renew its deadline."""
         last = node.last_beacon
         node.watched = False
         if last is None or node.gone:

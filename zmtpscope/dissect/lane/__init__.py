@@ -1,1 +1,1 @@
-"""The lane: what many connections say in the midst of their sessions, read at once."""
+"""The lane: the fast path, which reads the plain sessions of many connections at once."""

@@ -1,4 +1,4 @@
-"""How the octets of a block came, by direction: which segment brought which."""
+"""The segments with the octets of a block, by direction."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.tcp.directions import Directions
 
 Piece = tuple[int, int, int, int]
-"""Octets up to a stream offset, and the segment that brought them, as an `Arrival`."""
+"""The stream offset after some octets, and the fields of the `Arrival` of their segment."""
 
 
 class Arrived:
-    """The rows of a block that carry octets, direction by direction: those of direction i are the rows from `bounds[i]`
-    up to `bounds[i + 1]`. `begins` are the stream offsets to which the directions had come before.
+    """The rows of a block with octets, by direction: direction i has the rows from `bounds[i]` up to `bounds[i + 1]`.
 
-    A stream offset of direction i and `shifts[i]` make a place: there all streams stand one behind the other.
+    `begins` are the stream offsets that the directions had reached before. A stream offset of direction i plus
+    `shifts[i]` is a place: the position if all streams are joined.
     """
 
     def __init__(self, block: SegmentBlock, directions: Directions, begins: Int64) -> None:
@@ -36,7 +36,7 @@ class Arrived:
         np.cumsum(self.stops - self.starts, out=edges[1:])
         self.starts_of_rows: Int64 = edges[:-1]
         self.places: Int64 = edges[1:]
-        """Where each row begins, and where it ends."""
+        """Start and end of each row, as places."""
         self.begins = begins
         self.shifts: Int64 = edges[bounds[:-1]] - begins
         self.first_rows: Int64 = bounds[:-1]
@@ -44,7 +44,7 @@ class Arrived:
 
     @cached_property
     def ends(self) -> list[int]:
-        """The stream offset at which each row ends."""
+        """Stream offset of the end of each row."""
         ends: list[int] = (self.places - self.shifts.repeat(self.last_rows + 1 - self.first_rows)).tolist()
         return ends
 
@@ -54,39 +54,41 @@ class Arrived:
         return columns
 
     def stream_ends(self, directions: Int64) -> Int64:
-        """The stream offsets to which these directions have come, which carry octets."""
+        """Return the stream offsets reached by these directions, which must have octets."""
         ends: Int64 = self.places[self.last_rows[directions]] - self.shifts[directions]
         return ends
 
     def octets(self, directions: Int64) -> list[bytes]:
-        """What the block has of each of these directions, which carry octets."""
+        """Return the octets of each of these directions, which must have some."""
         return joined(self.data, self.starts, self.stops, self.first_rows[directions], self.last_rows[directions] + 1)
 
     def row_of(self, direction: int, offset: int) -> int:
-        """The row with the octet at `offset`; the last one of the direction for what is behind it."""
+        """Return the row with the octet at `offset`, or the last row of the direction for later offsets."""
         return bisect_right(self.ends, offset, self.bounds[direction], self.bounds[direction + 1] - 1)
 
     def arrival(self, row: int) -> Arrival:
-        """The segment of a row."""
+        """Return the segment of a row."""
         ordinals, packets, times = self._columns
         return Arrival(ordinals[row], packets[row], times[row])
 
     def pieces(self, direction: int, row: int) -> list[Piece]:
-        """Those of a direction from `row` on."""
+        """Return the pieces of a direction from `row` on."""
         rows = slice(row, self.bounds[direction + 1])
         ordinals, packets, times = self._columns
         return list(zip(self.ends[rows], ordinals[rows], packets[rows], times[rows], strict=True))
 
     def segments_at(self, places: Int64) -> Int64:
-        """Ordinals, packets and times (three rows) of the segments with the octets at these places."""
+        """Return ordinals, packets and times (three rows) of the segments with the octets at these places."""
         found: Int64 = self.segments[:, self.places.searchsorted(places, "right")]
         return found
 
 
 @compiled.where_possible
 def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) -> list[bytes]:
-    """Octets of `data`, for each k those of the rows from `first[k]` up to `last[k]`, one behind the other: of row i
-    they are `starts[i]` up to `stops[i]`."""
+    """Return, for each k, the joined octets of the rows from `first[k]` up to `last[k]`.
+
+    Row i contains `data` from `starts[i]` up to `stops[i]`.
+    """
     begins, ends = starts.tolist(), stops.tolist()
     return [
         b"".join([data[begin:end] for begin, end in zip(begins[one:other], ends[one:other], strict=True)])
@@ -95,8 +97,8 @@ def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) 
 
 
 def behind(pieces: list[Piece], offset: int) -> list[Piece]:
-    """The pieces with octets from `offset` on, and the last one in any case: few, so none of the others is looked
-    at."""
+    """Return the pieces with octets from `offset` on, at least the last one. The search starts at the end, as they are
+    few."""
     place = len(pieces) - 1
     while place and pieces[place - 1][0] > offset:
         place -= 1
@@ -104,5 +106,5 @@ def behind(pieces: list[Piece], offset: int) -> list[Piece]:
 
 
 def arrival_in(pieces: list[Piece], offset: int) -> Arrival:
-    """The segment that brought the octet at `offset`."""
+    """Return the segment with the octet at `offset`."""
     return Arrival(*behind(pieces, offset)[0][1:])

@@ -1,4 +1,4 @@
-"""Which connections the lane may read, and what it takes to read them there."""
+"""Decide which connections may enter the lane, and collect the state for it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.socket_types import PEERS, PUBLISHERS, SUBSCRIBERS
 
 MATCHED = frozenset({"REQ", "REP", "DISH"}) | DISTRIBUTING
-"""Socket types of whose messages some are compared with those of the other side."""
+"""Socket types with messages that are compared with messages of the other side."""
 
 
 @functools.cache
 def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> bool:
-    """Whether no rule is about data messages between sockets of such types, from the one to the other."""
+    """Whether no rule applies to data messages from the first socket type to the second."""
     types = {socket_type, peer_socket_type}
     rules = ROW_RULES.get(socket_type or "", ())
     return (
@@ -29,8 +29,8 @@ def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> 
 
 
 def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
-    """The sides of a quiet connection whose messages the lane reads from now on, by number; none where it does not read
-    the connection."""
+    """Return the sides of a quiet connection that the lane can read, by number; empty if it cannot read the
+    connection."""
     tcp = connection.tcp
     if tcp.is_to_itself or any(
         side.plain < 0 or side.stalls is not None or side.outages is not None or side.pieces for side in tcp.tcp
@@ -39,9 +39,9 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
     roles, subscribed = _roles(connection), [_subscribed(connection, number) for number in (0, 1)]
     is_in_order = roles != NO_ROLES or any(subscribed)
     judged = {number for number in (0, 1) if not is_in_order and _is_judged(connection, number)}
-    if len(judged) == 1 and _is_silent(connection, *judged):  # of a PULL, say, any message is a finding
+    if len(judged) == 1 and _is_silent(connection, *judged):  # for example, any message of a PULL is a finding
         numbers, is_judged = {0, 1} - judged, False
-    else:  # what one side says may tell how the messages of the other are judged
+    else:  # messages of one side may affect the check of the other
         numbers, is_judged = {0, 1}, bool(judged)
     readings = {number: _reading(connection, number, is_judged) for number in numbers}
     if any(reading is None and not _is_silent(connection, number) for number, reading in readings.items()):
@@ -56,7 +56,7 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
 
 
 def _roles(connection: ZmtpConnection) -> tuple[int, int]:
-    """Who asks and who replies, where there is nothing to say about that as long as they alternate."""
+    """Return the request and reply roles of both sides, if there is nothing to report while they alternate."""
     one, other = connection.streams
     roles = ROLES.get((one.socket_type, other.socket_type), NO_ROLES)
     rows = connection.rows
@@ -65,19 +65,19 @@ def _roles(connection: ZmtpConnection) -> tuple[int, int]:
 
 
 def awaits_subscription(connection: ZmtpConnection) -> bool:
-    """Whether a side publishes, and the other one has not subscribed to anything yet, or to more than a few topics."""
+    """Whether a side publishes, and the other one has no subscriptions yet, or more than a few."""
     topics = connection.rows.topics
     return any(_is_publishing(connection, number) and not topics.few_of(1 - number) for number in (0, 1))
 
 
 def _is_publishing(connection: ZmtpConnection, number: int) -> bool:
-    """Whether a side publishes to one that subscribes."""
+    """Whether a side publishes to a subscriber."""
     streams = connection.streams
     return streams[number].socket_type in PUBLISHERS and streams[1 - number].socket_type in SUBSCRIBERS
 
 
 def _subscribed(connection: ZmtpConnection, number: int) -> Names:
-    """What was subscribed to of what a side publishes, where there is nothing to say as long as it sends no more."""
+    """Return the subscriptions for a publishing side, if there is nothing to report while all messages match."""
     rows = connection.rows
     if not _is_publishing(connection, number) or not _is_simple(connection, number) or any(rows.zre_sides):
         return ()
@@ -85,19 +85,19 @@ def _subscribed(connection: ZmtpConnection, number: int) -> Names:
 
 
 def _is_silent(connection: ZmtpConnection, number: int) -> bool:
-    """Whether a side has sent no messages so far, or as a subscriber sends few."""
+    """Whether a side has sent no messages, or is a subscriber, which sends few."""
     messages = connection.streams[number].messages
     return messages.socket_type in SUBSCRIBERS or not (messages.message_count or messages.in_clear.open_frames)
 
 
 def _is_judged(connection: ZmtpConnection, number: int) -> bool:
-    """Whether there may be something to say of messages of a side."""
+    """Whether rules apply to messages of a side."""
     types = [stream.socket_type for stream in connection.streams]
     return any(connection.rows.zre_sides) or not is_nothing_to_say(types[number], types[1 - number])
 
 
 def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Reading | None:
-    """What reads a side, where the lane may do so."""
+    """Return the reading of a side, if the lane may read it."""
     stream = connection.streams[number]
     reading, assembly = stream.plain_reading(), stream.messages.in_clear
     if reading is None or reading.reader.position > LARGEST_PLACE:
@@ -108,7 +108,7 @@ def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Readin
 
 
 def _is_simple(connection: ZmtpConnection, number: int) -> bool:
-    """Whether all of a side was captured, and what rides inside its messages can be found out without the other one."""
+    """Whether a side was captured completely and can be dissected without the other side."""
     reading = connection.streams[number].plain_reading()
     if reading is None or reading.confidence != "proven":
         return False
@@ -116,13 +116,13 @@ def _is_simple(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _is_asked_alone(connection: ZmtpConnection, number: int) -> bool:
-    """Whether what rides inside the messages of a side can be found out without the other one."""
+    """Whether messages of a side can be dissected without the other side."""
     payloads = connection.rows.payloads_of(connection.streams[number].messages.in_clear)
     return payloads is None or not (payloads.asks_about_all or payloads.has_asked(FOLLOWED))
 
 
 def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> LaneSide:
-    """What the lane needs of a side."""
+    """Return the lane's state for a side."""
     messages, rows, regime = reading.messages, connection.rows, reading.reader.regime
     return LaneSide(
         reading=reading,

@@ -1,4 +1,4 @@
-"""A connection that opens as others did (`openings.py`): the lane has it from its SYN on."""
+"""A connection with a known opening (`openings.py`): in the lane from its SYN on."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ from zmtpscope.dissect.tcp.flows import Finished, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 NOT_HERE = -1
-"""Instead of the number of a direction: the block has nothing of it."""
+"""In place of a direction without data in the block."""
 
 Ways = tuple[int, int]
-"""The directions of a block that are side 0 and side 1 of a connection."""
+"""The directions of a block for side 0 and side 1 of a connection."""
 
 
 class TcpState(NamedTuple):
-    """How far a connection has come: the sequence numbers of its SYNs and of the next octets of its sides, what these
-    have acknowledged (all -1 in front of the SYN), and its last packet."""
+    """TCP progress of a connection: sequence numbers of SYNs and next octets, acknowledgments, and the last packet.
+
+    Numbers are -1 before the SYN.
+    """
 
     initial: tuple[int, int] = (-1, -1)
     next: tuple[int, int] = (-1, -1)
@@ -49,12 +51,12 @@ class TcpState(NamedTuple):
     last: Arrival | None = None
 
     def octets(self, side: int) -> int:
-        """How many octets of a side have come."""
+        """Return the number of octets received from a side."""
         return (self.next[side] - self.initial[side] - 1) % MODULUS if self.initial[side] >= 0 else 0
 
 
 class BlockRows:
-    """The rows of a block, as `Arrival`s and octets."""
+    """Rows of a block, as `Arrival`s and octets."""
 
     def __init__(self, block: SegmentBlock) -> None:
         self.data, self.ordinal = block.data, block.ordinal
@@ -62,16 +64,16 @@ class BlockRows:
         self.packets, self.times = block.packets.tolist(), block.times.tolist()
 
     def octets(self, row: int) -> bytes:
-        """Its octets."""
+        """Return the octets of a row."""
         return self.data[self.starts[row] : self.stops[row]]
 
     def arrival(self, row: int) -> Arrival:
-        """Its segment."""
+        """Return the segment of a row."""
         return Arrival(self.ordinal + ORDINALS * row, self.packets[row], self.times[row])
 
 
 class KnownConnection:
-    """One of them; `keys` are those of side 0 and side 1."""
+    """A connection with a known opening; `keys` belong to side 0 and side 1."""
 
     __slots__ = (
         "before",
@@ -90,25 +92,25 @@ class KnownConnection:
     def __init__(self, keys: tuple[bytes, bytes], first: Step) -> None:
         self.keys = keys
         self.state = self.before = TcpState()
-        """How far it has come in its opening, and how far it had in front of the block under way."""
+        """Progress in its opening, and progress before the current block."""
         self.steps = [first]
         self.segments: list[Segment] = []
-        """Of the opening; `steps` are the first, and those behind each of them."""
+        """Segments of the opening; `steps` contains the first step, and the step after each segment."""
         self.reported = 0
-        """How many segments there were in front of the block under way: of these all is said."""
+        """Number of segments before the current block; their records are written."""
         self.opening: Opening | None = None
-        """Once that is over."""
+        """Set when the opening is complete."""
         self.fins: list[Arrival | None] = [None, None]
-        """Of sides that have ended in front of the block under way."""
+        """FINs of sides before the current block."""
         self.is_here = True
         """Whether it is still in the lane."""
         self.tcp: Connection | None = None
         self.writer: RecordWriter | None = None
 
-    # -- what a block has brought ------------------------------------------------------------------------------------
+    # -- reading a block ----------------------------------------------------------------------------------------------
 
     def take(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
-        """Take what a block has of the opening. False where that is not known, or not in order: nothing was done."""
+        """Read the part of the opening in a block. Returns False without effect if it is unknown or out of order."""
         following = self._following(rows, directions, ways)
         if following is None:
             return False
@@ -119,7 +121,7 @@ class KnownConnection:
         return False
 
     def _following(self, rows: BlockRows, directions: Directions, ways: Ways) -> TcpState | None:
-        """How far it comes with a block; None where that is not in order."""
+        """Return the TCP progress after a block, or None if out of order."""
         state = self.state
         initial, following, acknowledged = list(state.initial), list(state.next), list(state.acknowledged)
         for side, way in enumerate(ways):
@@ -148,7 +150,7 @@ class KnownConnection:
         )
 
     def _walk(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
-        """Follow the segments up to the end of the opening, if it comes; whether they are known."""
+        """Follow the segments up to the end of the opening, and return whether they are known."""
         carrying = [(row, side) for side, way in enumerate(ways) if way != NOT_HERE for row in directions.rows_of(way)]
         carrying.sort()
         for row, side in carrying:
@@ -170,20 +172,20 @@ class KnownConnection:
         return True
 
     def _is_in_time(self, arrival: Arrival) -> bool:
-        """Whether a segment comes soon enough behind the others."""
+        """Whether a segment follows the others soon enough."""
         if not self.segments:
             return True
         return self.segments[-1].arrival.time <= arrival.time < self.segments[0].arrival.time + LONGEST
 
     def _fits(self, directions: Directions, ways: Ways) -> bool:
-        """Whether what the block has of it besides the opening may be read in the lane."""
+        """Whether the lane may read the rest of the block."""
         if self.opening is None:
             return all(way == NOT_HERE or directions.fin_row[way] < 0 for way in ways)
         ends = enumerate(zip(self.opening.sides, self.opening.ends, strict=True))
         return all(side is not None or self.state.octets(number) == end for number, (side, end) in ends)
 
     def begun(self) -> Iterator[Begun]:
-        """What is known of its sides at the end of the opening, as if the block under way had not come."""
+        """Yield the state of both sides at the end of the opening, before the current block."""
         assert self.opening is not None
         before = self.before
         for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
@@ -195,26 +197,25 @@ class KnownConnection:
     def go_on(
         self, tcp: Connection, writer: RecordWriter, state: TcpState, path: Path, arrivals: list[Arrival]
     ) -> None:
-        """It has come so far in the block under way, with all of its opening, and all was said."""
+        """Set the progress of a connection with its whole opening in the current block, already written."""
         self.tcp, self.writer, self.state, self.before = tcp, writer, state, state
         self.steps += path.steps
         self.segments, self.opening = list(map(Segment, path.sides, path.octets, arrivals)), path.opening
         self.reported = len(self.segments)
 
     def step_back(self) -> None:
-        """As it was in front of the block under way."""
+        """Undo the current block."""
         self.state, self.opening = self.before, None
         del self.segments[self.reported :], self.steps[self.reported + 1 :]
 
-    # -- what is said of it ------------------------------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------------------------------
 
     def open(self, flows: Flows, row: int) -> None:
-        """Its SYN is that row of the block."""
+        """Open the connection with its SYN in this row."""
         self.tcp = flows.begin(self.keys[0], row)
 
     def stay(self, budget: OctetBudget) -> dict[int, LaneSide]:
-        """It stays behind its opening: what it holds counts, and these are the sides that the lane reads from now
-        on."""
+        """Count the octets it holds after its opening, and return the sides that the lane reads from now on."""
         assert self.opening is not None
         assert self.writer is not None
         budget.hold(self.opening.holdings)
@@ -222,7 +223,7 @@ class KnownConnection:
         return {number: like._replace(stream=stream) for number, (like, stream) in enumerate(both) if like is not None}
 
     def say(self, sink: Sink) -> None:
-        """Say what the segments mean that the block under way has brought; that is over now."""
+        """Write the records of the segments in the current block, and complete the block."""
         assert self.tcp is not None
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
@@ -232,18 +233,20 @@ class KnownConnection:
                 say_learned(self.writer, said, Arrival(self.segments[place].arrival.ordinal, came.packet, came.time))
         self.reported, self.before = len(self.segments), self.state
 
-    # -- it reads on itself, or ends ---------------------------------------------------------------------------------
+    # -- leaving and ending -------------------------------------------------------------------------------------------
 
     def identity(self, side: int) -> str | None:
-        """That of a side, as it was told in the opening."""
+        """Return the identity that a side announced in the opening."""
         return None if self.opening is None else self.opening.outcome.sides[side].identity
 
     def read_again(self, sink: Sink) -> ZmtpConnection | None:
-        """The connection as it is behind its opening, or as much of that as has come; None where nothing was sent.
-        Nothing is said again."""
+        """Return the connection after its opening, or the received part of it; None if no octets were sent.
+
+        No records are written again.
+        """
         tcp, state = self.tcp, self.state
         assert tcp is not None
-        if self.opening is not None:  # so it has stayed, and what it holds was counted
+        if self.opening is not None:  # its holdings were counted when it stayed
             sink.budget.let_go(self.opening.holdings)
         if state.last is not None:
             tcp.last = max(tcp.last, state.last)
@@ -259,19 +262,19 @@ class KnownConnection:
         return connection
 
     def give_back_fins(self) -> None:
-        """Of sides that have sent FIN it is known that their streams have ended."""
+        """Restore the end of streams after a FIN."""
         assert self.tcp is not None
         for side, fin in zip(self.tcp.tcp, self.fins, strict=True):
             if fin is not None:
                 side.fin, side.finish, side.ended = fin, side.delivered, True
 
     def close(self, flows: Flows, row: int, sides: tuple[Finished, Finished]) -> None:
-        """Both sides have sent FIN behind whole messages, the last with that row of the block."""
+        """Close the connection: both sides have sent FIN after complete messages, the last one in this row."""
         assert self.tcp is not None
         flows.end(self.tcp, row, sides)
 
     def finish(self, sink: Sink, counts: tuple[Counts, Counts]) -> None:
-        """Say how it ended; `counts` are those of its messages."""
+        """Write and count the outcome; `counts` are those of its messages."""
         assert self.tcp is not None
         assert self.opening is not None
         sink.budget.let_go(self.opening.holdings)
@@ -279,13 +282,13 @@ class KnownConnection:
         outcome.count(self.opening.outcome_with(counts), [self.tcp], sink.summary)
 
     def _writer(self) -> RecordWriter:
-        """Who makes its records, once something was said."""
+        """Return its record writer, which must exist."""
         assert self.writer is not None
         return self.writer
 
 
 def say_learned(writer: RecordWriter, said: SaidEvent | SaidNote, at: Arrival) -> None:
-    """Say what was learned of an opening. `at` is the packet that it is about, with the ordinal of what decided it."""
+    """Write a learned event or finding. `at` is its packet, with the ordinal of the deciding segment."""
     if isinstance(said, SaidEvent):
         writer.event_again(said.side, said.event, said.values, at)
     else:
@@ -295,11 +298,13 @@ def say_learned(writer: RecordWriter, said: SaidEvent | SaidNote, at: Arrival) -
 def say_end(
     sink: Sink, tcp: Connection, opening: Opening, counts: tuple[Counts, Counts], writer: Callable[[], RecordWriter]
 ) -> None:
-    """Say how a connection ended that opened so; `counts` are those of its messages, `writer` gives who makes its
-    records, where there are some. It is not counted."""
+    """Write the end of a connection with this opening, without counting it.
+
+    `counts` are those of its messages; `writer` returns the record writer if needed.
+    """
     sink.batch.facts += end_facts(tcp)
     closing = tcp.closing
-    if closing is not None and closing[1] == tcp.listener:  # not by the wish of the side that opened it
+    if closing is not None and closing[1] == tcp.listener:  # not closed by choice of the connecting side
         close = Close(failed=True, unsecured=None, first=stamp(closing[0]))
         sink.report(Said(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
     sink.connected_to(tcp.addresses[1], tcp.end)
@@ -309,7 +314,7 @@ def say_end(
 
 
 def _is_answered_first(directions: Directions, ways: Ways) -> bool:
-    """Whether the SYN of a client that has sent nothing else is answered before it goes on."""
+    """Whether the SYN of a client without further data is answered before it continues."""
     one, other = ways
     if one == NOT_HERE or other == NOT_HERE:
         return one == NOT_HERE
@@ -317,10 +322,10 @@ def _is_answered_first(directions: Directions, ways: Ways) -> bool:
 
 
 class Silent(RecordWriter):
-    """Makes no records, and counts nothing: what it hears was said before."""
+    """A record writer that discards everything: the records were written before."""
 
     def event(self, *_: object) -> None:
-        """A greeting or command."""
+        """Discard a greeting or command."""
 
     def note(self, *_: object) -> None:
-        """A finding."""
+        """Discard a finding."""

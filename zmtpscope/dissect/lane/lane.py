@@ -1,13 +1,12 @@
-"""The lane: what many connections say in plain sessions, read at once.
+"""The lane: a fast path that reads the plain sessions of many connections at once.
 
-A busy broker has thousands of connections, and a block of a capture few segments of each. To take each of them through
-all that may happen to a connection costs many times what it takes to read its messages. So connections are read here
-that have shaken hands, or open as others did: of each there is little to remember, and what a block has brought of all
-of them is read as columns.
+A busy broker has thousands of connections, and a block has few segments of each. The full code path costs many times
+more per connection than reading its messages. So the lane takes connections that have completed their handshakes, or
+open like earlier ones: they need little state, and their data in a block is read as columns.
 
-Whatever is not the next octets in order, or no plain message frame, ends that: the connection is released in front of
-what the block has of it, as if it had never been here, and reads on itself. So what comes out is the same with the lane
-and without.
+Any other data (out of order, not a plain message frame) releases the connection before its data in the current block is
+consumed. It continues on the slow path as if it had never been in the lane, so results are equal with and without the
+lane.
 """
 
 from __future__ import annotations
@@ -43,61 +42,63 @@ from zmtpscope.payloads.side import MOST_UNCLAIMED
 
 
 class BlockUnderWay:
-    """What the lane has read of a block, and has not given yet."""
+    """Results of the lane for a block, until `give` writes them."""
 
     def __init__(self, block: SegmentBlock, directions: Directions) -> None:
         self.block = block
         self.directions = directions
         self.newcomers: list[Newcomers] = []
-        """Connections of which it has the whole opening."""
+        """Connections with their whole opening in the block."""
         self.opening: dict[KnownConnection, Ways] = {}
-        """Others of whose openings it has something."""
+        """Other connections with a part of their opening in the block."""
         self.closing: dict[int, Ways] = {}
-        """Connections that it ends, by the slot of side 0."""
+        """Connections that end in the block, by slot of side 0."""
         self.acknowledged: dict[int, int] = {}
-        """What the sides of these have acknowledged in front of the end, by slot."""
+        """Acknowledgment numbers of their sides before the end, by slot."""
         self.finishing: dict[int, tuple[int, int]] = {}
-        """Connections of which it has the FIN of one side only, and the row of that, likewise."""
+        """Connections with the FIN of one side only: side and row, by slot of side 0."""
         self.sides: list[LaneSide] = []
-        """Those of the turns."""
+        """Sides of the turns."""
         self.messages: Messages | None = None
-        """Those of the turns."""
+        """Messages of the turns."""
         self.alternating: requests.Alternating | None = None
-        """Connections on which requests and replies alternate."""
+        """Connections with alternating requests and replies."""
         self.arrived: Arrived | None = None
         self.passed_by: Bool = np.empty(0, np.bool_)
-        """Of which turns nobody is to be asked what is inside the messages."""
+        """Turns with messages that need no dissection."""
         self.claimed: Sequence[Claims | JsonMessages] = ()
-        """What is claimed in some of these turns."""
+        """Payloads recognised in some of these turns."""
         self.texts: Bool | None = None
-        """Which of all messages are plain text, ..."""
+        """Which of all messages are plain text."""
         self.json: Bool | None = None
-        """... and which are JSON."""
+        """Which of all messages are JSON."""
         self.topics: Int64 = np.empty(0, np.int64)
-        """Octets of the topics of those that publishers have sent."""
+        """Topic sizes of published messages."""
 
     @cached_property
     def rows(self) -> BlockRows:
-        """Those of the block, where they are looked at one by one."""
+        """Rows of the block, for single lookups."""
         return BlockRows(self.block)
 
     def arrival(self, row: int) -> Arrival:
-        """The segment of a row."""
+        """Return the segment of a row."""
         return self.rows.arrival(row)
 
 
 class Lane:
-    """Reads the connections that are here. `take` what a block has of them, let the others take the rest of it, and
-    then `give` what was read."""
+    """Reads the connections in the lane.
+
+    Call `take` for a block, let the flow table read the rest, then `give` to write the results.
+    """
 
     def __init__(self, sink: Sink, flows: Flows) -> None:
         self.sink = sink
         self.flows = flows
         options = sink.options
         self.is_open = not (options.details or options.index or options.frames or options.keys is not None)
-        """Whether connections are read here at all: not where somebody wants more than messages."""
+        """False if details of single units or CURVE keys are requested; then the lane is not used."""
         self.learns = self.is_open and not options.decode_as
-        """Whether connections come here from their SYN on: not where the user may have said what they are."""
+        """Whether connections may enter at their SYN: not if `-d` rules may select them."""
         self.openings = Openings(options)
         self.residents = Residents(sink)
         self.remembered = self.residents.remembered
@@ -105,41 +106,43 @@ class Lane:
 
     @property
     def messages(self) -> int:
-        """Messages of the connections that are here, since they came."""
+        """Number of messages of the connections in the lane."""
         return int(self.remembered.counts[0].sum())
 
     @property
     def known_connections(self) -> int:
-        """How many are here that have been so from their SYN on, and whose opening is over."""
+        """Number of connections that were in the lane from their SYN on and have completed their opening."""
         return sum(isinstance(each, KnownConnection) for each in self.residents.connections.values())
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Read the connection here from the next block on, if that can be done, and is worth it."""
+        """Read the connection in the lane from the next block on, if possible and worthwhile."""
         if self.is_open:
             self.residents.adopt(connection)
 
     def release_all(self) -> None:
-        """Let all connections read on themselves."""
+        """Move all connections to the slow path."""
         self.residents.release_all()
 
     def release_one(self, key: bytes) -> None:
-        """Let the connection of a direction read on itself, if it is here."""
+        """Move the connection of a direction to the slow path, if it is in the lane."""
         self.residents.release_one(key)
 
     def release_late(self, now: int) -> None:
-        """Let connections read on themselves whose openings have not ended in time."""
+        """Move connections with too slow openings to the slow path."""
         self.residents.release_late(now)
 
     def drain(self) -> list[ZmtpConnection]:
-        """Connections that were here from their SYN on, and read on themselves now: each is given once."""
+        """Return and forget the released connections that were in the lane from their SYN on."""
         released, self.residents.released = self.residents.released, []
         return released
 
-    # -- what a block has brought ------------------------------------------------------------------------------------
+    # -- reading a block ----------------------------------------------------------------------------------------------
 
     def take(self, block: SegmentBlock, directions: Directions, *, takes_new: bool) -> tuple[Bool, list[Deferred]]:
-        """Read what a block has of the connections that are here, and if it `takes_new` of those that begin: which of
-        its directions are done, and what opens or ends a connection in them."""
+        """Read a block; return which of its directions are done, and callbacks that open and close their connections.
+
+        New connections enter only if `takes_new`.
+        """
         here = self.residents
         now = self.under_way = BlockUnderWay(block, directions)
         takes_new = takes_new and self.learns and self.sink.budget.has_room_for_names
@@ -161,7 +164,7 @@ class Lane:
         return done, self._deferred(now)
 
     def _welcome_newcomers(self, now: BlockUnderWay) -> None:
-        """Take connections of which the block has the whole opening."""
+        """Add connections with their whole opening in the block."""
         here, directions, keys = self.residents, now.directions, now.block.keys
         begins = directions.is_clean & (directions.flags_of_first & (SYN | ACK) == SYN)
         ways: list[Ways] = []
@@ -180,7 +183,7 @@ class Lane:
             self.openings.count(is_lost=False)
 
     def _take_openings(self, now: BlockUnderWay, *, takes_new: bool) -> None:
-        """Take what the block has of other openings."""
+        """Read the other openings of the block."""
         directions, numbers, seen = now.directions, now.directions.numbers, set[bytes]()
         for newcomers in now.newcomers:
             seen.update([now.block.keys[way] for way in newcomers.ways.ravel().tolist()])
@@ -213,7 +216,7 @@ class Lane:
             here.begin_entering()
 
     def _take_sessions(self, now: BlockUnderWay, slots: Int64, is_here: Bool) -> None:
-        """Read what the block has of the connections that have slots."""
+        """Read the data of connections with slots."""
         directions, remembered = now.directions, self.remembered
         in_order = directions.is_plain & (directions.first_sequences == remembered.next[slots])
         fits = in_order & ((directions.octet_counts == 0) | (remembered.sends[slots] != 0))
@@ -237,13 +240,13 @@ class Lane:
             self._keep_answered(now, newcomers.slots[newcomers.is_over])
 
     def _keep_answered(self, now: BlockUnderWay, ending: Int64) -> None:
-        """Release those of the connections that end in the block of which a request was not answered."""
+        """Release connections that end in the block with an open request."""
         assert now.alternating is not None
         for slot in ending[now.alternating.waiting(ending, self.remembered)].tolist():
             self.residents.send_away(slot)
 
     def _begins_or_ends(self, now: BlockUnderWay, slot: int) -> bool:
-        """Whether the connection of a slot has come here in this block, or ends in it as it should."""
+        """Whether the connection of a slot entered in this block, or ends in it regularly."""
         here, directions, remembered = self.residents.connections[slot], now.directions, self.remembered
         if not isinstance(here, KnownConnection):
             return False
@@ -269,7 +272,7 @@ class Lane:
         return bool(fins) or slot in self.residents.entering
 
     def _is_whole(self, now: BlockUnderWay, slot: int, turns: dict[int, int]) -> bool:
-        """Whether a connection ends behind whole messages, and neither side has acknowledged more than there is."""
+        """Whether a connection ends after complete messages, and no side acknowledged octets that are missing."""
         remembered, directions, ways, messages = self.remembered, now.directions, now.closing[slot], now.messages
         here = self.residents.connections.get(slot)
         assert messages is not None
@@ -298,7 +301,7 @@ class Lane:
         return True
 
     def _read_frames(self, now: BlockUnderWay, arrived: Arrived, directions: Int64, slots: Int64) -> Messages:
-        """Read the frames of these directions, which carry octets; who has sent something else is released."""
+        """Read the frames of these directions, which have octets, and release connections with other data."""
         here = self.residents
         is_here = [slot in here.sides for slot in slots.tolist()]
         turns = Turns(self.remembered, arrived, directions[is_here], slots[is_here])
@@ -312,9 +315,10 @@ class Lane:
         return messages
 
     def _look_inside(self, now: BlockUnderWay, messages: Messages) -> None:
-        """Find out of which turns nobody is to be asked what is inside the messages, and which of all messages are
-        plain text, where that is asked for. Where it takes both sides to know what is inside, and they are not judged,
-        they are released."""
+        """Find turns with messages that need no dissection, and messages that are plain text or JSON.
+
+        Releases unchecked connections whose payloads can only be dissected with both sides.
+        """
         slots, asked, sides = messages.slots.tolist(), self.residents.asked, now.sides
         if asked is None or not len(messages):
             now.passed_by = np.ones(len(slots), np.bool_)
@@ -331,11 +335,11 @@ class Lane:
         for turn in asking:
             if sides[turn].judge is None and inside.is_followed[turn]:
                 self.residents.send_away(slots[turn])
-        if judges:  # who judges both sides of a connection looks into all messages of a block, or into none
+        if judges:  # rules that check both sides need all messages of a block dissected, or none
             now.passed_by &= [side.judge not in judges for side in sides]
 
     def _pass(self, now: BlockUnderWay, slots: Int64, done: Bool) -> None:
-        """The segments of these directions are done."""
+        """Advance the state of the directions that are done."""
         block, directions, remembered = now.block, now.directions, self.remembered
         chosen, rows, octets = slots[done], directions.last_rows[done], directions.octet_counts[done]
         remembered.next[chosen] = (remembered.next[chosen] + octets) % MODULUS
@@ -344,7 +348,7 @@ class Lane:
         remembered.last[:, chosen] = block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]
 
     def _deferred(self, now: BlockUnderWay) -> list[Deferred]:
-        """What opens or ends a connection of those that are still here, and when."""
+        """Return callbacks that open or close connections still in the lane, with their rows."""
         found: list[Deferred] = []
         first_row = now.directions.first_row
         for each, ways in now.opening.items():
@@ -361,7 +365,7 @@ class Lane:
         return found
 
     def _finished(self, now: BlockUnderWay, known: KnownConnection, slot: int, number: int, way: int) -> Finished:
-        """The side of a connection that ends in the block, whose direction is `way`."""
+        """Return the final state of a side that ends in the block, direction `way` of the block."""
         octets, fin = int(self.remembered.end[slot + number]), known.fins[number]
         if way != NOT_HERE:
             octets += now.directions.octets[way]
@@ -369,10 +373,10 @@ class Lane:
             fin = now.arrival(now.directions.fin_row[way])
         return Finished(known.state.initial[number], octets, now.acknowledged[slot + number], fin)
 
-    # -- what was read goes out --------------------------------------------------------------------------------------
+    # -- writing the results ------------------------------------------------------------------------------------------
 
     def give(self) -> None:
-        """Give what was read of the block under way, once all that it opens is open."""
+        """Write the results of the current block, after its connections were opened."""
         now, self.under_way = self.under_way, None
         if now is None:
             return
@@ -404,14 +408,14 @@ class Lane:
             self._let_go(now.messages)
 
     def _finish(self, slot: int) -> None:
-        """The connection of a slot has ended in this block, unless it was released."""
+        """Finish the connection of a slot, unless it was released."""
         known = self.residents.connections.get(slot)
         if isinstance(known, KnownConnection) and known.tcp is not None and known.tcp.closed:
             known.finish(self.sink, (self.remembered.counts_of(slot), self.remembered.counts_of(slot + 1)))
             self.residents.remove(slot)
 
     def _give_messages(self, now: BlockUnderWay, messages: Messages, arrived: Arrived) -> None:
-        """Count the messages of those that are still here, and make rows of them, where those are wanted."""
+        """Count the messages of connections still in the lane, and make rows if wanted."""
         slots, remembered = messages.slots.tolist(), self.remembered
         here = [turn for turn, slot in enumerate(slots) if slot in self.residents.sides]
         if not here:
@@ -426,7 +430,7 @@ class Lane:
             each.write(is_looked_into=is_looked_into)
 
     def _let_go(self, messages: Messages) -> None:
-        """Release those that hold too much, and all where too much is held in all."""
+        """Release connections that hold too much, or all of them if the common limit is exceeded."""
         held = self.remembered.held
         for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MOST_HELD]:
             self.residents.send_away(slot)
@@ -436,8 +440,10 @@ class Lane:
     def _give_rows(
         self, now: BlockUnderWay, messages: Messages, arrived: Arrived, chosen: Int64
     ) -> dict[MessageRows, bool]:
-        """Make rows of the messages of these turns, where those are wanted. Who judges some, and whether nobody is to
-        be asked what is inside."""
+        """Make rows of the messages of these turns, if wanted.
+
+        Returns the checkers of the messages, and whether these messages need no dissection.
+        """
         slots, counts = messages.slots.tolist(), messages.counts.messages
         wanted = counts[chosen] > 0
         if not self.sink.options.records:
@@ -461,7 +467,7 @@ class Lane:
         return judged
 
     def _ask(self, slot: int, runs: list[MessageRun]) -> None:
-        """Ask what rides inside the messages of a side, and say what there is to say about it."""
+        """Dissect the messages of a side, and write the findings."""
         payloads, facts = self.residents.payloads_of(slot), self.residents.facts_of(slot)
         for run in runs:
             for arrival, finding, unit in ask(payloads, run, facts):
@@ -469,7 +475,7 @@ class Lane:
                 self.residents.writer_of(slot).note(note)
 
     def _pass_by(self, now: BlockUnderWay, messages: Messages, chosen: Int64) -> None:
-        """Nobody was asked about the messages of these turns, but where they are judged or somebody was."""
+        """Count the messages of these turns that are not dissected, unless their sides are checked or dissected."""
         if self.residents.asked is None:
             return
         rest = now.passed_by.copy()
@@ -492,7 +498,7 @@ class Lane:
 
 
 def _begins(directions: Directions, ways: Ways) -> bool:
-    """Whether a connection begins there, between two sockets, and all is in order."""
+    """Whether a connection between two different sockets begins there, all in order."""
     one, other = ways
     if one == other or not directions.clean[one]:
         return False

@@ -1,5 +1,8 @@
-"""Connections of which a block has the whole opening, and all of them at once: from its SYN to the end of that each
-says, octet for octet, what one before it has said. Most of those that are soon over end in the block, too."""
+"""New connections with their whole opening in one block, read all at once.
+
+From SYN to the end of the opening, their octets equal those of an earlier connection. Most short connections also end
+in the block.
+"""
 
 from __future__ import annotations
 
@@ -26,37 +29,39 @@ from zmtpscope.dissect.tcp.flows import Deferred, Finished, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 ArrivalOf = Callable[[int], Arrival]
-"""Gives the segment of a row of the block."""
+"""Returns the segment of a row of the block."""
 
 
 class Newcomers:
-    """Those that open in one way: entry i of each column is that of connection i. Where there are two rows, these are
-    side 0 and side 1."""
+    """New connections with the same opening: entry i of each column belongs to connection i.
+
+    Columns with two rows contain side 0 and side 1.
+    """
 
     def __init__(self, path: Path, ways: Int64, rows: Int64, keys: list[bytes], directions: Directions) -> None:
         self.path, self.opening = path, path.opening
         self.keys, self.directions = keys, directions
         self.ways = ways
-        """The directions of the block that are their sides."""
+        """Directions of the block, by side."""
         self.rows = rows
-        """For each segment of the path, the rows of the block that brought it."""
+        """For each segment of the path, the rows of the block with its octets."""
         self.is_over: Bool = directions.fin_rows[ways[0]] >= 0
-        """Both sides have sent FIN; else neither has."""
+        """Whether both sides have sent FIN; otherwise neither has."""
         self.slots: Int64 = np.empty(0, np.int64)
-        """Of side 0; that of side 1 is the next one."""
+        """Slot of side 0; side 1 has the next one."""
         self.places: dict[int, int] = {}
-        """The entry of each slot of side 0."""
+        """Entry by slot of side 0."""
         self.is_here: Bool = np.ones(ways.shape[1], np.bool_)
-        """Of those that are not, all that the block has is read in the ordinary way."""
+        """False for connections whose part of the block is read by the slow path."""
         self.tcp: dict[int, Connection] = {}
-        """By entry, once they are open."""
+        """Open connections, by entry."""
         self.writers: dict[int, RecordWriter] = {}
 
     def __len__(self) -> int:
         return len(self.is_over)
 
     def begin(self, slots: Int64, remembered: Slots) -> None:
-        """They have these slots from now on."""
+        """Assign slots."""
         self.slots, self.places = slots, {slot: place for place, slot in enumerate(slots.tolist())}
         initial, acknowledged = self.directions.first_sequences[self.ways], self.directions.acknowledgments[self.ways]
         for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
@@ -64,11 +69,11 @@ class Newcomers:
             remembered.begin_alike(slots + number, begun(side, next_, acknowledged[number], NEVER, 0, end))
 
     def leave(self, slot: int) -> None:
-        """The one with this slot is not to be read here."""
+        """Leave a connection to the slow path."""
         self.is_here[self.places[slot]] = False
 
     def not_whole(self, messages: Messages, remembered: Slots) -> Int64:
-        """The slots of those that are over and do not end behind whole messages."""
+        """Return the slots of ended connections with an incomplete last message."""
         directions, ways, slots = self.directions, self.ways, np.array((self.slots, self.slots + 1))
         turn_of = np.full(len(directions.clean), -1)
         turn_of[messages.directions] = np.arange(len(messages.directions))
@@ -80,11 +85,10 @@ class Newcomers:
         found: Int64 = self.slots[is_wrong & self.is_over & self.is_here]
         return found
 
-    # -- what opens them ---------------------------------------------------------------------------------------------
+    # -- opening connections -------------------------------------------------------------------------------------------
 
     def deferred(self, flows: Flows) -> list[Deferred]:
-        """What is to be done with each of those that are here, when the rows of the block have come up to its SYN, and
-        to its end."""
+        """Return callbacks that open the connections at their SYN, and close the ended ones."""
         which, over = self.is_here.nonzero()[0], self.over()
         (one, other), rows = self.ways[:, which], self.directions.first_rows[self.ways[0, which]]
         each = zip(*[column.tolist() for column in (which, rows, one, other)], strict=True)
@@ -95,7 +99,7 @@ class Newcomers:
         ]
 
     def _open(self, flows: Flows, place: int, row: int, one: int, other: int) -> None:
-        """Open a connection: its SYN is that row, `one` and `other` are the directions that are its sides."""
+        """Open the connection with its SYN in `row`; `one` and `other` are the directions of its sides."""
         if self.is_over[place]:
             sides = self._finished(flows, one), self._finished(flows, other)
             self.tcp[place] = flows.begin_and_end(self.keys[one], row, sides)
@@ -103,20 +107,20 @@ class Newcomers:
             self.tcp[place] = flows.begin(self.keys[one], row)
 
     def _close(self, flows: Flows, place: int) -> None:
-        """A connection that has ended has done so here."""
+        """Remember a connection that ended in this block."""
         flows.remember_closed(self.tcp[place])
 
     def _finished(self, flows: Flows, way: int) -> Finished:
-        """The side that a direction of the block has all of."""
+        """Return the final state of a side that is entirely in the block."""
         directions = self.directions
         octets, acknowledged = directions.octets[way], directions.acknowledgment[way]
         fin = flows.arrival(directions.fin_row[way])
         return Finished(directions.first_sequence[way], octets, acknowledged, fin)
 
-    # -- what is said of them ----------------------------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------------------------------
 
     def say(self, sink: Sink, block: SegmentBlock) -> None:
-        """Say what the path means for each. Where no records are wanted, those that have ended are only counted."""
+        """Write the records of the path for each connection. Without records, ended connections are only counted."""
         places = list(self.tcp) if sink.options.records else self._going_on()
         counted = [] if sink.options.records else self.over()
         writers = [self.writer_of(place, sink) for place in places]
@@ -132,20 +136,20 @@ class Newcomers:
                     self._count(said, counted, self._arrivals(decided, said.first, counted, block), sink.summary)
 
     def _count(self, note: SaidNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary) -> None:
-        """Count a finding on some, each with the packet that it is about."""
+        """Count a finding for several connections, each with the packet it refers to."""
         for place, at in zip(places, arrivals, strict=True):
             (client, _), endpoint = self.tcp[place].addresses
             count_finding(summary, note.finding, 1, endpoint, client, at)
 
     def _arrivals(self, decided: int, first: int, places: list[int], block: SegmentBlock) -> Iterator[Arrival]:
-        """The packets that brought the segment `first` of the path to some of them, with the ordinals of those that
-        brought the segment `decided`."""
+        """Yield, for several connections, the packet with the segment `first` of the path, and the ordinal of the
+        segment `decided`."""
         ordinals = block.ordinal + ORDINALS * self.rows[decided, places]
         rows = self.rows[first, places]
         return map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist())
 
     def writer_of(self, place: int, sink: Sink) -> RecordWriter:
-        """Who makes the records of one."""
+        """Return the record writer of a connection."""
         writer = self.writers.get(place)
         if writer is None:
             tcp = self.tcp[place]
@@ -153,30 +157,30 @@ class Newcomers:
         return writer
 
     def identity(self, side: int) -> str | None:
-        """That of a side, as it was told in the opening."""
+        """Return the identity that a side announced in the opening."""
         return self.opening.outcome.sides[side].identity
 
     def side(self, slot: int, sink: Sink) -> LaneSide:
-        """The side with this slot."""
+        """Return the side with this slot."""
         number = slot & 1
         like = self.opening.sides[number]
         assert like is not None
         return like._replace(stream=self.writer_of(self.places[slot & ~1], sink).streams[number])
 
-    # -- they end, or go on ------------------------------------------------------------------------------------------
+    # -- end of connections -------------------------------------------------------------------------------------------
 
     def over(self) -> list[int]:
-        """Those that have ended."""
+        """Return the entries of ended connections."""
         over: list[int] = (self.is_here & self.is_over).nonzero()[0].tolist()
         return over
 
     def _going_on(self) -> list[int]:
-        """Those that have not."""
+        """Return the entries of connections that continue."""
         going_on: list[int] = (self.is_here & ~self.is_over).nonzero()[0].tolist()
         return going_on
 
     def finish(self, sink: Sink, remembered: Slots) -> None:
-        """Say how those ended that have."""
+        """Write and count the outcome of ended connections."""
         over = self.over()
         counts = [remembered.counts[:, self.slots[over] + number] for number in (0, 1)]
         of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
@@ -188,7 +192,7 @@ class Newcomers:
             outcome.count(together, [self.tcp[place] for place in over], sink.summary)
 
     def going_on(self, first: Step, sink: Sink, arrival: ArrivalOf) -> Iterator[tuple[int, KnownConnection]]:
-        """The others, each with its slot; `first` is the step in front of all of the path."""
+        """Yield the slots and connections that continue; `first` is the step before the path."""
         directions = self.directions
         for place in self._going_on():
             one, other = ways = self.ways[:, place].tolist()
@@ -207,7 +211,7 @@ class Newcomers:
 
 
 def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Openings) -> list[Newcomers]:
-    """Those of some connections, of which `ways` are the directions that are side 0 and side 1."""
+    """Return connections with known openings; `ways` are the directions of their side 0 and side 1."""
     found: list[Newcomers] = []
     for path in openings.paths():
         rows, fits = _following(path, block, directions, ways)
@@ -219,8 +223,10 @@ def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Ope
 
 
 def begin_at_once(directions: Directions, ways: Int64) -> Bool:
-    """Which connections begin in a block with a SYN that is answered next, and end in it on both sides or on neither;
-    all is in order."""
+    """Return which connections begin in a block and have FINs of both sides or of neither, all in order.
+
+    The SYN must be answered next.
+    """
     one, other = ways
     flags, first, second, has_fin = (
         directions.flags_of_first & (SYN | ACK),
@@ -236,7 +242,7 @@ def begin_at_once(directions: Directions, ways: Int64) -> Bool:
 
 
 def _following(path: Path, block: SegmentBlock, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
-    """The rows that bring each segment of a path, by connection; and which connections follow it to its end."""
+    """Return the rows with each segment of a path, by connection, and which connections follow the path to its end."""
     rows, fits = _rows_on(path, directions, ways)
     times, lengths = block.times[rows], block.stops[rows] - block.starts[rows]
     fits &= (times[1:] >= times[:-1]).all(axis=0) & (times[-1] < times[0] + LONGEST)
@@ -255,8 +261,11 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, ways: In
 
 
 def _rows_on(path: Path, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
-    """The rows that may bring each segment of a path, by connection; and in which connections the sides take turns as
-    they do on the path: the rows of others mean nothing."""
+    """Return the candidate rows for each segment of a path, by connection, and which connections alternate their sides
+    like the path.
+
+    Rows of other connections are meaningless.
+    """
     begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
     needed = np.array([[path.sides.count(side)] for side in (0, 1)])
     first = begins[ways]

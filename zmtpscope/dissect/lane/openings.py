@@ -1,9 +1,9 @@
-"""Openings: what both sides of a connection send up to the end of their handshakes, segment by segment.
+"""Openings: the octets of both sides until the end of their handshakes, segment by segment.
 
-Thousands of connections open alike. Once four have begun alike, what a segment of an opening says is found out by the
-ordinary way: two connections that are made for that read it, and all in front of it, at other times. Where both say the
-same, and nothing that refers to one connection, it is learned: a connection that begins with the same segments, octet
-for octet, says the same. What cannot be learned, or takes its time, is left to the ordinary way.
+Thousands of connections open alike. Once four have begun alike, the records of their opening are learned: two simulated
+connections read the same segments at different times. If both give the same records, without reference to one
+connection, the opening is known, and a connection with equal segments gets the same records. Openings that cannot be
+learned, or that are slow, take the slow path.
 """
 
 from __future__ import annotations
@@ -34,40 +34,41 @@ from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
 LONGEST = SECOND
-"""An opening that takes longer (ns) is left to the ordinary way: what is said of some depends on how long they take."""
+"""Maximum duration of a known opening (ns); the records of slower ones may depend on time."""
 
 FEWEST_ALIKE = 4
-"""Connections that begin alike before their opening is learned, since learning costs as much as reading it twice. Over
-the small captures of this repository 1 doubled the time of reading, 2 added 22 %, 3 added 5 %, and 4 adds nothing."""
+"""Number of connections that begin alike before their opening is learned: learning costs as much as reading it twice.
+On the small captures of this repository, 1 doubled the reading time, 2 added 22 %, 3 added 5 %, and 4 adds nothing."""
 
 MOST_SEGMENTS, MOST_OCTETS = 16, 1024
-"""An opening of more segments is not learned, nor is a segment of more octets."""
+"""Maximum number of segments of an opening to learn, and of octets of each segment."""
 
 MOST_STEPS = 1024
-"""So many steps of all openings are remembered."""
+"""Maximum number of steps of all openings to remember."""
 
 MOST_WHOLE = 8
-"""So many whole openings, those that came last, are compared with what comes as a whole."""
+"""Number of most recent whole openings to compare new connections with."""
 
 MOST_AHEAD = 48
-"""So many steps may be learned ahead of connections that open in known ones, ..."""
+"""Maximum number of steps that may be learned before connections use them."""
 
 WORTH = 4
-"""... each of which is worth so many more: a capture in which no two connections open alike costs little."""
+"""Further steps that each connection with a known opening allows; this bounds the cost if no two connections open
+alike."""
 
 MOST_LOST = 16
-"""Where so many connections in a row did not open in a known way, one of so many is tried."""
+"""Number of connections in a row without a known opening after which only one of as many is tried."""
 
 FEWEST_IN_VAIN = 4
-"""So many connections may be lost behind a step before it counts."""
+"""Connections that may be released after a step before it counts."""
 
 FIRST_TIME = 1_700_000_000 * SECOND
 KEY = bytes([127, 0, 0, 1, 127, 0, 0, 2, 0xC3, 0x50, 0x15, 0xB3])
-"""When the connections that learn begin, and between whom they are."""
+"""Start time and flow key of the simulated connections."""
 
 
 class Segment(NamedTuple):
-    """Octets of a side, and the segment that brought them."""
+    """Octets of a side, and their segment."""
 
     side: int
     octets: bytes
@@ -75,17 +76,17 @@ class Segment(NamedTuple):
 
 
 class SaidEvent(NamedTuple):
-    """A greeting or command; its first octet came with the segment `first` of the opening."""
+    """A greeting or command with its first octet in the segment `first` of the opening."""
 
     side: int
     event: Greeting | Command
     values: dict[str, Any]
-    """What its record says, whoever sends it."""
+    """Values of its record, independent of the sender."""
     first: int
 
 
 class SaidNote(NamedTuple):
-    """A finding about what came with the segment `first` of the opening; the others are as in `Note`."""
+    """A finding about the segment `first` of the opening; other fields as in `Note`."""
 
     side: int | None
     finding: Finding
@@ -95,21 +96,21 @@ class SaidNote(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """One that is known to its end: how connections go on from there."""
+    """A complete known opening, and the state of connections after it."""
 
     sides: tuple[LaneSide | None, LaneSide | None]
-    """Those that the lane reads."""
+    """Sides that the lane reads."""
     ends: tuple[int, int]
-    """How many octets of each side it has."""
+    """Octets of each side in the opening."""
     outcome: Outcome
-    """As if connections ended there."""
+    """Outcome of a connection that ends there."""
     greeting: Located
-    """That of side 0."""
+    """Greeting of side 0."""
     holdings: OctetBudget
-    """What connections hold from there on: the topics that were subscribed to."""
+    """Octets that a connection holds after it: its subscribed topics."""
 
     def outcome_with(self, counts: tuple[Counts, Counts], connections: int = 1) -> Outcome:
-        """How connections came out that have sent so many messages behind it, all together."""
+        """Return the total outcome of `connections` connections that sent these messages after the opening."""
         version, is_websocket, mechanism, handshake, server, confidence, sides, _ = self.outcome
         one, other = (
             SideOutcome(
@@ -127,32 +128,32 @@ class Opening(NamedTuple):
 
 
 class Step:
-    """What is said behind some segments of an opening."""
+    """State after some segments of an opening."""
 
     __slots__ = ("entered", "in_vain", "last", "next", "opening", "others", "said")
 
     def __init__(self, said: list[SaidEvent | SaidNote], opening: Opening | None = None) -> None:
         self.said = said
-        """With the last of them."""
+        """Events and findings of the last of these segments."""
         self.opening = opening
-        """Where it ends there."""
+        """Set if the opening ends there."""
         self.others: set[int] = set()
-        """Hashes of sides and octets behind which nothing could be learned: nobody knows what they hold."""
+        """Hashes of sides and octets after which nothing could be learned. Only hashes are kept, since the octets may
+        be anything."""
         self.next: dict[tuple[int, bytes], Step] = {}
-        """The steps behind one segment more: octets of a side."""
+        """Steps after one more segment, by side and octets."""
         self.last: list[tuple[int, bytes, Step]] = []
-        """Those of them that end the opening: the segment may go on behind that."""
+        """Steps of `next` that end the opening; their segment may contain more octets."""
         self.entered = self.in_vain = 0
-        """How many connections have ended their opening here and stayed in the lane, and how many said something soon
-        that is not read there."""
+        """Number of connections that stayed in the lane after this step, and that left it soon."""
 
     @property
     def is_of_use(self) -> bool:
-        """Whether not most connections are lost soon behind it."""
+        """Whether at least about half of the connections stay in the lane after it."""
         return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
-        """The step behind a segment with these octets of a side; None where that has not come before."""
+        """Return the step after a segment with these octets of a side, or None if unknown."""
         step = self.next.get((side, octets))
         if step is None:
             for number, begin, each in self.last:
@@ -162,7 +163,7 @@ class Step:
 
 
 class Path(NamedTuple):
-    """The steps of a whole opening, and the segments that lead to them: their sides and octets."""
+    """The steps of a whole opening, and sides and octets of their segments."""
 
     steps: list[Step]
     sides: list[int]
@@ -171,14 +172,14 @@ class Path(NamedTuple):
 
     @classmethod
     def of(cls, steps: list[Step], segments: Sequence[Segment]) -> Path:
-        """That of a connection that has opened in these steps, with these segments."""
+        """Return the path of a connection that opened with these steps and segments."""
         opening = steps[-1].opening
         assert opening is not None
         return cls(steps, [each.side for each in segments], [each.octets for each in segments], opening)
 
 
 class Openings:
-    """Those that are known, and learned."""
+    """The known openings, and learning of new ones."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -186,14 +187,14 @@ class Openings:
         self._steps = 0
         self._ahead = MOST_AHEAD
         self._lost = self._left_out = 0
-        """Connections in a row that did not open in a known way, and those that were not looked at since."""
+        """Connections in a row without a known opening, and connections skipped since."""
         self._begun: Counter[int] = Counter()
-        """How many connections have begun with a side and octets, by their hash."""
+        """Number of connections by hash of their first side and octets."""
         self._whole: list[Path] = []
-        """Those that are known to their end, what came last in front."""
+        """Complete known openings, most recent first."""
 
     def is_worth_a_try(self) -> bool:
-        """Whether the next connection that begins is to be looked at."""
+        """Whether to try the next new connection."""
         if self._lost < MOST_LOST:
             return True
         self._left_out = (self._left_out + 1) % MOST_LOST
@@ -203,24 +204,27 @@ class Openings:
         return True
 
     def count(self, *, is_lost: bool) -> None:
-        """A connection has opened in a known way, or not."""
+        """Count a connection with or without a known opening."""
         self._lost = self._lost + 1 if is_lost else 0
 
     def paths(self) -> list[Path]:
-        """Those that are known to their end, and of use, what came last in front."""
+        """Return the complete known openings that are worthwhile, most recent first."""
         return [path for path in self._whole if path.steps[-1].is_of_use]
 
     def remember(self, path: Path) -> None:
-        """A connection has taken a path to its end."""
+        """Move a path to the front after a connection has taken it."""
         self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MOST_WHOLE]
 
     def count_entered(self, last: Step, count: int = 1) -> None:
-        """So many connections have opened in a known way, up to this step, and are read in the lane."""
+        """Count connections that entered the lane after this step."""
         self._ahead = min(self._ahead + WORTH * count, MOST_AHEAD)
         last.entered += count
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
-        """The step behind one segment more than `before`, where `step` stands; None where it is of no use."""
+        """Return the step after one more segment than `before`, which leads to `step`; None if not worthwhile.
+
+        Learns the step if allowed.
+        """
         found = step.behind(side, octets)
         if found is None and step is self.first and not self._is_frequent(side, octets):
             return None
@@ -233,14 +237,14 @@ class Openings:
         return found if found is not None and found.is_of_use else None
 
     def _is_frequent(self, side: int, octets: bytes) -> bool:
-        """Count a connection that begins so; whether enough have."""
+        """Count a connection with this start, and return whether there have been enough."""
         if len(self._begun) >= MOST_STEPS:
             self._begun.clear()
         self._begun[hash((side, octets))] += 1
         return self._begun[hash((side, octets))] >= FEWEST_ALIKE
 
     def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step | None:
-        """Learn what the last of these segments says, behind `step`; None where that cannot be done."""
+        """Learn the records of the last of these segments, after `step`; return None if impossible."""
         side, octets = segments[-1]
         if len(segments) > MOST_SEGMENTS or len(octets) > MOST_OCTETS:
             return None
@@ -264,7 +268,7 @@ class Openings:
 
 
 class Heard(RecordWriter):
-    """What a connection says that begins with these segments, each `pause` (ns) behind the one before."""
+    """Simulates a connection with these segments, `pause` ns apart, and collects its records."""
 
     def __init__(self, options: Options, segments: Sequence[tuple[int, bytes]], pause: int) -> None:
         sink = Sink([], options)
@@ -275,7 +279,7 @@ class Heard(RecordWriter):
         self.said: list[list[SaidEvent | SaidNote]] = [[] for _ in segments]
         """By segment."""
         self.is_general = True
-        """Nothing was said that refers to this connection, or matters to others."""
+        """Whether no record refers to this connection or matters to others."""
         self.greeting: Located | None = None
         self._stops = [0, 0]
         came = [
@@ -292,17 +296,20 @@ class Heard(RecordWriter):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The stream offsets behind the last greeting or command of each side."""
+        """Stream offsets after the last greeting or command of each side."""
         return self._stops[0], self._stops[1]
 
     @property
     def is_open(self) -> bool:
-        """Whether both handshakes have ended, and there is nothing to wait for: who publishes knows what to send."""
+        """Whether both handshakes have ended and nothing is pending, such as the first subscription of a publisher's
+        peer."""
         return self._read.is_quiet() and not awaits_subscription(self._read)
 
     def opening(self) -> Opening | None:
-        """What is known at its end; None where the lane does not read on, messages are compared with each other, or an
-        error was made, which may be why the connection ends."""
+        """Return the opening, or None if the lane cannot continue after it.
+
+        Also None if messages must be compared, or if an error was found that may end the connection.
+        """
         outcome = outcome_of(self._read.view)
         if self.greeting is None or not (outcome.version or "").startswith("3") or outcome.is_websocket:
             return None
@@ -326,8 +333,8 @@ class Heard(RecordWriter):
         ordinal: int,
         unit: Unit | None,
     ) -> None:
-        """A greeting or command."""
-        self.is_general &= event.fields.get("password") is None  # that is kept no longer than its connection
+        """Collect a greeting or command."""
+        self.is_general &= event.fields.get("password") is None  # passwords are kept no longer than their connection
         self._stops[side] = max(self._stops[side], event.stop)
         if isinstance(event, Greeting) and side == 0:
             self.greeting = Located(side, event.regime.source, event.start, event.stop, "greeting")
@@ -335,21 +342,21 @@ class Heard(RecordWriter):
         self.said[ordinal // ORDINALS].append(SaidEvent(side, event, values, first.packet))
 
     def note(self, note: Note) -> None:
-        """A finding."""
+        """Collect a finding."""
         self.is_general &= not note.refs and note.last is None
         said = SaidNote(note.side, note.finding, note.unit, note.source, note.at.packet)
         self.said[note.decided // ORDINALS].append(said)
 
 
 def _is_plain(stream: SideStream) -> bool:
-    """Whether a side may be one of 3.x, and has sent no messages, nor anything that is none of its units."""
+    """Whether a side may use 3.x, and has sent neither messages nor unreadable octets."""
     outputs = stream.outputs
     is_other = stream.version is not None and not stream.version.startswith("3")
     return not (is_other or stream.messages.message_count or outputs.undissected or outputs.unfinished)
 
 
 def read_again(tcp: Connection, sink: Sink, segments: Sequence[Segment], writer: RecordWriter) -> ZmtpConnection:
-    """The connection `tcp` when it has brought these segments, which `writer` hears of; nothing else came."""
+    """Return the connection `tcp` after reading exactly these segments; records go to `writer`."""
     connection = ZmtpConnection(tcp, sink, None, writer)
     edges = [0]
     for segment in segments:

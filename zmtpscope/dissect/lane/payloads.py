@@ -1,4 +1,4 @@
-"""Whether somebody may know what rides inside the messages of turns (`payload_rows.py` asks whom)."""
+"""Decide whether messages of turns need dissection (`payload_rows.py` dissects them)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 NOBODY = Stream(None, "", None, "", 0, "", 0)
 ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
-"""What is looked at here does not depend on who sends, nor how."""
+"""Placeholder: decisions here do not depend on the sender or its regime."""
 
 
 class Claims:
-    """Messages of which nothing can come but that they are claimed, of the `turns` that are taken: `rows` of all. The
-    octets of these are those of `run`, `frames` their only content frames, and `of_rows` their `shapes`."""
+    """Messages of the taken `turns` that only need to be claimed; `rows` are their indices among all messages.
+
+    Their octets are in `run`, `frames` are their only content frames, and `of_rows` their `shapes`.
+    """
 
     def __init__(
         self,
@@ -50,62 +52,67 @@ class Claims:
         self.turns = turns
         self.messages, self.rows, self.shapes, self.of_rows = messages, rows, shapes, of_rows
         self.edges: list[int] = rows.searchsorted(messages.edges).tolist()
-        """Those of turn k are from `edges[k]` up to `edges[k + 1]`."""
+        """Messages of turn k are from `edges[k]` up to `edges[k + 1]`."""
         self.data, self.starts, self.sizes = run.data, run.bodies[frames], run.sizes[frames]
 
     def take(self, turn: int, payloads: PayloadRows) -> None:
-        """Take all messages of a turn that has some of these."""
+        """Count all messages of a turn that has claimed ones."""
         messages, low, high = self.messages, self.edges[turn], self.edges[turn + 1]
         places: list[int] = (self.rows[low:high] - messages.edges[turn]).tolist()
         last = int(messages.offsets[messages.first[self.rows[high - 1]]])
         payloads.take_claims(int(messages.counts.messages[turn]), places, partial(self._message, low), last)
 
     def _message(self, low: int, which: int) -> tuple[Candidates, bytes]:
-        """Who may claim one of them, and its content frame."""
+        """Return the candidate dissectors of a message, and its content frame."""
         start = int(self.starts[low + which])
         octets = self.data[start : start + int(self.sizes[low + which])]
         return self.shapes.candidates(int(self.of_rows[low + which])), octets
 
 
 class JsonMessages:
-    """Messages of turns that are JSON, which are `rows` of all. In the `turns` that are taken nobody claims others, or
-    it does not matter, and each has one at least."""
+    """JSON messages of turns: `rows` marks them among all messages.
+
+    In the taken `turns` no other message can be claimed, or the claim has no effect; each turn has at least one JSON
+    message.
+    """
 
     def __init__(self, messages: Messages, rows: Bool, turns: Bool) -> None:
         self.turns = turns
         edges, sums = messages.edges, cumulated(messages.sizes)
         octets = np.where(rows, sums[messages.last + 1] - sums[messages.first], 0)
         last = messages.last_of(rows)
-        # of each turn
+        # by turn
         self._octets: list[int] = differences(cumulated(octets)[edges]).tolist()
         self._behind: list[int] = (edges[1:] - 1 - last).tolist()
         self._begins: list[int] = messages.offsets[messages.first[last]].tolist()
 
     def take(self, turn: int, payloads: PayloadRows) -> None:
-        """Take all messages of one of the turns."""
+        """Count all messages of one of the turns."""
         payloads.take_json(self._octets[turn], self._behind[turn], self._begins[turn])
 
 
 class Inside(NamedTuple):
-    """What is known of what rides inside the messages of turns."""
+    """Results for the payloads of turns."""
 
     passed_by: Bool
-    """Of which turns nobody is to be asked about any message."""
+    """Turns with messages that need no dissection."""
     is_followed: Bool
-    """Of which turns somebody may claim messages who has to know both sides of a connection."""
+    """Turns with messages that may be claimed by a dissector that needs both sides."""
     texts: Bool | None
-    """Which of all messages are plain text, where that is asked for."""
+    """Which of all messages are plain text, if requested."""
     json: Bool | None
-    """Which of all messages are JSON, where some are."""
+    """Which of all messages are JSON, if any."""
     claimed: Sequence[Claims | JsonMessages]
-    """What is claimed in some of the turns that are passed by."""
+    """Claims in some of the turns without dissection."""
 
 
 def look_inside(
     messages: Messages, socket_types: list[str | None], payloads: Mapping[int, PayloadRows], asked: PayloadRows
 ) -> Inside:
-    """Find out who is to be asked about the messages of turns, whose senders have these socket types. `payloads` are
-    those who were asked before, by slot of the side, `asked` those who are asked about any other."""
+    """Decide on the messages of turns from senders with these socket types.
+
+    `payloads` contains existing payload state by slot, `asked` is the state for all other sides.
+    """
     remembered, slots = messages.turns.remembered, messages.slots
     unclaimed = remembered.unclaimed[slots]
     asks = unclaimed <= MOST_UNCLAIMED
@@ -126,7 +133,7 @@ def look_inside(
     texts = plain_texts(run, first, last, starts, known) if asked.recognises_text else None
     only_claimed = shapes.only_claimed(of_rows) & (first == last) & asked.side.judging
     may_be_json = known & (first == last) & shapes.only_json[of_rows] & (messages.spread(asks) != 0)
-    if asked.side.judging:  # nothing counts but what is claimed last
+    if asked.side.judging:  # only the last claim counts
         may_be_json &= _are_last(messages, claimable)
     json = _are_json(run, starts, may_be_json & asked.side.tells_json)
     texts = None if texts is None else texts & ~json
@@ -147,14 +154,14 @@ def look_inside(
 
 
 def _are_last(messages: Messages, chosen: Bool) -> Bool:
-    """Which of the messages that were chosen are the last of their turns."""
+    """Mark the chosen messages that are the last of their turns."""
     last = np.zeros_like(chosen)
     last[messages.last_of(chosen) if chosen.any() else []] = True
     return last
 
 
 def _are_json(run: MessageRun, starts: Int64, candidates: Bool) -> Bool:
-    """Which candidates are JSON, each of which has one content frame."""
+    """Mark the candidates that are JSON; each must have one content frame."""
     json, rows = np.zeros_like(candidates), candidates.nonzero()[0]
     if len(rows):
         json[rows] = are_json(run.data, starts[rows], run.sizes[run.last[rows]])
@@ -162,7 +169,7 @@ def _are_json(run: MessageRun, starts: Int64, candidates: Bool) -> Bool:
 
 
 def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
-    """Which messages of these shapes may be claimed by who has to know both sides."""
+    """Mark messages with a shape that a dissector needing both sides may claim."""
     found = [
         shape
         for shape in np.flatnonzero(np.bincount(of_rows[claimable])).tolist()
@@ -173,7 +180,7 @@ def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
 
 
 def ask(payloads: PayloadRows, run: MessageRun, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
-    """Ask about the messages of a run: the findings, of which the message at that stream offset came so."""
+    """Dissect the messages of a run, and yield findings with the arrival and stream offset of their message."""
     payloads.take(run, facts)
     for row, made in enumerate(run.payloads or ()):
         if made is not None and made.findings:
@@ -183,7 +190,7 @@ def ask(payloads: PayloadRows, run: MessageRun, facts: SideFacts) -> Iterator[tu
 
 
 def _content_frames(messages: Messages) -> Int64:
-    """The first frame of each message that is no address, delimiter, topic or group."""
+    """Return the first frame of each message that is no address, delimiter, topic or group."""
     remembered, slots = messages.turns.remembered, messages.slots
     enveloped, grouped = (
         messages.spread(each[slots]) != 0 for each in (remembered.is_enveloped, remembered.is_grouped)
@@ -192,8 +199,7 @@ def _content_frames(messages: Messages) -> Int64:
 
 
 def _joined(messages: Messages) -> MessageRun:
-    """The messages of all turns as one run, as if they were of one side: their octets are those of the turns, one
-    behind the other."""
+    """Return the messages of all turns as one run over their joined octets, as if sent by one side."""
     (data, shift), none = messages.joined, messages.first
     return MessageRun(
         stream=NOBODY,

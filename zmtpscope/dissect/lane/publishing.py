@@ -1,8 +1,7 @@
-"""Messages that a publisher sends to whom has subscribed to them: as long as each begins with a topic that is in force
-there is nothing to say of them, nor to remember.
+"""Messages of publishers that match a subscription: nothing to report and nothing to remember.
 
-So connections of which these topics are known and few stay in the lane without being judged, while the subscriber says
-nothing. What begins with none of them is released, and judged in the ordinary way (`records/topics.py`).
+Connections with few, known subscriptions therefore stay in the lane unchecked while the subscriber sends nothing. A
+message without a matching subscription releases its connection, and `records/topics.py` checks it.
 """
 
 from __future__ import annotations
@@ -19,9 +18,11 @@ from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 
 
 def published(messages: Messages, sides: Sequence[LaneSide]) -> tuple[Int64, Int64]:
-    """Look for the topics of what publishers have sent; `sides` are those of the turns. Octets of the topic of each
-    message, as `MessageRun.topics` has them, and the slots of those that sent what begins with no topic in force. Of
-    messages of these sides all octets are there (`LaneSide.keeps`)."""
+    """Match the messages of publishers with subscriptions; `sides` are the sides of the turns.
+
+    Returns the topic size of each message, as in `MessageRun.topics`, and the slots with unmatched messages. All octets
+    of these messages are available (`LaneSide.keeps`).
+    """
     groups: dict[Names, list[int]] = {}
     for turn, side in enumerate(sides):
         if side.subscribed:

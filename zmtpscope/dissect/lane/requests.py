@@ -1,7 +1,7 @@
-"""Requests and replies that alternate: a REQ asks, a REP or ROUTER replies, and it asks again.
+"""Alternating requests and replies: a REQ asks, a REP or ROUTER replies, and the REQ asks again.
 
-As long as they do there is nothing to say of them, and all that `findings/requests.py` would remember is whether a
-request waits for its reply. So it takes two looks at columns to let a connection of them stay in the lane.
+While they alternate there is nothing to report, and the only state for `findings/requests.py` is whether a request
+waits for its reply. Checking a few columns is enough to keep such connections in the lane.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from zmtpscope.dissect.records.columns import Bool
 
 
 class Alternating(NamedTuple):
-    """Connections on which requests and replies have alternated in a block, by the slot of side 0: whether a request
-    waits for its reply behind it, and the packet in which the last request of the block ends, or `NONE`."""
+    """Connections with alternating requests and replies in a block, by the slot of side 0.
+
+    `waits` tells whether a request is open after the block, `asked_in` is the packet with the end of the last request,
+    or `NONE`.
+    """
 
     slots: Int64
     waits: Bool
     asked_in: Int64
 
     def waiting(self, slots: Int64, remembered: Slots) -> Bool:
-        """Of these connections, on which a request waits behind the block."""
+        """Return which of these connections have an open request after the block."""
         found: Bool = remembered.waits[slots] != 0
         if len(self.slots):
             places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
@@ -39,12 +42,14 @@ class Alternating(NamedTuple):
 
 
 NONE = 0
-"""Instead of a packet."""
+"""In place of a packet."""
 
 
 def alternating(messages: Messages, arrived: Arrived) -> tuple[Alternating, Int64]:
-    """The connections on which requests and replies alternate in this block, each with its delimiter in front and
-    nothing in front of that (wire.md 10.1); and the slots of those on which they do not."""
+    """Return the connections with alternating requests and replies in this block, and the slots of the others.
+
+    Each message must begin with its delimiter, without addresses (wire.md 10.1).
+    """
     remembered = messages.turns.remembered
     roles = remembered.role[messages.slots]
     turn_of = messages.spread(np.arange(len(roles)))
@@ -76,19 +81,19 @@ def alternating(messages: Messages, arrived: Arrived) -> tuple[Alternating, Int6
 
 
 def remember(these: Alternating, remembered: Slots) -> None:
-    """The block is over."""
+    """Store the state after a block."""
     remembered.waits[these.slots] = these.waits
     asked = these.asked_in != NONE
     remembered.asked_in[these.slots[asked]] = these.asked_in[asked]
 
 
 def take_over(slot: int, requests: Requests, remembered: Slots) -> None:
-    """A connection comes with what is known of its requests."""
+    """Store the request state of a connection that enters."""
     remembered.waits[slot], remembered.asked_in[slot] = not requests.is_answered, requests.last_packet
 
 
 def give_back(slot: int, connection: ZmtpConnection, remembered: Slots) -> None:
-    """A connection leaves: what is known of its requests, if any came."""
+    """Restore the request state of a connection that leaves, if it sent messages in the lane."""
     if not remembered.role[slot] or not remembered.counts[0, slot : slot + 2].any():
         return
     asker = 0 if remembered.role[slot] == ASKS else 1

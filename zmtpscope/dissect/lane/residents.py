@@ -1,7 +1,7 @@
-"""The connections that are in the lane: which they are, how they come and how they leave.
+"""The connections in the lane: how they enter and leave.
 
-They come from their SYN on, where they open as others did, or are adopted once they are at rest. Who leaves reads on
-itself, as if it had never been here.
+They enter at their SYN if they open like earlier ones, or later (adopted). A connection that leaves continues on the
+slow path as if it had never been in the lane.
 """
 
 from __future__ import annotations
@@ -23,38 +23,41 @@ from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
 
 FEWEST_BLOCKS, STAYS_OUT = 2, 8
-"""Who is released before it was read in so many blocks was adopted in vain, and is not adopted in the next ones."""
+"""A connection released after fewer blocks than the first number is not adopted in as many next blocks as the
+second."""
 
 
 class Residents:
-    """Those that are here. `released` are connections that were here from their SYN on, until somebody takes them
-    over."""
+    """The connections in the lane.
+
+    `released` contains connections that were in the lane from their SYN on, until the caller drains it.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.opening: dict[bytes, KnownConnection] = {}
-        """Those whose openings are not over, by the key of either direction."""
+        """Connections in their opening, by the key of either direction."""
         self.slots: dict[bytes, int] = {}
-        """Of all others, by key of the direction."""
+        """Slots of all others, by key of the direction."""
         self.connections: dict[int, ZmtpConnection | KnownConnection | Newcomers] = {}
-        """By the slot of side 0; one `Newcomers` stands in the slots of all of them."""
+        """By slot of side 0; all slots of one `Newcomers` refer to it."""
         self.sides: dict[int, LaneSide] = {}
-        """By slot, those whose messages are read here."""
+        """By slot, sides with messages for the lane."""
         self.entering: dict[int, KnownConnection] = {}
-        """Those whose openings end in the block under way, by the slot of side 0."""
+        """Connections that complete their opening in the current block, by slot of side 0."""
         self.payloads: dict[int, PayloadRows] = {}
-        """By slot, who was asked what rides inside messages, where somebody was; of the others it is counted how many
-        nobody was asked about."""
+        """By slot, the payload state of sides with dissected messages; of other sides, undissected messages are only
+        counted."""
         self.remembered = Slots()
         self.released: list[ZmtpConnection] = []
         self._free: list[int] = []
         self.asked = asked_about(sink.options)
-        """Who is asked what rides inside the messages of a side that nothing is known of; None: nobody."""
+        """Payload dissectors for messages of a new side, or None."""
 
-    # -- how they come -----------------------------------------------------------------------------------------------
+    # -- entering ------------------------------------------------------------------------------------------------------
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Read the connection here from the next block on, if that can be done, and is worth it."""
+        """Read the connection in the lane from the next block on, if possible and worthwhile."""
         if connection.stays_out:
             connection.stays_out -= 1
             return
@@ -79,11 +82,11 @@ class Residents:
         requests.take_over(slot, connection.rows.requests, remembered)
 
     def begin(self, each: KnownConnection) -> None:
-        """A connection begins, which may open in a known way."""
+        """Add a connection that begins and may have a known opening."""
         self.opening.update(dict.fromkeys(each.keys, each))
 
     def enter(self, each: KnownConnection) -> None:
-        """The opening of a connection ends in the block under way: it has slots from now on."""
+        """Assign a slot to a connection that completes its opening in the current block."""
         assert each.opening is not None
         for key in each.keys:
             del self.opening[key]
@@ -91,14 +94,14 @@ class Residents:
         self.entering[self._slot(each, each.keys, here)] = each
 
     def begin_entering(self) -> None:
-        """Remember how far those have come that enter."""
+        """Set the initial state of entering connections."""
         self.remembered.begin_many(
             [slot + number for slot in self.entering for number in (0, 1)],
             [begun for each in self.entering.values() for begun in each.begun()],
         )
 
     def welcome(self, newcomers: Newcomers) -> None:
-        """Connections come in the block under way, with all of their openings."""
+        """Assign slots to new connections with a whole opening in the current block."""
         while len(self._free) < len(newcomers):
             self._free += reversed(self.remembered.grow())
         slots = [self._free.pop() for _ in range(len(newcomers))]
@@ -109,20 +112,20 @@ class Residents:
                 self.sides.update(dict.fromkeys([slot + number for slot in slots], side))
 
     def settle_newcomers(self, newcomers: Newcomers, first: Step, arrival: ArrivalOf) -> None:
-        """The block under way is over, and those that have not ended stay."""
+        """Add the new connections that continue after the current block."""
         for slot, known in newcomers.going_on(first, self.sink, arrival):
             self._enter(slot, known, known.keys, known.stay(self.sink.budget))
             self._begin_other_sides(slot)
 
     def settle(self) -> None:
-        """The block under way is over, and those that came with it stay."""
+        """Add the entered connections after the current block."""
         for slot, each in self.entering.items():
             self.sides.update((slot + number, side) for number, side in each.stay(self.sink.budget).items())
             self._begin_other_sides(slot)
         self.entering = {}
 
     def _begin_other_sides(self, slot: int) -> None:
-        """Of sides that are not read here nothing has come behind the opening."""
+        """Set the received octets of unread sides to the end of the opening."""
         for place in (slot, slot + 1):
             if place not in self.sides:
                 self.remembered.end[place] = self.remembered.position[place]
@@ -130,7 +133,7 @@ class Residents:
     def _slot(
         self, connection: ZmtpConnection | KnownConnection, keys: tuple[bytes, bytes], sides: dict[int, LaneSide]
     ) -> int:
-        """Give a connection a slot; `keys` are those of side 0 and side 1."""
+        """Assign a slot to a connection; `keys` belong to side 0 and side 1."""
         if not self._free:
             self._free += reversed(self.remembered.grow())
         slot = self._free.pop()
@@ -150,16 +153,16 @@ class Residents:
             self.sides[slot + number] = side
 
     def side_of(self, slot: int) -> LaneSide:
-        """The side in a slot."""
+        """Return the side in a slot."""
         here = self.connections[slot & ~1]
         if isinstance(here, Newcomers):
             self.sides[slot] = here.side(slot, self.sink)
         return self.sides[slot]
 
-    # -- what rides inside messages ----------------------------------------------------------------------------------
+    # -- payloads -----------------------------------------------------------------------------------------------------
 
     def payloads_of(self, slot: int) -> PayloadRows:
-        """Who is asked what rides inside the messages of a side."""
+        """Return the payload state of a side, created on demand."""
         payloads = self.payloads.get(slot)
         if payloads is None:
             connection, side = self.connections[slot & ~1], self.sides[slot]
@@ -173,11 +176,11 @@ class Residents:
         return payloads
 
     def _passed_by(self, slot: int) -> int:
-        """Messages of a side about which nobody was asked since it came."""
+        """Return the number of undissected messages of a side since it entered."""
         return int(self.remembered.unclaimed[slot] - self.remembered.unclaimed_before[slot])
 
     def facts_of(self, slot: int) -> SideFacts:
-        """What is known of a side that sends messages."""
+        """Return the facts about a sending side for dissectors."""
         connection, number = self.connections[slot & ~1], slot & 1
         if not isinstance(connection, ZmtpConnection):
             return SideFacts(connection.identity(number), [], True)
@@ -185,25 +188,25 @@ class Residents:
         return SideFacts(identity, [], connection.tcp.tcp[number].begun)
 
     def hears_all(self, slot: int) -> bool:
-        """Whether nothing is missing in front of what a side is asked about next; of who is not here any more, it is
-        not asked."""
+        """Whether no earlier messages are missing for the dissectors of a side; they are not called for a connection
+        that left."""
         if isinstance(self.connections.get(slot & ~1), ZmtpConnection):
             return self.payloads_of(slot).hears_all(self.facts_of(slot))
         payloads = self.payloads.get(slot)
         return payloads is None or not payloads.unseen
 
     def writer_of(self, slot: int) -> RecordWriter:
-        """Who makes the records of the connection of a side."""
+        """Return the record writer of a side's connection."""
         connection = self.connections[slot & ~1]
         if isinstance(connection, Newcomers):
             return connection.writer_of(connection.places[slot & ~1], self.sink)
         assert connection.writer is not None
         return connection.writer
 
-    # -- how they leave ----------------------------------------------------------------------------------------------
+    # -- leaving ------------------------------------------------------------------------------------------------------
 
     def send_away(self, slot: int) -> None:
-        """Release a connection that says something else, which came in vain if it has said little here."""
+        """Release a connection with unsuitable data, and avoid adopting it again if it was here only briefly."""
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
@@ -219,7 +222,7 @@ class Residents:
         self.release(slot)
 
     def release(self, slot: int) -> None:
-        """Let the connection of this slot read on itself, if it is still here."""
+        """Move the connection of this slot to the slow path, if it is still in the lane."""
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
@@ -244,7 +247,7 @@ class Residents:
             self.released.append(connection)
 
     def _give_back(self, connection: ZmtpConnection, number: int, slot: int) -> None:
-        """Give a side of a connection what was remembered of it."""
+        """Restore the state of a side to its connection."""
         tcp, remembered, side, gained = connection.tcp.tcp[number], self.remembered, self.sides.get(slot), 0
         if side is not None:
             reading = side.reading or connection.streams[number].plain_reading()
@@ -264,13 +267,13 @@ class Residents:
         connection.tcp.last = max(connection.tcp.last, Arrival(*remembered.last[:, slot].tolist()))
 
     def _step_back(self, slot: int, each: KnownConnection) -> None:
-        """The block that has ended its opening has something else behind it: as if it had not come in this block."""
+        """Undo the block in which the opening ended: it contains unsuitable data after the opening."""
         self.remove(slot)
         each.step_back()
         self.lose(each)
 
     def remove(self, slot: int) -> None:
-        """The connection of this slot is not here any more."""
+        """Remove the connection of this slot."""
         here = self.connections[slot]
         assert not isinstance(here, Newcomers)
         for key in here.keys if isinstance(here, KnownConnection) else [tcp.key for tcp in here.tcp.tcp]:
@@ -278,11 +281,11 @@ class Residents:
         self._forget([slot])
 
     def dismiss(self, newcomers: Newcomers) -> None:
-        """Those that have ended are not here any more."""
+        """Remove the ended connections."""
         self._forget(newcomers.slots[newcomers.over()].tolist())
 
     def _forget(self, slots: list[int]) -> None:
-        """These slots of side 0, and those behind them, are free again."""
+        """Free these slots of side 0, and the following ones of side 1."""
         both = [slot + number for slot in slots for number in (0, 1)]
         for slot in slots:
             del self.connections[slot]
@@ -294,7 +297,7 @@ class Residents:
         self._free += slots
 
     def lose(self, each: KnownConnection) -> None:
-        """Let a connection whose opening is not over read on itself."""
+        """Move a connection in its opening to the slow path."""
         for key in each.keys:
             self.opening.pop(key, None)
         each.is_here = False
@@ -306,27 +309,27 @@ class Residents:
             self.released.append(connection)
 
     def release_all(self) -> None:
-        """Let all connections read on themselves."""
+        """Move all connections to the slow path."""
         for slot in list(self.connections):
             self.release(slot)
         for each in list(dict.fromkeys(self.opening.values())):
             self.lose(each)
 
     def release_one(self, key: bytes) -> None:
-        """Let the connection of a direction read on itself, if it is here."""
+        """Move the connection of a direction to the slow path, if it is in the lane."""
         if key in self.slots:
             self.release(self.slots[key])
         elif key in self.opening:
             self.lose(self.opening[key])
 
     def release_late(self, now: int) -> None:
-        """Let connections read on themselves whose openings have not ended in time."""
+        """Move connections with too slow openings to the slow path."""
         for each in list(dict.fromkeys(self.opening.values())):
             if each.segments and each.segments[0].arrival.time + LONGEST <= now:
                 self.lose(each)
 
 
 def asked_about(options: Options) -> PayloadRows | None:
-    """Who is asked about the messages of a side that nothing is known of; None: nobody."""
+    """Return the payload state for messages of a new side, or None without dissectors."""
     side = side_payloads(options, lambda rule: False)
     return None if side is None else PayloadRows(options, side)

@@ -1,4 +1,4 @@
-"""What the lane remembers of one side that does not change while it is there; what does are columns (`slots.py`)."""
+"""The state of a side that does not change in the lane; changing state is in columns (`slots.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.regime import Regime
 
 MOST_OPEN, MOST_HELD = 64, 16 << 10
-"""Frames of a message under way, and octets that are held, at most."""
+"""Maximum frames of an incomplete message, and maximum octets held."""
 
 ASKS, REPLIES = 1, 2
 NO_ROLES = 0, 0
@@ -22,18 +22,20 @@ ROLES: dict[tuple[str | None, str | None], tuple[int, int]] = {
     ("REP", "REQ"): (REPLIES, ASKS),
     ("ROUTER", "REQ"): (REPLIES, ASKS),
 }
-"""Who asks and who replies, by the socket types of both sides."""
+"""Whether each side sends requests or replies, by the socket types of both sides."""
 
 LARGEST_PLACE = 1 << 48
-"""Stream offsets are numbers of 64 bits here; where a body that is announced ends need not be one."""
+"""Upper limit for stream offsets: they have 64 bits here, and the end of an announced body may exceed that."""
 
 
 class LaneSide(NamedTuple):
-    """A side that sends plain messages. What all of its rows have in common stands here as well as where it belongs,
-    since that is five objects away."""
+    """A side that sends plain messages.
+
+    Values common to all of its rows are copied here, since their owners are five objects away.
+    """
 
     reading: Reading | None
-    """What reads the side when it is released; None where nothing was read of it but in the lane."""
+    """Reads the side after its release; None if only the lane has read it."""
     stream: Stream
     regime: Regime
     confidence: str
@@ -41,22 +43,21 @@ class LaneSide(NamedTuple):
     peer_socket_type: str | None
     settled: int
     limit: int
-    """Octets of a message that is written whole."""
+    """Maximum octets of a message that is written whole."""
     payloads: PayloadRows | None
-    """Who is asked what rides inside the messages, where they are judged."""
+    """Payload dissectors, if rules check the messages."""
     judge: MessageRows | None
-    """Who looks at the messages; None where there is nothing to be said of them."""
+    """Checks the messages; None if no rule applies."""
     is_written: bool
     """Whether message rows are written."""
     keeps: bool
-    """Whether the octets of the message under way are wanted."""
+    """Whether to keep the octets of the incomplete message."""
     awaits: bool
-    """Whether it matters when the first octets behind its handshake come."""
+    """Whether the time of the first octets after its handshake matters."""
     role: int = 0
-    """`ASKS` or `REPLIES`, where its messages have to alternate with those of the other side; else 0."""
+    """`ASKS` or `REPLIES` if its messages must alternate with those of the other side, otherwise 0."""
     subscribed: Names = ()
-    """What the other side has subscribed to, where each of its messages has to begin with one of these; else nothing.
-    """
+    """Subscriptions of the other side if each message must match one of them, otherwise empty."""
 
     @property
     def wants_rows(self) -> bool:
@@ -67,5 +68,5 @@ class LaneSide(NamedTuple):
 
     @property
     def is_looked_into(self) -> bool:
-        """Whether somebody wants to know what is inside the messages, which are judged."""
+        """Whether the checked messages are also dissected."""
         return self.is_written or (self.payloads is not None and self.payloads.wants_rows)

@@ -1,4 +1,4 @@
-"""What the lane remembers of sides from block to block, all of them as columns."""
+"""The state of sides that the lane keeps from block to block, as columns."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from zmtpscope.zmtp.events import NO_FRAMES, FrameColumns
 FIRST_SLOTS = 64
 
 NOTHING = -1
-"""Stands for a number that there is not."""
+"""In place of a missing number."""
 
 NEVER = Arrival(NOTHING, 0, 0)
 
 
 class Counts(NamedTuple):
-    """Whole messages, their frames, octets of bodies and of headers, and the stream offset of the last message."""
+    """Complete messages, their frames, octets of bodies and of headers, and the stream offset of the last message."""
 
     messages: int
     frames: int
@@ -37,7 +37,7 @@ class Counts(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """What is known of a side when it comes: values of these columns of `Slots`."""
+    """State of a side when it enters: values for these columns of `Slots`."""
 
     next: int | Int64
     acknowledged: int | Int64
@@ -62,8 +62,11 @@ def begun(
     end: int = 0,
     position: int = 0,
 ) -> Begun:
-    """Of a side that comes; None: one that is not read here. `next_` is the sequence number of its next octet, `end` is
-    the stream offset up to which its octets have come, `position` that of the next frame header."""
+    """Return the state of a side that enters, or of a side that the lane does not read (None).
+
+    `next_` is the sequence number of its next octet, `end` the stream offset after its received octets, `position` the
+    stream offset of the next frame header.
+    """
     if side is None:
         return Begun(next_, acknowledged, last, end, position, NOTHING, *NOT_READ)
     types = side.regime.socket_type, side.peer_socket_type
@@ -85,86 +88,85 @@ def begun(
 
 
 NOT_READ = (False, False, NOTHING, False, False, False, 0)
-"""The last columns of a side that is not read here."""
+"""The last columns of a side that the lane does not read."""
 
 
 class Slots:
-    """An entry for each slot in every column: sides 0 and 1 of a connection have an even slot and the one behind it.
+    """State of all slots, as columns: sides 0 and 1 of a connection have an even slot and the next one.
 
-    Where a column has several rows they are the fields of an `Arrival`, of `Counts`, or of a frame.
+    The rows of a two-dimensional column are the fields of an `Arrival`, of `Counts`, or of a frame.
     """
 
     def __init__(self) -> None:
         self.next: Int64 = np.empty(0, np.int64)
-        """The sequence number of the next octet."""
+        """Sequence number of the next octet."""
         self.acknowledged = self.next
-        """The last acknowledgment number that the side sent."""
+        """Last acknowledgment number that the side sent."""
         self.end = self.next
-        """The stream offset of the next octet."""
+        """Stream offset of the next octet."""
         self.position = self.next
-        """That of the next frame header."""
+        """Stream offset of the next frame header."""
         self.sends = self.next
-        """Whether messages of the side are read in the lane; any octet of another one releases the connection."""
+        """Whether the lane reads messages of the side; any octet of another side releases the connection."""
         self.keeps = self.next
-        """Whether the octets of the message under way are wanted."""
+        """Whether to keep the octets of the incomplete message."""
         self.settled = self.next
-        """The segment in front of which nothing is decidable."""
+        """Ordinal before which nothing can be decided."""
         self.blocks = self.next
-        """How many blocks have had something of it since it was adopted."""
+        """Number of blocks with segments of the side since it was adopted."""
         self.unclaimed = self.next
-        """Messages since one was claimed by those who know what rides inside, where nobody judges them, ..."""
+        """Messages since a payload dissector last claimed one, if rules do not check them."""
         self.unclaimed_before = self.next
-        """... and how many these were when it was adopted."""
+        """The same number when the side was adopted."""
         self.is_judged = self.next
-        """Whether somebody looks at the messages."""
+        """Whether rules check the messages."""
         self.is_enveloped = self.next
-        """Whether addresses and a delimiter may stand in front of their contents, ..."""
+        """Whether addresses and a delimiter may precede the content."""
         self.is_grouped = self.next
-        """... or a topic or group does."""
+        """Whether a topic or group may precede the content."""
         self.role = self.next
         """`LaneSide.role`."""
         self.waits = self.next
-        """By the slot of side 0: whether a request waits for its reply, ..."""
+        """By the slot of side 0: whether a request waits for its reply."""
         self.asked_in = self.next
-        """... and the packet in which the last request ends."""
+        """Packet with the end of the last request."""
         self.awaited_from = self.next
-        """The stream offset of an octet of which it matters when it comes."""
+        """Stream offset of an octet whose arrival time matters."""
         self.open = self.next
-        """How many frames of the message under way have begun."""
+        """Number of frames of the incomplete message that have started."""
         self.memory = self.next
-        """Octets that the side takes of what all may hold."""
+        """Octets that the side uses of the common limit."""
         self.begin_of = self.next
-        """The stream offset from which on it is known which segments brought the octets."""
+        """Stream offset from which the segments of the octets are known."""
         three: Int64 = np.empty((len(Arrival._fields), 0), np.int64)
         self.last = three
-        """Its last segment."""
+        """Last segment of the side."""
         self.piece = three
-        """The last segment of it that brought octets."""
+        """Last segment of the side with octets."""
         self.start = three
-        """Of the message under way: the segments with its first octet, ..."""
+        """Segment with the first octet of the incomplete message."""
         self.frame_start = three
-        """... with the first octet of its last frame, ..."""
+        """Segment with the first octet of its last frame."""
         self.frame_end = three
-        """... and with the last that has come of it."""
+        """Segment with the last received octet of it."""
         self.awaited = three
-        """The segment with the octet that was awaited."""
+        """Segment with the awaited octet."""
         self.frame: Int64 = np.empty((4, 0), np.int64)
-        """The last frame of the message under way: offset, body, size and flags."""
+        """Last frame of the incomplete message: offset, body, size and flags."""
         self.counts: Int64 = np.empty((len(Counts._fields), 0), np.int64)
-        """What was read of it in the lane."""
+        """Messages of the side read in the lane."""
         self.sizes: Int64 = np.empty((KNOWN_SIZES, 0), np.int64)
-        """Those of the last frames of whole messages; the next one takes the place of the oldest."""
-        # what few sides have
+        """Sizes of the last frames of complete messages, as a ring."""
+        # state that few sides have
         self.held: dict[int, bytes] = {}
-        """Octets up to the end of what has come: what is not read yet, and the message under way, where that is
-        wanted."""
+        """The last received octets: the unread ones, and the incomplete message if wanted."""
         self.frames: dict[int, Int64] = {}
-        """The frames of the message under way in front of the last, as columns like `frame`."""
+        """Frames of the incomplete message before the last one, as columns like `frame`."""
         self.pieces: dict[int, list[Piece]] = {}
-        """How octets came that are not read yet, where that was more than one segment."""
+        """Segments of the unread octets, if there are several."""
 
     def grow(self) -> range:
-        """Add slots: the even ones of them."""
+        """Add slots and return the even ones."""
         begin = len(self.next)
         more = max(FIRST_SLOTS, begin)
         for name, column in vars(self).items():
@@ -173,20 +175,20 @@ class Slots:
         return range(begin, begin + more, 2)
 
     def begin_many(self, slots: list[int], sides: list[Begun]) -> None:
-        """Sides come."""
+        """Set the state of sides that enter."""
         for name, column in zip(Begun._fields, zip(*sides, strict=True), strict=True):
             getattr(self, name)[..., slots] = np.array(column).T
         self._begin(np.array(slots))
 
     def begin_alike(self, slots: Int64, side: Begun) -> None:
-        """Sides come of which the same is known, but for what is a column."""
+        """Set the state of sides that enter with equal values, except those given as columns."""
         for name, value in zip(Begun._fields, side, strict=True):
             column = getattr(self, name)
             column[..., slots] = np.array(value)[:, None] if isinstance(value, Arrival) else value
         self._begin(slots)
 
     def _begin(self, slots: Int64) -> None:
-        """What is known of all sides that come."""
+        """Set the columns that are equal for all sides that enter."""
         self.begin_of[slots] = self.end[slots]
         for name in ("blocks", "open", "memory", "unclaimed", "unclaimed_before", "waits", "asked_in"):
             getattr(self, name)[slots] = 0
@@ -194,7 +196,7 @@ class Slots:
             getattr(self, name)[:, slots] = np.array(NEVER)[:, None]
 
     def take_over(self, slot: int, reading: Reading, awaits: bool) -> None:
-        """Go on where `reading` has come to with a side that comes."""
+        """Set the state of a side that enters in the middle of its stream, from `reading`."""
         arrivals, assembly = reading.arrivals, reading.messages.in_clear
         self.end[slot], self.position[slot] = arrivals.end, reading.reader.position
         self.awaited_from[slot] = arrivals.end if awaits else NOTHING
@@ -207,28 +209,29 @@ class Slots:
             self.unclaimed[slot] = self.unclaimed_before[slot] = assembly.payloads.side.unclaimed
 
     def awaited_by(self, slot: int) -> Arrival | None:
-        """The segment with the octet that was awaited, if it came."""
+        """Return the segment with the awaited octet, if it arrived."""
         ordinal, packet, time = self.awaited[:, slot].tolist()
         return None if ordinal == NOTHING else Arrival(ordinal, packet, time)
 
     def finish(self, slot: int) -> None:
-        """A side has sent FIN, which takes a sequence number; any octet behind that is none of its messages."""
+        """Record a FIN, which uses a sequence number; any later octets belong to no message."""
         self.next[slot] = (self.next[slot] + 1) % MODULUS
         self.sends[slot] = False
 
     def clear(self, slots: list[int]) -> None:
-        """Sides leave."""
+        """Clear the state of sides that leave."""
         self.counts[:, slots] = 0
         for few in (self.held, self.frames, self.pieces):
             for slot in few.keys() & slots if few else ():
                 del few[slot]
 
     def counts_of(self, slot: int) -> Counts:
-        """What was read of a side in the lane."""
+        """Return the counts of a side in the lane."""
         return Counts(*self.counts[:, slot].tolist())
 
     def pieces_of(self, slot: int) -> list[Piece]:
-        """How its octets from `begin_of` on came, as far as somebody may ask; none where none came here."""
+        """Return the segments with the octets from `begin_of` on, as far as needed; empty if none arrived in the
+        lane."""
         several = self.pieces.get(slot)
         if several is not None:
             return several
@@ -236,7 +239,7 @@ class Slots:
         return [] if ordinal == NOTHING else [(int(self.end[slot]), ordinal, packet, time)]
 
     def came(self, slot: int, begin: int, pieces: list[Piece]) -> None:
-        """Its octets from `begin` on came in these pieces."""
+        """Set the segments of the octets from `begin` on."""
         self.begin_of[slot] = begin
         self.piece[:, slot] = pieces[-1][1:] if pieces else NEVER
         if len(pieces) > 1:
@@ -245,7 +248,7 @@ class Slots:
             self.pieces.pop(slot, None)
 
     def carry(self, slot: int, frames: FrameColumns, start: Arrival, frame_start: Arrival, frame_end: Arrival) -> None:
-        """A side comes whose message under way has these frames, which came so."""
+        """Set the incomplete message of a side that enters, and the segments of its frames."""
         count = len(frames.offsets)
         self.open[slot] = count
         if count:
@@ -255,7 +258,7 @@ class Slots:
             self.frames[slot] = np.array(columns_of(frames))[:, :-1]
 
     def carried(self, slot: int) -> FrameColumns:
-        """The frames of the message under way."""
+        """Return the frames of the incomplete message."""
         if not self.open[slot]:
             return NO_FRAMES
         frames = FrameColumns()
@@ -265,13 +268,13 @@ class Slots:
         return frames
 
     def weigh(self, slot: int) -> int:
-        """What the side takes of what all may hold, from now on."""
+        """Update and return the memory that the side uses of the common limit."""
         memory = len(self.held.get(slot, b"")) + FRAME_WEIGHT * int(self.open[slot])
         self.memory[slot] = memory
         return memory
 
     def give_back(self, slot: int, reading: Reading) -> None:
-        """Let the side read on itself, with `reading`."""
+        """Return a side to `reading`, with all state from the lane."""
         assembly, counts, pieces = reading.messages.in_clear, self.counts_of(slot), self.pieces_of(slot)
         if pieces:
             reading.arrivals.go_on(int(self.begin_of[slot]), pieces, int(self.end[slot]))
@@ -284,7 +287,7 @@ class Slots:
         reading.go_on(int(self.position[slot]), frames, self.held.get(slot, b""))
 
     def _recent_sizes(self, slot: int) -> array[int]:
-        """The sizes of the last frames of whole messages."""
+        """Return the sizes of the last frames of complete messages, oldest first."""
         count, sizes = int(self.counts[1, slot]), self.sizes[:, slot].tolist()
         place = count % KNOWN_SIZES
         return array("q", sizes[:count] if count < KNOWN_SIZES else sizes[place:] + sizes[:place])

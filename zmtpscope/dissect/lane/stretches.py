@@ -1,8 +1,8 @@
-"""Plain frames of many stretches of octets at once.
+"""Scan the plain frames of many byte strings ("stretches") at once.
 
-A loop over the frames of a stretch (`zmtp/scanner.py`) costs as much for each of them as numpy does for a hundred. So
-where there are many stretches, their first frames are read together, then their second ones, and so on, until few have
-any left. Compiled (`stretches_compiled.pyx`), it is one loop.
+A Python loop over frames (`zmtp/scanner.py`) costs as much per frame as numpy per hundred. So with many stretches, all
+first frames are read together, then all second ones, and so on until few stretches have any left. The compiled twin
+(`stretches_compiled.pyx`) is one loop.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from zmtpscope.zmtp.framing import HEADER_OF_LONG, HEADER_OF_SHORT, LARGEST_SHOR
 from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
 
 FEWEST = 128
-"""With fewer stretches that have octets left the loop is quicker."""
+"""Minimum number of unfinished stretches for numpy; with fewer the loop is faster."""
 
 FARTHEST = 1 << 62
-"""What lies further behind the beginning of a stretch is taken for this place."""
+"""Upper limit for positions; larger ones are reported as this value."""
 
 
 class Scanned(NamedTuple):
-    """The frames of stretches. Stretch k has `counts[k]` of them, and its first header that was not consumed at
-    `places[k]`, behind its end where the last body is not all there. `is_plain` are the stretches in which nothing else
-    begins, as far as it is there. `frames` (rows: header, body, size, flags) are those of the first stretch, of the
-    second and so on; places are those in the stretch."""
+    """The frames of all stretches.
+
+    Stretch k has `counts[k]` frames; `places[k]` is the position of its first unread header, after its end if the last
+    body is incomplete. `is_plain` marks stretches without anything else up to their end. `frames` (rows: header, body,
+    size, flags) contains the frames of the first stretch, then of the second, and so on, with positions relative to
+    their stretch.
+    """
 
     counts: Int64
     places: Int64
@@ -40,7 +43,7 @@ class Scanned(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One frame each of some `stretches`: places of header and body among all octets, size of the body, and flags."""
+    """One frame each of some `stretches`: positions of header and body in the joined octets, body size, and flags."""
 
     stretches: Int64
     heads: Int64
@@ -51,7 +54,7 @@ class Round(NamedTuple):
 
 @compiled.where_possible
 def scan(stretches: Sequence[bytes], places: Int64) -> Scanned:
-    """Scan 2.0 and 3.x frames (wire.md 4.2, 6) of each stretch, from its place on."""
+    """Scan 2.0 and 3.x frames (wire.md 4.2, 6) of each stretch from its position in `places` on."""
     lengths = np.array(list(map(len, stretches)), np.int64)
     places, shifts, rounds = places.copy(), lengths.cumsum() - lengths, list[Round]()
     if len(stretches) >= FEWEST:
@@ -80,9 +83,11 @@ def scan(stretches: Sequence[bytes], places: Int64) -> Scanned:
 
 
 def scan_side_by_side(data: bytes, places: Int64, stops: Int64) -> list[Round]:
-    """Scan 2.0 and 3.x frames (wire.md 4.2, 6) of stretches that begin at `places` of `data` and end at `stops`, as
-    long as many go on. `places` become those of the first headers that were not consumed, beyond the stop where the
-    last body is not all there."""
+    """Scan 2.0 and 3.x frames (wire.md 4.2, 6) of stretches of `data` from `places` to `stops`, while enough have any
+    left.
+
+    Updates `places` to the first unread headers, which are beyond the stop if the last body is incomplete.
+    """
     octets = np.frombuffer(data, np.uint8)
     rounds: list[Round] = []
     going = (places + 1 < stops).nonzero()[0]
@@ -106,7 +111,7 @@ def scan_side_by_side(data: bytes, places: Int64, stops: Int64) -> list[Round]:
 
 
 def _sizes_of_long(octets: NDArray[np.uint8], heads: Int64) -> Int64:
-    """The sizes that long headers tell; below zero where they have 64 bits."""
+    """Return the sizes in long headers; negative if they use all 64 bits."""
     table = octets[heads[:, None] + np.arange(1, HEADER_OF_LONG)]
     sizes: Int64 = np.ascontiguousarray(table).view(">i8").astype(np.int64)[:, 0]
     return sizes

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`stretches.py`, compiled: the frames of one stretch after the other."""
+"""The compiled twin of `stretches.py`: scans one stretch after the other."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -10,7 +10,7 @@ from zmtpscope.dissect.lane import stretches as twin
 from zmtpscope.zmtp.scanner_compiled cimport is_part_of_header, read_plain_frames
 
 cdef enum:
-    ROOM = 1024  # frames for which there is room at first
+    ROOM = 1024  # initial capacity, in frames
 
 cdef uint64_t FARTHEST = twin.FARTHEST
 

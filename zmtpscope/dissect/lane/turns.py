@@ -1,4 +1,4 @@
-"""What a block has brought of several sides, as one table: their frames, messages of them, and when these came."""
+"""The data of several sides in a block as one table: their frames, messages, and arrival times."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from zmtpscope.zmtp.framing import MORE
 class Turns:
     """Reads the frames of sides.
 
-    Turn k is what the block has brought of the side in slot `slots[k]`, which is direction `directions[k]` of the
-    block: `data[k]` are its octets that were held or have come, up to stream offset `ends[k]`. `positions[k]` is the
-    stream offset of the first header that is not read. Of `frames` (rows: offset, body, size, flags) those from
-    `edges[k]` up to `edges[k + 1]` are its own: those of the message that was under way, and what has come. `others`
-    are the turns that have something else than plain frames; of these none is there.
+    Turn k is the data of the side in slot `slots[k]`, direction `directions[k]` of the block. `data[k]` contains its
+    held and new octets up to stream offset `ends[k]`; `positions[k]` is the stream offset of the first unread header.
+    Its `frames` (rows: offset, body, size, flags) are those from `edges[k]` up to `edges[k + 1]`, starting with those
+    of the incomplete message. `others` are the turns with anything but plain frames; they have no frames here.
     """
 
     def __init__(self, remembered: Slots, arrived: Arrived, directions: Int64, slots: Int64) -> None:
@@ -57,7 +56,7 @@ class Turns:
             self._put_carried(before)
 
     def _put_carried(self, before: Int64) -> None:
-        """Put the frames of messages that were under way, of which each turn has so many, in their places."""
+        """Insert the frames of incomplete messages; `before` contains their number by turn."""
         carries, remembered = before > 0, self.remembered
         self.frames[:, (self.edges[:-1] + before - 1)[carries]] = remembered.frame[:, self.slots[carries]]
         several = before > 1
@@ -68,19 +67,19 @@ class Turns:
 
 
 def cumulated(values: Int64 | Bool) -> Int64:
-    """The sums of the first 0, 1, 2 ... values."""
+    """Return the sums of the first 0, 1, 2 ... values."""
     sums = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=sums[1:])
     return sums
 
 
 def differences(values: Int64) -> Int64:
-    """What each value is more than the one before."""
+    """Return the difference of each value and the previous one."""
     return values[1:] - values[:-1]
 
 
 class TurnCounts(NamedTuple):
-    """`Counts` of each turn; of one without messages `last` is 0."""
+    """`Counts` of each turn; `last` is 0 for a turn without messages."""
 
     messages: Int64
     frames: Int64
@@ -90,11 +89,11 @@ class TurnCounts(NamedTuple):
 
 
 class Messages:
-    """Whole messages of turns: message i is made of the frames `first[i]..last[i]`, of which there are columns.
+    """Complete messages of turns: message i consists of the frames `first[i]..last[i]`, which are in columns.
 
-    Of turn k are the messages from `edges[k]` up to `edges[k + 1]`, and the frames of `frame_edges` likewise. Of the
-    message that is under way behind them it has `open[k]` frames, of which `open_first` and `open_last` are the first
-    and the last one (columns: offset, body, size, flags).
+    Turn k has the messages from `edges[k]` up to `edges[k + 1]`, and likewise the frames of `frame_edges`. Its
+    incomplete message has `open[k]` frames; `open_first` and `open_last` are the first and the last one (columns:
+    offset, body, size, flags).
     """
 
     def __init__(self, turns: Turns) -> None:
@@ -121,10 +120,10 @@ class Messages:
         self.counts = self._count()
 
     def _whole_frames(self, edges: Int64) -> Int64:
-        """How many frames of each turn are those of whole messages."""
+        """Return the number of frames of complete messages in each turn."""
         ends = (self._all[3] & MORE) == 0
         has_frames = edges[1:] > edges[:-1]
-        ends[edges[1:][has_frames & (self.positions > self.ends)] - 1] = False  # the last body is not all there
+        ends[edges[1:][has_frames & (self.positions > self.ends)] - 1] = False  # the last body is incomplete
         behind_end = np.where(ends, np.arange(1, len(ends) + 1), 0)
         whole = np.zeros(len(edges) - 1, np.int64)
         if len(ends):
@@ -136,26 +135,26 @@ class Messages:
         return len(self.last)
 
     def open_frames(self, turns: Int64) -> list[Int64]:
-        """By turn, the frames of the message under way but for the last."""
+        """Return, by turn, the frames of the incomplete message except the last one."""
         begins = self._begins_open[turns]
         edges = zip(begins.tolist(), (begins + self.open[turns] - 1).tolist(), strict=True)
         return [self._all[:, begin:end].copy() for begin, end in edges]
 
     @cached_property
     def joined(self) -> tuple[bytes, Int64]:
-        """The octets of all turns, one behind the other; and what is to be added to the stream offsets of each frame
-        for its place there."""
+        """Return the joined octets of all turns, and for each frame the shift from stream offsets to positions
+        there."""
         lengths = np.array([0, *map(len, self.turns.data)])
         shifts = lengths.cumsum()[:-1] - (self.ends - lengths[1:])
         return b"".join(self.turns.data), shifts.repeat(differences(self.frame_edges))
 
     @property
     def too_long(self) -> Int64:
-        """The turns of whose message under way there are too many frames."""
+        """Return the turns with too many frames in their incomplete message."""
         return (self.open > MOST_OPEN).nonzero()[0]
 
     def _count(self) -> TurnCounts:
-        """What each turn has."""
+        """Return the counts of each turn."""
         octets, headers = self.sums_of_frames(self.sizes), self.sums_of_frames(self.bodies - self.offsets)
         messages, last = differences(self.edges), np.zeros(len(self.slots), np.int64)
         has_messages = messages > 0
@@ -163,40 +162,41 @@ class Messages:
         return TurnCounts(messages, differences(self.frame_edges), octets, headers, last)
 
     def sums_of_frames(self, values: Int64) -> Int64:
-        """The sums of what each frame has, by turn."""
+        """Return the sums of frame values by turn."""
         return differences(cumulated(values)[self.frame_edges])
 
     def any_of(self, chosen: Bool) -> Bool:
-        """Which turns have messages that were chosen."""
+        """Return which turns have chosen messages."""
         found: Bool = self.count_of(chosen) > 0
         return found
 
     def count_of(self, chosen: Bool) -> Int64:
-        """How many messages of each turn were chosen."""
+        """Return the number of chosen messages by turn."""
         return differences(cumulated(chosen)[self.edges])
 
     def last_of(self, chosen: Bool) -> Int64:
-        """Of each turn the last message that was chosen; of one that has none, that of some other. At least one is."""
+        """Return the last chosen message of each turn; for a turn without one, an arbitrary one. At least one must be
+        chosen."""
         places: Int64 = chosen.nonzero()[0]
         return places[places.searchsorted(self.edges[1:]) - 1]
 
     def spread(self, values: Iterable[int] | Int64) -> Int64:
-        """A value of each turn, for each message."""
+        """Return the value of each turn for each of its messages."""
         column = values if isinstance(values, np.ndarray) else np.array(list(values), np.int64)
         spread: Int64 = column.repeat(self.counts.messages)
         return spread
 
 
 class Rows:
-    """When the messages of turns came: ordinals of the segments that made them decidable, packets and times of their
-    first and of their last octets."""
+    """Arrival of the messages of turns: ordinals of the deciding segments, packets and times of first and last
+    octets."""
 
     def __init__(
         self, messages: Messages, arrived: Arrived, texts: Bool | None, json: Bool | None, topics: Int64
     ) -> None:
         self.messages = messages
         self.texts, self.json = texts, json
-        """Which of all messages are plain text, and which are JSON, where that is asked for."""
+        """Which of all messages are plain text, and which are JSON, if requested."""
         self.has_texts: list[bool] = [] if texts is None else messages.any_of(texts).tolist()
         self.has_json: list[bool] = [] if json is None else messages.any_of(json).tolist()
         remembered, slots = messages.turns.remembered, messages.slots
@@ -221,12 +221,12 @@ class Rows:
         self.first, self.last = first - begins, last - begins
         self.complete = np.ones(len(first), np.bool_)
         self.topics = topics
-        """Octets of the topics of messages, where these are known here."""
+        """Topic sizes of messages, if known here."""
         self.edges: list[int] = messages.edges.tolist()
         self.frame_edges: list[int] = messages.frame_edges.tolist()
 
     def runs_of(self, turn: int, side: LaneSide, *, is_passed_by: bool) -> list[MessageRun]:
-        """The messages of a turn, which has some; `is_passed_by`: nobody is to be asked what is inside."""
+        """Return the messages of a turn, which must have some; `is_passed_by` means that they need no dissection."""
         messages, turns = self.messages, self.messages.turns
         rows = slice(self.edges[turn], self.edges[turn + 1])
         frames = slice(self.frame_edges[turn], self.frame_edges[turn + 1])
@@ -262,7 +262,7 @@ class Rows:
 
 
 def go_on(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
-    """Remember of the sides of the `chosen` turns how far they have come."""
+    """Store the progress of the sides of the `chosen` turns."""
     remembered, slots, directions = messages.turns.remembered, messages.slots[chosen], messages.directions[chosen]
     ends, positions, opened = messages.ends[chosen], messages.positions[chosen], messages.open[chosen]
     before, shifts, last_rows = arrived.begins[directions], arrived.shifts[directions], arrived.last_rows[directions]
@@ -273,7 +273,7 @@ def go_on(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
         remembered.awaited[:, slots[has_come]], remembered.awaited_from[slots[has_come]] = found, -1
     _note_sizes(messages, chosen, slots)
     _note_under_way(messages, arrived, chosen)
-    # how what is not read came
+    # segments of the unread octets
     first = np.minimum(positions, ends)
     rows = np.minimum(arrived.places.searchsorted(first + shifts, "right"), last_rows)
     several = (first < before) | (rows < last_rows)
@@ -292,7 +292,7 @@ def go_on(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
             begin = pieces[-len(still) - 1][0] if len(still) < len(pieces) else int(begins_before[place])
             kept = still + arrived.pieces(direction, arrived.bounds[direction])
         remembered.came(int(slots[place]), begin, kept)
-    # what is held
+    # held octets
     keeps = (opened > 0) & (remembered.keeps[slots] != 0)
     sizes = np.maximum(ends - np.where(keeps, messages.open_first[0, chosen], first), 0)
     held, data = remembered.held, messages.turns.data
@@ -306,7 +306,7 @@ def go_on(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
 
 
 def _note_sizes(messages: Messages, chosen: Int64, slots: Int64) -> None:
-    """Remember the sizes of the last frames of whole messages, and count these."""
+    """Store the sizes of the last frames of complete messages, and count messages."""
     remembered, counts = messages.turns.remembered, messages.counts
     frames = counts.frames[chosen]
     known = np.minimum(frames, KNOWN_SIZES)
@@ -319,7 +319,7 @@ def _note_sizes(messages: Messages, chosen: Int64, slots: Int64) -> None:
 
 
 def _note_under_way(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
-    """Remember the messages under way, and how they came."""
+    """Store the incomplete messages, and the segments of their octets."""
     remembered, slots = messages.turns.remembered, messages.slots[chosen]
     opened, before_open = messages.open[chosen], remembered.open[slots]
     is_open = opened > 0

@@ -108,7 +108,7 @@ class TcpSide:
         self.acknowledged = acknowledged
 
     def open_in_order(self, initial: int, octets: int, acknowledged: int) -> None:
-        """Set the state of a side whose SYN and `octets` octets after it were read elsewhere, in order."""
+        """Set the state of a side after its SYN and `octets` octets were read elsewhere, in order."""
         self.initial, self.acknowledged = initial, acknowledged
         self.next, self.delivered, self.captured = (initial + 1 + octets) % MODULUS, octets, octets
         self.begun = self.seen = True

@@ -30,7 +30,7 @@ REMEMBERED_CLOSED = 16_384
 """Directions of closed connections to remember, so that a late acknowledgment opens no new connection."""
 
 REMEMBERED_HOPS = 131_072
-"""Directions whose last SYN's remaining TTL is remembered."""
+"""Maximum number of directions with a remembered SYN (its remaining TTL)."""
 
 Deferred = tuple[int, Callable[[], None]]
 """A row, and a callback to run once all earlier rows of the block have been read."""
@@ -96,7 +96,7 @@ class Flows:
         return self._touched()
 
     def begin(self, key: bytes, row: int) -> Connection:
-        """Open the connection whose SYN is `row` of the current block; its octets are read by the lane."""
+        """Open the connection with its SYN in `row` of the current block; its octets are read by the lane."""
         side = self._open(key, SYN, row)
         connection = self.connections[side]
         connection.opened_by = 0
@@ -301,7 +301,7 @@ class Flows:
             connection.resume_plain()
 
     def tick(self, now: int) -> list[Connection]:
-        """Give up holes whose time limit has passed at `now`, and return the connections touched."""
+        """Give up holes with a time limit before `now`, and return the connections touched."""
         reassembler = self.reassembler
         ordinal = reassembler.begin_tick()
         for connection in dict.fromkeys([self.connections[side] for side in reassembler.waiting.sides]):
@@ -398,7 +398,7 @@ class Flows:
 
 
 def _finish(connection: Connection, sides: tuple[Finished, Finished]) -> None:
-    """Set the state of both sides, whose octets were all read in order."""
+    """Set the final state of both sides after all octets were read in order."""
     for side, how in zip(connection.tcp, sides, strict=True):
         side.open_in_order(how.initial, how.octets, how.acknowledged)
         side.fin, side.finish = how.fin, how.octets

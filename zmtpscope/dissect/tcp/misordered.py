@@ -1,4 +1,4 @@
-"""Correct packets whose timestamp is earlier than that of the preceding packet of their connection.
+"""Correct packets with an earlier timestamp than the preceding packet of their connection.
 
 Processors and interfaces have separate clocks, so a reply may have an earlier timestamp than its request. The order of
 packets decides: such a packet gets the time of the preceding one.
@@ -16,7 +16,7 @@ from zmtpscope.dissect.tcp.connection import LastSeen, reverse
 
 
 class Misordered(NamedTuple):
-    """A row whose timestamp is `ns` earlier than that of the preceding segment of its connection."""
+    """A row with a timestamp `ns` before the preceding segment of its connection."""
 
     row: int
     ns: int

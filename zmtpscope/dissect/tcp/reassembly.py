@@ -148,7 +148,7 @@ class Reassembler:
         stop = position + length
         declared = side.out_of_order.declared if side.out_of_order is not None else ()
         late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in declared if end > position)
-        if position < 0:  # before the first octet of a stream whose start was not captured
+        if position < 0:  # before the first octet of a stream without a captured start
             late += min(length, -position)
         side.late += late
         side.repeated += length - late
@@ -269,7 +269,7 @@ class Reassembler:
         self._drain(side, decided, ordinal)
 
     def advance_clock(self, side: TcpSide, now: int, ordinal: int) -> None:
-        """Give up holes whose time limit has passed: no packet of the connection arrived until `now`."""
+        """Give up holes after their time limit: no packet of the connection arrived until `now`."""
         if side.out_of_order is None:
             return
         waiting, marks = side.out_of_order.waiting, side.out_of_order.marks
