@@ -1,4 +1,4 @@
-"""The second stage: what an analyser makes of the flows of one partition."""
+"""The second stage: analyses the flows of one partition."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from zmtpscope.spark.merging import Merger, TakenBlock
 
 
 class Analysed(NamedTuple):
-    """What the analyser made of a block; None: of the end of the capture."""
+    """The analyser's output for a block, or for the end of the capture (None)."""
 
     batch: Batch
     block: TakenBlock | None
 
 
 class PartitionAnalysis:
-    """The analysis of the flows of one partition: iterate over one of `batches` and `batches_and_facts`. With a
-    `derivation` there are also derived records of single connections, or what it takes for the others."""
+    """The analysis of the flows of one partition. Iterate over `batches` or `batches_and_facts`.
+
+    With a `derivation`, batches also contain derived records of single connections; it collects the data for the
+    others.
+    """
 
     def __init__(
         self,
@@ -42,17 +45,17 @@ class PartitionAnalysis:
         self._analyser = Analyser(options, comparing=False)
         self._derivation = derivation
         self._ends: list[Chunk] = []
-        """Those of the files."""
+        """End chunks of the files."""
 
     def batches(self) -> Iterator[Batch]:
-        """What the analyser makes of the chunks."""
+        """Yield the analyser's output for the chunks."""
         for batch, _ in self._analyse():
             if self._derivation is not None:
                 batch.records += derived_records(self._derivation.feed(batch))
             yield batch
 
     def batches_and_facts(self) -> Iterator[tuple[Batch, list[Chunk]]]:
-        """The same, with the chunks that the last stage compares."""
+        """Yield the same batches, with the chunks that the last stage compares."""
         facts = FactChunks()
         for batch, block in self._analyse():
             if self._derivation is not None:
@@ -65,12 +68,12 @@ class PartitionAnalysis:
 
     @property
     def _latest(self) -> int:
-        """The largest time of all packets of the run."""
+        """Largest time of all packets of the run."""
         return max((end.taken for end in self._ends), default=0)
 
     @property
     def _reports(self) -> list[FileReports]:
-        """Those of all files, in their order."""
+        """Return the reports of all files, in order."""
         return [pickle.loads(end.octets) for end in sorted(self._ends, key=_packet_of)]
 
     def _analyse(self) -> Iterator[Analysed]:

@@ -1,8 +1,8 @@
-"""Which captures are in the tables of a folder, and how parts of tables get there once, whatever is killed.
+"""Records which captures are in the tables of a folder, so that each part of a table is added once, even after a crash.
 
-`ingest` writes parts into a folder `_ingest-ID`. A note, `_ingested/ID.json`, names the captures that they were made
-of: once it is there, the parts belong to the tables. Then they are moved. So `finish` moves the parts of a folder that
-has a note and was left behind by a driver that was killed, and removes a folder without a note.
+`ingest` writes parts into a folder `_ingest-ID`. A note, `_ingested/ID.json`, names their captures. Once it exists, the
+parts belong to the tables, and are moved there. After a driver was killed, `finish` moves the parts of a folder with a
+note, and removes a folder without one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STAGING, NOTES = "_ingest-", "_ingested"
 
 
 class Ingested(NamedTuple):
-    """A capture that tables were made of, as it was then: its size, and the time of its last change (ns)."""
+    """A capture in the tables, with its size and modification time (ns) when it was read."""
 
     path: str
     size: int
@@ -29,7 +29,7 @@ class Ingested(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its path, also when it was compressed later."""
+        """Its path without the suffix of later compression."""
         return uncompressed(self.path)
 
 
@@ -44,7 +44,7 @@ def captures_now(paths: Iterable[str]) -> list[Ingested]:
 
 
 def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[Ingested]:
-    """Return the captures that no table has yet. Raises `CaptureError` for one that has changed since."""
+    """Return the captures that are not in the tables yet. Raises `CaptureError` for one that has changed since."""
     by_name = {each.name: each for each in known}
     new = []
     for capture in captures:
@@ -58,7 +58,7 @@ def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[In
 
 
 def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
-    """Return the captures that the tables of a folder were made of."""
+    """Return the captures in the tables of a folder."""
     found = []
     for info in filesystem.get_file_info(FileSelector(f"{root}/{NOTES}", allow_not_found=True)):
         if info.extension == "json":
@@ -68,16 +68,16 @@ def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
 
 
 def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ingested]) -> None:
-    """Make the parts in `staging` belong to the tables, which are made of these captures then."""
+    """Write the note that adds the parts in `staging`, made from these captures, to the tables."""
     place = f"{root}/{NOTES}/{staging.rpartition(STAGING)[2]}"
     filesystem.create_dir(f"{root}/{NOTES}")
     with filesystem.open_output_stream(place) as file:
         file.write(json.dumps([*captures]).encode())
-    filesystem.move(place, f"{place}.json")  # at once, so that no note is half-written
+    filesystem.move(place, f"{place}.json")  # atomic, so that no note is incomplete
 
 
 def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
-    """Move the parts of all tables to their places; some may be there already."""
+    """Move the parts of all tables to their places. Some may already be there."""
     for folder in filesystem.get_file_info(FileSelector(staging)):
         place = f"{root}/{folder.base_name}"
         if filesystem.type_name in ("local", "hdfs") and filesystem.get_file_info(place).type == FileType.NotFound:
@@ -90,7 +90,7 @@ def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
 
 
 def finish(filesystem: FileSystem, root: str) -> None:
-    """Finish what drivers that were killed have left: each of their parts is in its table afterwards, or nowhere."""
+    """Finish or undo the work of killed drivers. Afterwards each part is in its table or removed."""
     for info in filesystem.get_file_info(FileSelector(root, allow_not_found=True)):
         if info.type != FileType.Directory or not info.base_name.startswith(STAGING):
             continue

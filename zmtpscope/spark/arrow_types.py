@@ -1,4 +1,4 @@
-"""The columns of each record type in Arrow, with the types that Spark takes."""
+"""Arrow types of the columns of each record type, as Spark accepts them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.export.types import translate
 from zmtpscope.spark.schemas import TIME, column_types
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.binary(), "json": pa.string()}
-"""Spark takes no dictionaries and none of the types with offsets of 64 bits."""
+"""Spark accepts neither dictionaries nor types with 64-bit offsets."""
 
 ARROW_FOLDERS = {
     "int": pa.int32(),
@@ -20,20 +20,20 @@ ARROW_FOLDERS = {
     "date": pa.date32(),
     "string": pa.string(),
 }
-"""The types of columns that folders are, by their names in Spark."""
+"""Types of folder columns, by their names in Spark."""
 
 ARROW_TIME = pa.timestamp("us", tz="UTC")
 
 
 def arrow_schema(record: str, columns: Sequence[str], others: Mapping[str, DataType]) -> pa.Schema:
-    """The schema of the Arrow batches that Spark takes for these columns of a record type, or `others`."""
+    """Return the schema of Arrow batches for Spark with these columns of a record type, or of `others`."""
     own = {name: arrow_type(type_) for name, type_ in column_types(record).items()} | {TIME: ARROW_TIME}
     types = own | {name: ARROW_FOLDERS[type_.simpleString()] for name, type_ in others.items()}
     return pa.schema([(name, types[name]) for name in columns])
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """A logical type of `zmtpscope.records` in Arrow, as Spark takes it."""
+    """Return the Arrow type, for Spark, of a logical type of `zmtpscope.records`."""
     return translate(type_, ARROW, _arrow_list, _arrow_struct)
 
 

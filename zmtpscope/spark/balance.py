@@ -1,7 +1,7 @@
 """Divide files, or the flows with much data in them, evenly among partitions.
 
 Hashes divide thousands of flows evenly, but not twenty: two partitions would often get twelve and eight, or one of them
-both of two. So the driver reads the beginning of some files and assigns the flows that carry most data there.
+both of two. So the driver reads the beginning of some files and assigns the flows with most data there.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from zmtpscope.spark.flows import Endpoints, FlowFilter, reverse
 
 SAMPLED_FILES = 8
 BLOCK_SIZE, FEWEST_BLOCKS, MOST_BLOCKS = 1 << 20, 8, 64
-"""Octets of a block, and how many blocks are read of all sampled files together."""
+"""Octets of a block, and minimum and maximum number of blocks sampled in all files."""
 SAMPLED_SHARE = 8
-"""The sample is at most an eighth of all files, if that is enough blocks."""
+"""The sample is at most an eighth of all files, unless that is fewer than the minimum."""
 COST_OF_SEGMENT = 64
-"""The analyser takes about as long for a segment as for so many octets."""
+"""Cost of a segment for the analyser, in octets."""
 LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
-"""A task reads files until they have so many octets. Opening each costs about as much as reading the second number."""
+"""Octets of files at which a task is full, and cost of opening a file, in octets."""
 FLOWS_OF_A_PARTITION = 32
-"""How many flows are assigned per partition; hashes divide the smaller ones."""
+"""Number of flows assigned per partition. Smaller flows are hashed."""
 
 
 def large_flows(
     files: Sequence[str], octets: int, partitions: int, endpoints: tuple[Endpoints, ...]
 ) -> dict[bytes, int]:
-    """Return the partition of each flow with much data in a sample of these files, which have so many `octets`.
+    """Return the partition of each flow with much data in a sample of these files, whose size is `octets`.
 
-    The largest flow goes to the partition that has least so far, then the next one. All UDP is in partition 0.
+    Each flow goes to the partition with least data so far, the largest flow first. All UDP is in partition 0.
     """
     blocks = max(FEWEST_BLOCKS, min(octets // SAMPLED_SHARE // BLOCK_SIZE, MOST_BLOCKS))
     rates, datagrams = _sampled_rates(_sample(files, blocks), FlowFilter(0, 1, endpoints))
@@ -47,7 +47,7 @@ def large_flows(
 
 
 def file_tasks(sizes: Sequence[int], least: int) -> list[range]:
-    """Divide files of these sizes into tasks, at least so many if the files are large enough."""
+    """Divide files of these sizes into at least `least` tasks, if the files are large enough."""
     costs = [size + COST_OF_FILE for size in sizes]
     share = min(LARGE_TASK, sum(costs) // least)
     tasks, begin, octets = [], 0, 0
@@ -66,8 +66,8 @@ def _sample(files: Sequence[str], blocks: int) -> Iterator[SegmentBlock]:
 
 
 def _sampled_rates(sample: Iterator[SegmentBlock], wanted: FlowFilter) -> tuple[dict[bytes, float], float]:
-    """What connections cost per block from their first one on, by the smaller of their two keys, and what all datagrams
-    cost."""
+    """Return the cost of each connection per block since its first one, by the smaller of its two keys, and of all
+    datagrams."""
     costs: dict[bytes, float] = defaultdict(float)
     first: dict[bytes, int] = {}
     datagrams, number = 0, 0

@@ -1,8 +1,8 @@
-"""The folder that a streaming query reads: which captures are in it, and what the next micro-batch takes.
+"""The folder that a streaming query reads: its captures, and the contents of the next micro-batch.
 
-A micro-batch takes complete files in the order of their first packets, and of these all packets that count as taken
-before the first packet of any file that is still to come (`MicroBatch.until`). So packets of files that overlap, as
-those of two interfaces that are captured into one folder, come in the order of one run over all files.
+A micro-batch takes complete files in the order of their first packets. Of these it takes all packets that count as
+taken before the first packet of any later file (`MicroBatch.until`). So packets of overlapping files, such as captures
+of two interfaces in one folder, have the order of one run over all files.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from zmtpscope.capture.files import PEEK, CaptureFile
 from zmtpscope.capture.statistics import FileReports
 
 COMPRESSED = (".gz", ".zst")
-"""A file that is compressed once it is complete gets one of these behind its name, and is the same capture still."""
+"""Suffixes of a file compressed after completion, which remains the same capture."""
 
 
 def uncompressed(path: str) -> str:
-    """Return the path without the ending of a compressed file."""
+    """Return the path without the suffix of a compressed file."""
     return next((path.removesuffix(ending) for ending in COMPRESSED if path.endswith(ending)), path)
 
 
 class Capture(NamedTuple):
-    """A capture file as it was found; `first_time` is that of its first packet (ns), -1 where it has none yet."""
+    """A capture file as found. `first_time` is the time of its first packet (ns), or -1 if it has none yet."""
 
     path: str
     size: int
@@ -37,12 +37,12 @@ class Capture(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its path without what compression puts behind."""
+        """Its path without the suffix of compression."""
         return uncompressed(self.path)
 
 
 class BatchFile(NamedTuple):
-    """A file that a micro-batch takes; `number` is its place among all files of the query."""
+    """A file of a micro-batch; `number` is its index among all files of the query."""
 
     number: int
     path: str
@@ -51,35 +51,36 @@ class BatchFile(NamedTuple):
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What a micro-batch takes, and what has been taken up to its end. Number 0 is the beginning of a query."""
+    """The input of a micro-batch, and all input up to its end. Number 0 is the start of a query."""
 
     number: int = 0
     partitions: int = 0
     files: list[BatchFile] = field(default_factory=list)
-    """Those that none before has taken."""
+    """Files not taken by an earlier micro-batch."""
     files_so_far: int = 0
-    """How many files were taken, with those of all before."""
+    """Number of files taken, including earlier micro-batches."""
     until: int | None = None
-    """Only packets that count as taken before this time (ns); those behind it come with a later one. None: all."""
+    """Only packets that count as taken before this time (ns); later ones are left for a later micro-batch. None:
+    all."""
     is_last: bool = False
     """Whether the capture ends with it."""
     seen: dict[str, Capture] = field(default_factory=dict)
-    """Of the files that are in the folder those that were taken, by name."""
+    """Taken files that are still in the folder, by name."""
 
 
 class CaptureFolder:
-    """The captures that a path names: a folder, or a pattern such as `/captures/eth0-*.pcapng`."""
+    """The captures of a path: a folder, or a pattern such as `/captures/eth0-*.pcapng`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._found: dict[str, tuple[int, int, Capture | None]] = {}
-        """Size and time of change of each file at the last look, and what it was; None: no capture."""
+        """Size, modification time and capture of each file at the last listing. None: not a capture."""
 
     def captures(self) -> list[Capture]:
-        """All captures that are there now, each once. Files whose names begin with a dot are passed over: they are
-        being copied.
+        """Return all captures now in the folder, each once. Files whose names start with a dot are skipped, because
+        they are still being copied.
 
-        Raises `CaptureError` where the folder is missing or cannot be listed.
+        Raises `CaptureError` if the folder is missing or cannot be listed.
         """
         found: dict[str, tuple[int, int, Capture | None]] = {}
         captures: dict[str, Capture] = {}
@@ -87,7 +88,7 @@ class CaptureFolder:
             try:
                 status = os.stat(path)
             except OSError:
-                continue  # it has just gone
+                continue  # just removed
             if not stat.S_ISREG(status.st_mode):
                 continue
             known = self._found.get(path)
@@ -95,7 +96,7 @@ class CaptureFolder:
                 known = status.st_size, status.st_mtime_ns, _capture(path, status)
             found[path] = known
             if known[2] is not None:
-                captures.setdefault(known[2].name, known[2])  # both are there while it is compressed
+                captures.setdefault(known[2].name, known[2])  # both exist during compression
         self._found = found
         return list(captures.values())
 
@@ -121,7 +122,7 @@ def _capture(path: str, status: os.stat_result) -> Capture | None:
 
 
 def path_now(path: str) -> str:
-    """Where a file is that was found at `path`: it may have been compressed since."""
+    """Return the current path of a file found at `path`, which may have been compressed since."""
     return next((each for each in (path, *(path + suffix for suffix in COMPRESSED)) if os.path.exists(each)), path)
 
 
@@ -135,11 +136,11 @@ def next_micro_batch(
     finish: bool,
     skip_grown: bool = False,
 ) -> MicroBatch | None:
-    """What the micro-batch behind `before` takes of the captures that are there; None where there is nothing to do.
+    """Return the micro-batch after `before`, or None if there is nothing to do.
 
-    `growing`: so many files are still being written, the newest ones. `finish`: no more files will come. `skip_grown`:
-    what was added to a file after it was read is left out.
-    Raises `CaptureError` for a file that the query cannot go on with.
+    `growing`: number of newest files that are still being written. `finish`: there will be no more files. `skip_grown`:
+    ignore data added to a file after it was read. Raises `CaptureError` for a file with which the query cannot
+    continue.
     """
     grown = grown_since(before, captures)
     if grown and not skip_grown:
@@ -184,12 +185,12 @@ def next_micro_batch(
 
 
 def _is_new(capture: Capture, seen: Capture | None) -> bool:
-    """Whether it was not taken yet. A file of a ring is another one once it begins with another packet."""
+    """Whether a capture was not taken yet. A ring file counts as new when its first packet changes."""
     return seen is None or seen.first_time != capture.first_time
 
 
 def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture]:
-    """Return the captures that were taken up to the micro-batch `before`, and have grown since."""
+    """Return the captures that were taken up to the micro-batch `before` and have grown since."""
     known = [(before.seen.get(capture.name), capture) for capture in captures]
     return [
         now
@@ -199,8 +200,10 @@ def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture
 
 
 def _newest(captures: Collection[Capture], count: int) -> set[Capture]:
-    """The files that may still be written: so many of those changed last, and of those that begin last (a file that is
-    copied into the folder is changed later than the one that is being captured)."""
+    """Return the files that may still be written: `count` by modification time and `count` by first packet.
+
+    A file copied into the folder may be modified later than the one being captured.
+    """
     begun = [capture for capture in captures if capture.first_time >= 0]
     by_change = sorted(begun, key=lambda capture: (capture.modified, *_by_first_packet(capture)))
     return {*by_change[-count:], *sorted(begun, key=_by_first_packet)[-count:]}

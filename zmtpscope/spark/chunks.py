@@ -1,7 +1,7 @@
-"""What travels from the files to the partitions: chunks, each with so many segments of one file and one partition.
+"""Chunks, which carry data from files to partitions: each contains segments of one file for one partition.
 
-A chunk is a row of a DataFrame, and a segment a row of its table: so the JVM moves, sorts and spills few rows, and
-knows nothing of what is in them.
+A chunk is a row of a DataFrame, and its segments are rows of its table. So the JVM moves, sorts and spills few rows,
+and never parses their contents.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ SCHEMA = pa.schema(
     ]
 )
 DDL = "partition int, taken long, packet long, kind byte, rows int, table binary, keys binary, octets binary"
-"""The same, as Spark has it."""
+"""The schema in Spark's DDL."""
 ORDER = ("partition", "taken", "packet")
-"""What chunks are sorted by: a packet counts as taken at the largest time of its file so far."""
+"""Sort order of chunks. A packet counts as taken at the largest time so far in its file."""
 
 
 class Kind(IntEnum):
-    """What is in a chunk."""
+    """Contents of a chunk."""
 
     SEGMENTS = 0
     """Segments and datagrams."""
     PACKETS = 1
-    """Packets as they were captured: fragments that nobody has put together yet."""
+    """Packets as captured: fragments that are not reassembled yet."""
     END = 2
-    """Nothing: the file has no more. `taken` is the largest time of all its packets, `octets` what it reports."""
+    """End of a file. `taken` is the largest time of all its packets, `octets` its reports."""
     FACT = 3
-    """What an analyser reports for the comparison of all connections."""
+    """A fact for the comparison of all connections."""
     ROWS = 4
-    """Rows of the result, as Arrow has them."""
+    """Rows of the result, in Arrow."""
     OBSERVED = 5
-    """What is known of connections that one partition has read, for those who compare all of them."""
+    """Knowledge about the connections of one partition, for analyses across all of them."""
     WRITTEN = 6
     """The name of a file that was written."""
 
 
 class Chunk(NamedTuple):
-    """`taken` and `packet` (a packet reference) are those of the first row. `octets` are the payloads, or packets, one
-    after the other."""
+    """A chunk. `taken` and `packet` (a packet reference) belong to the first row. `octets` are the concatenated
+    payloads or packets."""
 
     partition: int
     taken: int
@@ -70,7 +70,7 @@ class Chunk(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Some segments of one file, in order, over `data`; `taken` is the time that each counts as taken at."""
+    """Segments of one file, in order, over `data`. `taken` is the time at which each counts as taken."""
 
     rows: SegmentRows
     taken: Column
@@ -78,33 +78,33 @@ class Segments(NamedTuple):
 
 
 class Packets(NamedTuple):
-    """Some packets of one file, in order, likewise."""
+    """Packets of one file, in order, with the same `taken`."""
 
     packets: PacketBlock
     taken: Column
 
 
 SEGMENT_FORMS = ("<u4", "<u2", "<u4", "<u4", "<u4", "<i8", "<u1", "<i8", "<i8", "<i8")
-"""Of the columns of a table of segments: flows, flags, sequence numbers, acknowledgments, lengths, octets cut off,
-hops, and what all tables have: packets, times and times as taken."""
+"""Column formats of segment tables: flows, flags, sequence numbers, acknowledgments, lengths, octets cut off, hops;
+then the columns of all tables: packets, times and times as taken."""
 PACKET_FORMS = ("<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
-"""Of packets: link types, lengths, missing octets, and the same."""
+"""Column formats of packet tables: link types, lengths, missing octets; then the same three."""
 
 
 def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
-    """Chunks as Spark takes them."""
+    """Return chunks as a batch for Spark."""
     arrays = [pa.array([chunk[place] for chunk in chunks], field.type) for place, field in enumerate(SCHEMA)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def chunks_of(batch: pa.RecordBatch) -> Iterable[Chunk]:
-    """The chunks in what Spark hands out; the octets are copied one chunk at a time."""
+    """Yield the chunks of a batch, copying the octets of one chunk at a time."""
     for row in range(batch.num_rows):
         yield Chunk(*(column[row].as_py() for column in batch.columns))
 
 
 def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: bytes) -> Chunk:
-    """Rows whose payloads are `octets`, one after the other."""
+    """Return a chunk of rows whose concatenated payloads are `octets`."""
     found, flows = np.unique(rows.flows, return_inverse=True)
     keys = [rows.keys[flow] for flow in found.tolist()]
     lengths = rows.stops - rows.starts
@@ -115,7 +115,7 @@ def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: byt
 
 
 def segments_of(chunk: Chunk) -> Segments:
-    """What `segments_chunk` was given."""
+    """Return the segments of a `segments_chunk`."""
     columns = _columns(SEGMENT_FORMS, chunk)
     flows, flags, sequences, acknowledgments, lengths, cut, hops, packets, times, taken = columns
     keys, position = [], 0
@@ -130,7 +130,7 @@ def segments_of(chunk: Chunk) -> Segments:
 
 
 def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
-    """Packets as they were captured."""
+    """Return a chunk of packets as captured."""
     spans = zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)
     octets = b"".join([packets.data[start:stop] for start, stop in spans])
     columns = (packets.links, packets.stops - packets.starts, packets.missing)
@@ -139,7 +139,7 @@ def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
 
 
 def packets_of(chunk: Chunk) -> Packets:
-    """What `packets_chunk` was given."""
+    """Return the packets of a `packets_chunk`."""
     links, lengths, missing, references, times, taken = _columns(PACKET_FORMS, chunk)
     stops = lengths.cumsum()
     offsets = np.full(len(stops), NOWHERE)
@@ -147,7 +147,7 @@ def packets_of(chunk: Chunk) -> Packets:
 
 
 def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
-    """Rows of the result, for this partition of the last stage."""
+    """Return a chunk of result rows for this partition of the last stage."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
@@ -155,14 +155,14 @@ def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
 
 
 def rows_of(chunk: Chunk) -> Iterable[pa.RecordBatch]:
-    """What `rows_chunk` was given."""
+    """Yield the rows of a `rows_chunk`."""
     with pa.ipc.open_stream(chunk.octets) as stream:
         yield from stream
 
 
 def _table(forms: Sequence[str], columns: Sequence[Column], packets: Column, times: Column, taken: Column) -> bytes:
-    """Columns as octets. Of what rises the steps are kept, and of each column the octets of one significance stand
-    together: most of them are alike then, and the shuffle compresses them."""
+    """Return columns as octets. Increasing columns are stored as differences, and octets of equal significance are
+    adjacent, so that the shuffle compresses well."""
     all_columns = (*columns, _steps(packets), _steps(times), taken - times)
     return b"".join([_planes(column.astype(form)) for column, form in zip(all_columns, forms, strict=True)])
 

@@ -1,8 +1,7 @@
-"""The last stage: what connections of all partitions are to each other, by the comparison that one run makes.
+"""The last stage: compares the connections of all partitions, as one run does.
 
-An analyser that does not compare reports facts instead (`dissect/records/facts.py`). Each becomes a row that says where
-among all packets it was decided, so Spark can put those of all partitions in order; what stands beside them is passed
-on.
+In the second stage the analyser reports facts instead of comparing (`dissect/records/facts.py`). Each fact becomes a
+row with its place among all packets, by which Spark sorts the facts of all partitions. Other rows are passed on.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.merging import TakenBlock
 
 FACTS_AT_ONCE = 1 << 12
-"""About so many are evaluated at a time."""
+"""Approximate number of facts evaluated at a time."""
 
 
 class Place(NamedTuple):
-    """Where a fact was decided: by a packet, or in front of it, by time alone."""
+    """The place where a fact was decided: after a packet, or before it, by time alone."""
 
     taken: int
     packet: int
@@ -38,7 +37,7 @@ AT_THE_END = Place(LATEST, LATEST, True)
 
 
 def place_of(fact: Fact, block: TakenBlock) -> Place:
-    """Where a fact was decided that the analyser reported when it took `block`."""
+    """Return the place of a fact that the analyser reported for `block`."""
     if isinstance(fact, ZreBeacon):
         packet = fact.arrival.packet
         datagram = int((block.segments.datagrams.packets == packet).argmax())
@@ -48,13 +47,13 @@ def place_of(fact: Fact, block: TakenBlock) -> Place:
 
 
 class FactChunks:
-    """Makes rows of the facts of one partition, which are numbered in their order."""
+    """Makes rows of the facts of one partition, numbered in order."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def add(self, facts: Iterable[Fact], block: TakenBlock | None) -> list[Chunk]:
-        """Facts that the analyser reported when it took `block`; None: at the end of the capture."""
+        """Return chunks of the facts that the analyser reported for `block`, or at the end of the capture (None)."""
         chunks = []
         for fact in facts:
             place = AT_THE_END if block is None else place_of(fact, block)
@@ -65,13 +64,12 @@ class FactChunks:
 
 
 def end_chunk(latest: int, reports: Sequence[FileReports]) -> Chunk:
-    """What the comparison needs at its end: the largest time of all packets, and what there is to report of each
-    file."""
+    """Return the chunk that ends a comparison: the largest time of all packets, and the reports of each file."""
     return Chunk(0, latest, LATEST, Kind.END, 0, b"", b"", pickle.dumps(reports))
 
 
 def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
-    """The records that the facts in `chunks`, which come in order, amount to."""
+    """Yield the records that result from the facts in `chunks`, which are in order."""
     names: list[str | None] = [*files]
     comparison = Comparison(options, names)
     latest = 0

@@ -1,4 +1,4 @@
-"""Derived records: those of single connections are made where these are read, the others in the last stage."""
+"""Derived records: those of single connections are made where these are read, others in the last stage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONNECTIONS_IN_A_CHUNK = 1000
 
 
 def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
-    """What one partition knows of its connections."""
+    """Yield the knowledge of one partition about its connections."""
     known = derivation.knowledge()
     findings, forgotten, left_out = known.findings, known.forgotten, known.left_out
     for begin in range(0, max(1, len(known.connections)), CONNECTIONS_IN_A_CHUNK):
@@ -29,7 +29,7 @@ def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
 
 
 def derive_across(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
-    """The records about several connections that chunks of all partitions amount to: facts, and what was observed."""
+    """Yield the records about several connections, from the chunks of all partitions: facts and observations."""
     derivation = Derivation()
 
     def facts() -> Iterator[Chunk]:
@@ -39,6 +39,6 @@ def derive_across(chunks: Iterable[Chunk], files: list[str], options: Options) -
             else:
                 yield chunk
 
-    for batch in list(compare(facts(), files, options)):  # findings, which are few: connections come behind them all
+    for batch in list(compare(facts(), files, options)):  # findings, which are few: all connections follow them
         derivation.feed(batch)
     yield Batch([*files], records=[*last_records(derivation)])

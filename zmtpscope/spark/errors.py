@@ -1,4 +1,4 @@
-"""Mistakes of users as they see them: one sentence, not the traceback of a worker."""
+"""Shows user errors as one sentence instead of a worker's traceback."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from zmtpscope.capture import CaptureError
 
 
 class SettingsError(ValueError):
-    """An option that cannot be what the user meant: one sentence."""
+    """An invalid option. The message is one sentence."""
 
 
 @contextmanager
 def one_sentence(*more: type[Exception]) -> Iterator[None]:
-    """In a process of Spark's: what is wrong with options or captures, and `more`, is shown as the sentence that it is.
+    """Show errors in options or captures, and `more`, as one sentence. For processes of Spark.
 
-    Spark shows what a worker raised with its traceback, unless this variable is set when it does; the worker that
-    raised ends then, so it says nothing about what others raise.
+    Spark prints the traceback of a worker's exception unless this variable is set when it is raised. The worker ends
+    afterwards, so the variable does not affect other exceptions.
     """
     sentences: tuple[type[Exception], ...] = (CaptureError, SettingsError, *more)
     try:

@@ -1,7 +1,7 @@
-"""Which flows a partition reads: those that are asked for, and of them those that belong to it.
+"""Selects the flows that a partition reads: requested ones that belong to it.
 
-Both directions of a connection belong to the same partition, in every process. All UDP belongs to partition 0: what is
-known of a datagram may depend on those to and from other sockets.
+Both directions of a connection belong to the same partition, in every process. All UDP belongs to partition 0, because
+the analysis of a datagram may depend on datagrams of other sockets.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from zmtpscope.capture.segments import Mask, SegmentBlock
 Words = NDArray[np.uint64]
 
 LENGTHS = (12, 36)
-"""Octets of a key of IPv4 and of IPv6 (`SegmentBlock.keys`)."""
+"""Octets of an IPv4 and of an IPv6 key (`SegmentBlock.keys`)."""
 MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 SHIFTS = np.array([30, 27, 31], np.uint64)
-"""The finalizer of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): each bit of
-what goes in changes half of those that come out."""
+"""The finalizer of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): each input
+bit changes half of the output bits."""
 
 
 class Endpoints(NamedTuple):
-    """Ports or addresses one of which a flow must have, as they stand in a key."""
+    """Ports or addresses, in the format of keys. A flow must have one of them."""
 
     values: frozenset[bytes]
     are_ports: bool
 
     def select(self, keys: Sequence[bytes]) -> Mask:
-        """Which flows have one."""
+        """Return a mask of the keys that contain one."""
         both = _ports if self.are_ports else _addresses
         return np.array([not self.values.isdisjoint(both(key)) for key in keys], np.bool_)
 
@@ -47,32 +47,32 @@ def _addresses(key: bytes) -> tuple[bytes, bytes]:
 
 
 def of_ports(ports: Collection[int]) -> Endpoints:
-    """One of these ports."""
+    """Return the endpoints with one of these ports."""
     return Endpoints(frozenset(port.to_bytes(2, "big") for port in ports), are_ports=True)
 
 
 def of_hosts(hosts: Collection[bytes]) -> Endpoints:
-    """One of these addresses."""
+    """Return the endpoints with one of these addresses."""
     return Endpoints(frozenset(hosts), are_ports=False)
 
 
 def asked_for(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
-    """What flows must have where the options `port` and `host` name these; nothing is named: anything."""
+    """Return the conditions on flows for the options `port` and `host`; without values any flow matches."""
     return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
 
 
 class FlowFilter(NamedTuple):
-    """The flows of a run that one partition reads."""
+    """Selects the flows of a run that one partition reads."""
 
     partition: int
     partitions: int
     endpoints: tuple[Endpoints, ...]
-    """A flow must have one of each."""
+    """A flow must match all of them."""
     large: Mapping[bytes, int] = MappingProxyType({})
-    """The partition of each flow with much data (`balance.py`); the others are hashed."""
+    """The partition of each flow with much data (`balance.py`). Other flows are hashed."""
 
     def select(self, block: SegmentBlock) -> SegmentBlock:
-        """What the partition reads of a block: all datagrams belong to the first."""
+        """Return the part of a block that the partition reads. All datagrams belong to the first partition."""
         if self.partitions == 1 and not self.endpoints:
             return block
         chosen: Mask = np.ones(len(block.keys), np.bool_)
@@ -94,13 +94,13 @@ class FlowFilter(NamedTuple):
 
 
 def reverse(key: bytes) -> bytes:
-    """The key of the other direction."""
+    """Return the key of the other direction."""
     here, there = _addresses(key)
     return there + here + key[-2:] + key[-4:-2]
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
-    """The number of the partition, 0 to `partitions` - 1, of each TCP flow."""
+    """Return the partition of each TCP flow, 0 to `partitions` - 1."""
     numbers = np.empty(len(keys), np.int64)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     for length in LENGTHS:
@@ -113,7 +113,7 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
 
 
 def _hashes(table: NDArray[np.uint8]) -> Words:
-    """A hash of each key that is the same for its reverse: the sum of those of both sockets."""
+    """Return a hash of each key, equal for its reverse: the sum of the hashes of both sockets."""
     size = (table.shape[1] - 4) // 2
     here = np.hstack((table[:, :size], table[:, -4:-2]))
     there = np.hstack((table[:, size : 2 * size], table[:, -2:]))
@@ -121,7 +121,7 @@ def _hashes(table: NDArray[np.uint8]) -> Words:
 
 
 def _of_socket(octets: NDArray[np.uint8]) -> Words:
-    """A hash of address and port, two octets after two."""
+    """Return a hash of address and port, computed from 16-bit words."""
     words = np.ascontiguousarray(octets).view(">u2").astype(np.uint64)
     hashes = np.zeros(len(words), np.uint64)
     for column in words.T:

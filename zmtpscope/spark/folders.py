@@ -1,4 +1,4 @@
-"""Folders with names such as `day=2026-11-27` are columns, as in other sources of Spark.
+"""Columns from folder names such as `day=2026-11-27`, as in other Spark sources.
 
 A column has one type for all files: the first of int, bigint, double, date and string that fits every value.
 """
@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, DateType, DoubleType, IntegerType, LongT
 Value = int | float | date | str | None
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-"""How Spark and Hive name the folder of null."""
+"""Folder name for null in Spark and Hive."""
 
 
 def _integer(bits: int) -> Callable[[str], Value]:
@@ -48,7 +48,7 @@ TYPES: tuple[tuple[DataType, Callable[[str], Value]], ...] = (
     (DateType(), _date),
     (StringType(), str),
 )
-"""The types that a column can have, and the function that parses the name of a folder or raises `ValueError`."""
+"""The possible types of a column, with the parser of a folder name, which raises `ValueError`."""
 
 
 class FolderColumn(NamedTuple):
@@ -63,7 +63,7 @@ class FolderColumn(NamedTuple):
 
 
 def folder_columns(roots: Mapping[str, str]) -> dict[str, FolderColumn]:
-    """Return the columns that files have, each of which lies below a root that ends with a slash, by names."""
+    """Return the folder columns by name, for files below roots that end with a slash."""
     texts: dict[str, dict[str, str | None]] = {}
     for file, root in roots.items():
         for folder in os.path.dirname(file.removeprefix(root)).split("/"):
@@ -75,7 +75,7 @@ def folder_columns(roots: Mapping[str, str]) -> dict[str, FolderColumn]:
 
 
 def is_column(folder: str) -> bool:
-    """Return whether a folder of this name gives its captures a column."""
+    """Return whether the name of a folder defines a column."""
     name, equals, _ = folder.partition("=")
     return bool(name and equals) and not folder.startswith((".", "_"))
 

@@ -1,8 +1,8 @@
-"""`zmtpscope.spark.ingest`: all records of captures as tables of Parquet, written by the workers themselves.
+"""`zmtpscope.spark.ingest`: workers write all records of captures as Parquet tables.
 
-Rows never cross the JVM, which is more than half of what writing them costs otherwise. Each attempt of a task writes
-its parts of the tables under names of its own, in a folder beside the place of the tables, and hands back what it
-wrote. At the end the driver removes what other attempts have left, and moves the parts to the tables (`appending.py`).
+Rows never cross the JVM, which would take more than half of the time for writing them. Each attempt of a task writes
+its parts of the tables under unique names, in a folder beside the tables, and returns their names. At the end the
+driver removes the parts of other attempts, and moves the rest into the tables (`appending.py`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from zmtpscope.spark.shuffle import AnalyserStage, Run
 from zmtpscope.spark.storage import check_on_worker, locate
 
 TABLES = tuple(record for record in RECORDS if record != "frame" and record not in DERIVED)
-"""Frames are asked for by name, in `read`: they are as many rows as messages, or more. Derived records are made of
-all."""
+"""Without frames, which are at least as many rows as messages and must be requested by name in `read`, and without
+derived records, which are made from all."""
 MODES = ("error", "overwrite", "append")
 
 WRITTEN = pa.schema([("record", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("octets", pa.int64())])
@@ -54,7 +54,7 @@ WRITTEN_DDL = "record string, name string, rows long, octets long"
 
 
 class Written(NamedTuple):
-    """A table that was written: its place, rows, and octets in all its parts."""
+    """A table that was written: its path, rows, and octets of all parts."""
 
     path: str
     rows: int
@@ -69,12 +69,13 @@ def ingest(
     mode: str = "error",
     **options: Any,
 ) -> dict[str, Written]:
-    """Write all records of capture files, globs and directories into `out`, a folder that all workers see: a table of
-    Parquet for each record type but frames (`messages.parquet`, a folder with a file from each partition). By names.
+    """Write all records of capture files, globs and directories into the folder `out`, which all workers can access.
 
-    Options are those of `read`, but for `record` and `columns`. With `mode` "overwrite" tables that are there give way;
-    "append" adds the rows of captures that are not in them yet, each once, also after a driver was killed. One `ingest`
-    at a time writes into a folder. Raises `FileExistsError`, `SettingsError`, and what `read` does.
+    Each record type except frames becomes a Parquet table (`messages.parquet`, a folder with a file per partition).
+    Returns the tables by name. Options are the ones of `read`, except `record` and `columns`. `mode` "overwrite"
+    replaces existing tables. "append" adds captures that are not in them yet, each once, even after a driver was
+    killed. Only one `ingest` at a time may write into a folder. Raises `FileExistsError`, `SettingsError`, and the
+    errors of `read`.
     """
     for name in ("record", "columns"):
         if name in options:
@@ -129,10 +130,10 @@ def _written(out: str | Path, record: str, parts: Sequence[Any]) -> Written:
 
 
 def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
-    """The tables in a folder that `ingest` or `zmtpscope export` (Parquet or JSON lines) has written, by their names,
-    with the columns of `read`.
+    """Return the tables in a folder written by `ingest` or `zmtpscope export` (Parquet or JSON lines), by name, with
+    the columns of `read`.
 
-    Raises `FileNotFoundError` where there are none.
+    Raises `FileNotFoundError` if there are none.
     """
     filesystem, root = locate(out)
     found: dict[str, DataFrame] = {}
@@ -143,11 +144,11 @@ def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
             if info.type == FileType.NotFound:
                 continue
             columns = None
-            if suffix == "parquet" and info.is_file:  # of an export that was asked for some columns only
+            if suffix == "parquet" and info.is_file:  # from an export with selected columns
                 with filesystem.open_input_file(info.path) as file:
                     columns = pq.read_schema(file).names
             reader = spark.read.schema(schema(record, columns))
-            # a default file system may be another one, and Hadoop calls s3 s3a
+            # the default file system may be another one, and Hadoop calls s3 s3a
             place = f"file:{root}" if filesystem.type_name == "local" else re.sub("(?i)^s3n?:", "s3a:", str(out))
             found[PLURALS[record]] = _with_time(record, _opened(reader, f"{place.rstrip('/')}/{name}"))
             break
@@ -169,7 +170,7 @@ def _opened(reader: DataFrameReader, place: str) -> DataFrame:
 
 
 def _with_time(record: str, frame: DataFrame) -> DataFrame:
-    """The table with the column `time`, which no file has."""
+    """Return the table with the column `time`, which no file contains."""
     if "ts_ns" not in frame.columns:
         return frame
     time = expr("timestamp_micros(ts_ns div 1000)").alias(TIME, metadata=schema(record, [TIME])[TIME].metadata)
@@ -179,14 +180,14 @@ def _with_time(record: str, frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class WriterStage:
-    """What the tasks of the second and of the last stage do: they write tables, and say what they wrote."""
+    """The tasks of the second and last stage: they write tables, and return the files written."""
 
     run: Run
     out: str
     staging: str
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the tables of the partitions whose chunks come; the last stage gets what was written, and the facts."""
+        """Write the tables of partitions, and yield the files written and the facts for the last stage."""
         with one_sentence():
             options = self.run.settings.export_options()
             for partition in AnalyserStage(self.run).partitions(batches, options):
@@ -198,8 +199,8 @@ class WriterStage:
                 yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def write_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the tables of tasks, in whose files each is a capture of its own; the last stage gets what was
-        written."""
+        """Write the tables of tasks whose files are separate captures, and yield the files written for the last
+        stage."""
         with one_sentence():
             check_on_worker(self.run.files)
             settings, options = self.run.settings, self.run.settings.export_options()
@@ -212,11 +213,11 @@ class WriterStage:
                     yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write what the facts of all partitions amount to; all that was written."""
+        """Write the records that result from the facts of all partitions, and yield all files written."""
         with one_sentence():
             options = self.run.settings.export_options()
             parts = self._parts("part-of-all", options)
-            parts.open(TABLES)  # so that each table has a file, with rows or without
+            parts.open(TABLES)  # so that each table has a file even without rows
             written: list[Part] = []
             for batch in compare(_facts(batches, written), self.run.files, options):
                 parts.add(batch)
@@ -230,7 +231,7 @@ class WriterStage:
 
 
 def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[Chunk]:
-    """The facts; what was written is added to `written`."""
+    """Yield the facts, and append the files written to `written`."""
     for batch in batches:
         for chunk in chunks_of(batch):
             if chunk.kind == Kind.WRITTEN:
@@ -240,12 +241,12 @@ def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[C
 
 
 def written_chunk(part: Part) -> Chunk:
-    """A file that was written, as a row for the last stage."""
+    """Return a written file as a row for the last stage."""
     return Chunk(0, -1, 0, Kind.WRITTEN, part.rows, b"", b"", pickle.dumps(part))
 
 
 class Part(NamedTuple):
-    """A file of a table: its rows and octets."""
+    """A file of a table, with its rows and octets."""
 
     record: str
     name: str
@@ -254,7 +255,7 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """The tables of one partition on their way into files."""
+    """Writes the tables of one partition to files."""
 
     def __init__(self, filesystem: FileSystem, folder: str, name: str, options: Options, filter: Filter | None) -> None:
         self._filesystem = filesystem
@@ -265,20 +266,20 @@ class Parts:
         self._files: dict[str, tuple[pa.NativeFile, ParquetRows]] = {}
 
     def open(self, records: Iterable[str]) -> None:
-        """Begin those of these tables that have not been begun."""
+        """Open the files of these tables that are not open yet."""
         for record in records:
             if record not in self._files:
                 sink = self._filesystem.open_output_stream(f"{self._folder}/{_folder(record)}/{self._name}")
                 self._files[record] = sink, ParquetRows(sink, record, column_names(record))
 
     def add(self, batch: Batch) -> None:
-        """Write the records of a batch into the tables of their types."""
+        """Write the records of a batch to the tables of their types."""
         for record, part in by_type(selected(batch, self._filter, self._options)):
             self.open((record,))
             self._files[record][1].add(_without_numbers(part, record, self._options))
 
     def finish(self) -> Iterator[Part]:
-        """Write what waits; what was written."""
+        """Write buffered rows, close the files and yield them."""
         for record, (sink, rows) in self._files.items():
             rows.close()
             octets = sink.tell()
@@ -287,7 +288,7 @@ class Parts:
 
 
 def _without_numbers(batch: Batch, record: str, options: Options) -> pa.RecordBatch:
-    """The records as rows, without the numbers of connections, which mean nothing over all workers."""
+    """Return the records as rows without connection numbers, which differ between workers."""
     whole = held_schema(record, column_names(record))
     made = [name for name in whole.names if name not in NUMBERS_OF_CONNECTIONS]
     rows = arrow_batch(batch, record, held_schema(record, made), options)
@@ -315,7 +316,7 @@ def _remove_all_but(names: set[str], filesystem: FileSystem, folder: str) -> Non
 
 
 def _remove_tables(filesystem: FileSystem, root: str) -> None:
-    """Remove the tables, and the notes of which captures are in them."""
+    """Remove the tables, and the notes of their captures."""
     for info in filesystem.get_file_info([f"{root}/{name}" for name in (NOTES, *map(_folder, TABLES))]):
         if info.type != FileType.NotFound:
             (filesystem.delete_dir if info.type == FileType.Directory else filesystem.delete_file)(info.path)

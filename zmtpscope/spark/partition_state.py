@@ -1,7 +1,7 @@
-"""One partition of a streaming query from one micro-batch to the next: its analyser, and how far it has read.
+"""One partition of a streaming query between micro-batches: its analyser and read positions.
 
-A partition reads all files and keeps the flows that are its own, as a batch read does. In between all of this is
-octets; loaded again it goes on as if it had never stopped.
+A partition reads all files and keeps its own flows, as in a batch read. Between micro-batches the state is stored as
+octets; after loading it continues as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from zmtpscope.dissect.state import StateError
 from zmtpscope.spark.capture_folder import BatchFile, MicroBatch, path_now
 
 BLOCK_SIZE = 1 << 20
-"""Octets of a capture at a time."""
+"""Octets of a capture block."""
 LENGTH_SIZE = 8
 DIGEST_SIZE = 16
 
 
 class Unread(NamedTuple):
-    """A file that is to be read on behind its first `taken` packets; the others count as taken at `since` or later."""
+    """A file to continue after its first `taken` packets. The rest counts as taken at `since` or later."""
 
     file: BatchFile
     taken: int
@@ -42,23 +42,25 @@ class Unread(NamedTuple):
 
 
 class PartitionState:
-    """A partition behind the last micro-batch that it took."""
+    """A partition after its last micro-batch."""
 
     def __init__(self, analyser: Analyser) -> None:
         self.analyser = analyser
         self.segmenter = Segmenter()
         self.files: list[str | None] = []
-        """All files so far: what packet references index."""
+        """All files so far, which packet references index."""
         self.unread: list[Unread] = []
-        """Files of which packets are left."""
+        """Files with unread packets."""
         self.problems: list[CaptureProblem] = []
-        """What could not be read of the files of the last micro-batch."""
+        """Read problems in the files of the last micro-batch."""
 
     def take(
         self, batch: MicroBatch, span: TimeSpan, select: Callable[[SegmentBlock], SegmentBlock]
     ) -> Iterator[Batch]:
-        """What the files of a micro-batch made decidable, of the packets within `span` and the flows that `select`
-        leaves; the state is that behind it once all of this was taken."""
+        """Yield the records that a micro-batch completes, from packets within `span` and flows that `select` keeps.
+
+        The state is advanced once all batches were consumed.
+        """
         reports = FileReports()
         self.files += [file.path for file in batch.files]
         self.analyser.begin(self.files)
@@ -80,7 +82,7 @@ class PartitionState:
         statistics.fold_files()
 
     def dump(self) -> bytes:
-        """The state as octets, that of the analyser in front of the rest. Raises `StateError`."""
+        """Return the state as octets, the analyser first. Raises `StateError`."""
         analyser = state.dump(self.analyser)
         rest = pickle.dumps((self.segmenter, self.files, self.unread), pickle.HIGHEST_PROTOCOL)
         digest = blake2b(rest, digest_size=DIGEST_SIZE).digest()
@@ -88,7 +90,7 @@ class PartitionState:
 
     @staticmethod
     def load(octets: bytes, options: Options) -> PartitionState:
-        """What was dumped, with the options that it was made with. Raises `StateError`."""
+        """Return a dumped state, given the options it was created with. Raises `StateError`."""
         try:
             octets = zlib.decompress(octets)
         except zlib.error as error:
@@ -96,7 +98,7 @@ class PartitionState:
                 f"the state of a partition is damaged ({error}) -> start anew, without the state"
             ) from None
         end = LENGTH_SIZE + int.from_bytes(octets[:LENGTH_SIZE])
-        loaded = PartitionState(state.load(octets[LENGTH_SIZE:end], options))  # knows whether it is of this version
+        loaded = PartitionState(state.load(octets[LENGTH_SIZE:end], options))  # checks its version
         digest, rest = octets[end : end + DIGEST_SIZE], octets[end + DIGEST_SIZE :]
         if blake2b(rest, digest_size=DIGEST_SIZE).digest() != digest:
             raise StateError("the state of a partition is damaged -> start anew, without the state")
@@ -112,7 +114,7 @@ class CapturePart(CaptureFile):
         if super().first_time(PEEK, FileReports()) != unread.file.first_time:
             raise CaptureError(self.path, "another file has taken its place")
         self.rest: Unread | None = unread
-        """What is left of it."""
+        """The unread rest."""
         self._until = until
 
     def first_time(self, block_size: int, reports: FileReports) -> int:
@@ -137,15 +139,17 @@ class CapturePart(CaptureFile):
                 yield block[:count]
             if count < len(times):
                 self.rest = self.rest._replace(taken=number - len(times) + count, since=int(times[count]))
-                return  # what it reports is reported when it is read to its end
+                return  # its reports are made when it is read to its end
         self.rest = None
         reports.problems += own.problems
         reports.statistics += own.statistics
 
 
 def _open(files: list[Unread], until: int | None, span: TimeSpan, reports: FileReports) -> list[CapturePart]:
-    """Open files, in the order that decides between packets of equal times: by name, as in one run over all files. Of
-    one that cannot be read, the reason is a problem."""
+    """Open files sorted by name, which decides between packets of equal times, as in one run over all files.
+
+    A file that cannot be read is reported as a problem.
+    """
     open_files = OpenFiles()
     parts: list[CapturePart] = []
     for each in sorted(files, key=lambda each: each.file.path):

@@ -1,4 +1,4 @@
-"""What `load` is given becomes a list of capture files, on the driver: whatever is wrong with a path is said there."""
+"""Resolves the paths given to `load` to capture files, on the driver, where errors in paths are raised."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from zmtpscope.spark.folders import is_column
 LOG = logging.getLogger(__name__)
 
 MAX_NAMED = 5
-"""Skipped files that the warning names."""
+"""Maximum number of skipped files that the warning names."""
 
 PATH_OPTIONS = ("path", "paths")
-"""The options in which Spark hands on what `load` is given: one path, or a JSON list."""
+"""Options in which Spark passes the paths of `load`: one path, or a JSON list."""
 
 STORES = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
-"""Schemes of URIs that `read` and `ingest` take, besides `file`."""
+"""URI schemes that `read` and `ingest` accept, besides `file`."""
 
 NO_TABLES = (
     "Spark keeps no options of a table for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
     "(path '...'), or write Parquet with zmtpscope.spark.ingest"
 )
-"""Spark 4.3 makes the source of a catalog table without any option, and so without a path."""
+"""Spark 4.3 creates the source of a catalog table without any option, and so without a path."""
 
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
-    """The paths, globs and directories that `load` was given. Raises `CaptureError` where there are none."""
+    """Return the paths, globs and directories given to `load`. Raises `CaptureError` if there are none."""
     one, many = options.get("path"), options.get("paths")
     paths = ([] if one is None else [one]) + ([] if many is None else [str(each) for each in json.loads(many)])
     if not paths:
@@ -49,24 +49,24 @@ def given_paths(options: Mapping[str, str]) -> list[str]:
 
 
 class Candidate(NamedTuple):
-    """A file that may be a capture, and the directory in which or below which it was found."""
+    """A possible capture file, and the directory that was searched for it."""
 
     path: str
     directory: str
 
 
 class Lookup(NamedTuple):
-    """How files are found, as by other sources of Spark."""
+    """How to find files, as in other Spark sources."""
 
     recursive: bool = False
-    """Whether all directories inside of directories are searched, or only those that are columns."""
+    """Whether to search all subdirectories, or only the ones that are columns."""
     names: str = "*"
-    """The pattern that names of files must match."""
+    """Pattern that file names must match."""
     base: str | None = None
-    """The directory below which folders are columns. None: the directory that was given, unless `recursive`."""
+    """The directory below which folders are columns. None: the given directory, unless `recursive`."""
 
     def wanted(self, path: str, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return the files with names that are looked for. Raises `CaptureError` if `path` has only others."""
+        """Return the files with matching names. Raises `CaptureError` if `path` has only others."""
         found = [each for each in candidates if fnmatchcase(os.path.basename(each.path), self.names)]
         if candidates and not found:
             raise CaptureError(path, f"none of the {len(candidates)} files has a name that matches {self.names}")
@@ -74,7 +74,7 @@ class Lookup(NamedTuple):
 
 
 ANY_NAME = Lookup()
-"""FoundCaptures of one folder, whatever their names."""
+"""Finds the captures of one folder, with any names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,11 @@ class FoundCaptures:
     """The captures that paths name."""
 
     files: dict[str, int] = field(default_factory=dict)
-    """Each once, with its size."""
+    """Size of each file."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Files of directories and globs that are no captures, and why."""
+    """Files of directories and globs that are not captures, with the reason."""
     roots: dict[str, str] = field(default_factory=dict)
-    """The directory of each file below which its folders are columns, with a slash at the end."""
+    """Directory of each file below which its folders are columns, with a slash at the end."""
 
     def add(self, file: Candidate, size: int, lookup: Lookup) -> None:
         """Add a capture. Raises `CaptureError` for one outside of the base."""
@@ -101,7 +101,7 @@ class FoundCaptures:
         self.roots[file.path] = root
 
     def update(self, others: FoundCaptures) -> None:
-        """Add captures that were found in another place."""
+        """Add captures found elsewhere."""
         for file, size in others.files.items():
             if file not in self.files:
                 self.files[file] = size
@@ -109,12 +109,12 @@ class FoundCaptures:
         self.skipped.update(others.skipped)
 
     def skip(self, path: str, why: str) -> None:
-        """Add a file that is no capture, unless its name marks it as none for readers, such as `_SUCCESS`."""
+        """Add a file that is not a capture, unless its name hides it from readers, such as `_SUCCESS`."""
         if not os.path.basename(path).startswith((".", "_")):
             self.skipped[path] = why
 
     def warn(self) -> None:
-        """Log one line that names files that were skipped, if there are any."""
+        """Log one line with the names of skipped files, if any."""
         if self.skipped:
             some = [safe_text(os.path.basename(path)) for path in islice(self.skipped, MAX_NAMED)]
             names = ", ".join(some) + (", ..." if len(self.skipped) > len(some) else "")
@@ -123,8 +123,11 @@ class FoundCaptures:
 
 
 def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Return the capture files that paths, globs and directories name: of a directory or glob those that are captures,
-    by name. Raises `CaptureError` where one names no capture, or what workers cannot read."""
+    """Return the capture files of paths, globs and directories. Files of a directory or glob are sorted by name, and
+    other files in it are skipped.
+
+    Raises `CaptureError` for a path without captures, or one that workers cannot read.
+    """
     found = FoundCaptures()
     if lookup.base is not None:
         lookup = lookup._replace(base=local_path(lookup.base))
@@ -135,7 +138,7 @@ def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> FoundC
 
 
 def _add(path: str, lookup: Lookup, found: FoundCaptures) -> None:
-    """Add the captures that a path, glob or directory names."""
+    """Add the captures of a path, glob or directory."""
     if path == "-":
         raise CaptureError(None, "workers cannot read it", hint="write the capture to a file first")
     if glob.has_magic(path) and not os.path.exists(path):
@@ -147,7 +150,7 @@ def _add(path: str, lookup: Lookup, found: FoundCaptures) -> None:
         if os.path.exists(path) and not os.path.isfile(path):
             hint = "write it to a file first"
             raise CaptureError(path, "is no regular file, and every worker reads it anew", hint=hint)
-        find_files([path])  # raises what is wrong with it
+        find_files([path])  # raises the error
         found.add(file, os.path.getsize(path), lookup)
 
 
@@ -173,7 +176,7 @@ def _add_directory(directory: str, lookup: Lookup, found: FoundCaptures) -> None
 
 
 def _files_in(directory: str, lookup: Lookup) -> list[Candidate]:
-    """Return the files in a directory and in those inside of it that are searched, by name."""
+    """Return the files in a directory and its searched subdirectories, by name."""
 
     def refuse(error: OSError) -> None:
         raise CaptureError(error.filename, f"cannot be listed: {error.strerror}")
@@ -186,12 +189,12 @@ def _files_in(directory: str, lookup: Lookup) -> list[Candidate]:
 
 
 def is_searched(directory: str, lookup: Lookup) -> bool:
-    """Return whether a directory of this name inside of another one is searched."""
+    """Return whether a subdirectory of this name is searched."""
     return not directory.startswith((".", "_")) if lookup.recursive else is_column(directory)
 
 
 def _add_captures(candidates: Iterable[Candidate], lookup: Lookup, found: FoundCaptures) -> bool:
-    """Add those of the files that are captures, and return whether any of them is one."""
+    """Add the captures among these files, and return whether there are any."""
     is_any = False
     for file in candidates:
         try:
@@ -205,15 +208,16 @@ def _add_captures(candidates: Iterable[Candidate], lookup: Lookup, found: FoundC
 
 
 def scheme_of(path: str) -> str | None:
-    """The scheme of a URI, in lower case. None for a path of the file system, and for one with a colon that exists."""
+    """Return the scheme of a URI, in lower case. None for a file system path, including an existing one with a
+    colon."""
     scheme = re.match("([A-Za-z][A-Za-z0-9+.-]+):", path)
     return None if scheme is None or os.path.exists(path) else scheme[1].lower()
 
 
 def local_path(path: str, *, instead: str = "") -> str:
-    """The path that a path or `file:` URI names, as RFC 8089 has it: `file:/a%20b`, `file:///a%20b`.
+    """Return the path of a path or `file:` URI (RFC 8089): `file:/a%20b`, `file:///a%20b`.
 
-    Raises `CaptureError` for another URI. For that of a store its hint says what to do `instead`.
+    Raises `CaptureError` for another URI. For a store its hint is `instead`.
     """
     scheme = scheme_of(path)
     if scheme is None:

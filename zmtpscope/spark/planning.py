@@ -1,4 +1,4 @@
-"""A query of `format("zmtp")` as Spark plans it, in processes that must not import the analyser."""
+"""Plans a query of `format("zmtp")`, in processes that must not import the analyser."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def check(options: Mapping[str, str]) -> StructType:
-    """Return the schema of the table that options ask for. Raises a sentence about what is wrong with them, and logs
-    which files are no captures."""
+    """Return the schema of the requested table. Raises one sentence for invalid options, and logs skipped files."""
     with one_sentence():
         if "provider" in options:
             raise SettingsError(f"CREATE TABLE: {NO_TABLES}")
@@ -33,7 +32,7 @@ def check(options: Mapping[str, str]) -> StructType:
 
 
 def plan(options: Mapping[str, str], schema: StructType) -> CaptureReader:
-    """Return the reader of the captures as they are now. Raises a sentence as `check` does."""
+    """Return the reader of the current captures. Raises one sentence as `check` does."""
     with one_sentence():
         settings, found = _found(options)
         settings.check_schema(schema)
@@ -47,7 +46,7 @@ def _found(options: Mapping[str, str]) -> tuple[ReadSettings, FoundCaptures]:
 
 
 class CaptureReader(SentToWorkers, DataSourceReader):
-    """Reads capture files by themselves or as a shared scan. A partition has its number for its value."""
+    """Reads capture files separately or as a shared scan. The value of a partition is its number."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
