@@ -90,7 +90,7 @@ class TcpSide:
 
     @property
     def waits(self) -> bool:
-        """Whether segments wait behind a hole."""
+        """Whether segments wait for octets before them."""
         return self.out_of_order is not None and bool(self.out_of_order.waiting)
 
     def leave_plain(self) -> None:

@@ -1,4 +1,4 @@
-"""Out-of-order segments: octets that wait behind a hole, and the limits for waiting."""
+"""Out-of-order segments: octets that wait after a hole, and the limits for waiting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Piece(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Octets behind a hole, from one segment or several adjacent ones; `position` is the stream offset of the first."""
+    """Octets after a hole, from one segment or several adjacent ones; `position` is the stream offset of the first."""
 
     position: int
     octets: bytes
@@ -66,7 +66,7 @@ class OutOfOrder:
 
     def __init__(self) -> None:
         self.waiting: list[Waiting] = []
-        """Octets behind the hole, by position; entries never overlap."""
+        """Octets after the hole, by position; entries never overlap."""
         self.octets = self.segments = 0
         """Number of waiting octets, and of their pieces."""
         self.packets = 0

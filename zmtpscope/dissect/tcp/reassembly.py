@@ -20,9 +20,9 @@ HOLE_PACKETS = 64
 HOLE_TIME = 1_000_000_000
 """Nanoseconds, by the clock of the connection, after which the same happens."""
 SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
-"""Maximum octets and segments that wait behind one hole of one side."""
+"""Maximum octets and segments that wait after one hole of one side."""
 ALL_OCTETS = 64 << 20
-"""Maximum octets that wait behind all holes of a run. When exceeded, the hole that has waited longest is declared."""
+"""Maximum octets that wait after all holes of a run. When exceeded, the hole that has waited longest is declared."""
 REMEMBERED_HOLES = 64
 """Declared holes that a side remembers to distinguish late octets from repeated ones."""
 
@@ -169,7 +169,7 @@ class Reassembler:
         side.delivered += octets
 
     def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, at: Arrival) -> None:
-        """Keep the new octets of a segment behind a hole.
+        """Keep the new octets of a segment after a hole.
 
         Its whole range becomes one entry, so the next copy costs one comparison instead of one per waiting segment.
         """
@@ -307,7 +307,7 @@ class Reassembler:
             self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at.time, at.ordinal)
 
     def give_up(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
-        """Give up the holes of a side that ended, and deliver the octets behind them."""
+        """Give up the holes of a side that ended, and deliver the octets after them."""
         while side.waits:
             is_acknowledged = peer.acknowledged >= 0 and distance(peer.acknowledged, side.next) > 0
             self.declare(side, ACKNOWLEDGED if is_acknowledged else "end of the connection", at.time, at.ordinal)
