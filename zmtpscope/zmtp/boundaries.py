@@ -17,9 +17,8 @@ LARGEST_BELIEVED = 1 << 31
 GREETING_REST = re.compile(
     rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
 )
-"""Matches the rest of a 3.x greeting whose first octets were lost, before a command: at least one letter of the
-mechanism and everything after it. Without this check the rest would parse as frames: `01 4E` starts a frame of 78
-octets."""
+"""Matches a 3.x greeting whose first octets were lost, before a command: at least one letter of the mechanism and
+everything after it. Otherwise it would parse as frames: `01 4E` starts a frame of 78 octets."""
 
 SEALED_HEADERS = (9, 2)
 """Possible sizes in octets of the frame header before a MESSAGE."""
@@ -45,7 +44,7 @@ STARTS = {
     ),
     Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
 }
-"""Matches the octets at which a frame header may start, by framing; all other octets are skipped."""
+"""Matches the only octets at which a frame header may start, by framing."""
 
 LEAST_RUN = 16
 """Minimum number of equal octets in a row that are skipped at once."""

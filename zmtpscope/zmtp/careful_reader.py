@@ -1,7 +1,4 @@
-"""The careful reader: parses any unit of a side, one at a time.
-
-It reads greetings, frames and commands, checks them, and tracks the regime for the next unit.
-"""
+"""The careful reader: parses and checks any unit of a side, one at a time, and tracks the regime for the next one."""
 
 from __future__ import annotations
 
@@ -138,10 +135,11 @@ class CarefulReader(UnitReader):
             self._change(phase=Phase.TRAFFIC)
 
     def _pass_greeting_3(self, data: bytes, at: int) -> bool:
-        """Decide how a newer peer continues after sending its signature to a 1.0 peer.
+        """Decide how a newer peer continues after sending its signature to a 1.0 peer; return False if more octets are
+        needed.
 
-        Either 1.0 frames follow, or the rest of its 3.x greeting, if it did not wait for the other version; then
-        nothing further is read. Returns False if more octets are needed.
+        1.0 frames follow, or the rest of a 3.x greeting if the peer did not wait for the other version. After that
+        nothing is read.
         """
         goes_on = goes_on_as_greeting_3(data[at : at + GREETING_3_SIZE - SIGNATURE_SIZE])
         if goes_on is None:
@@ -285,7 +283,7 @@ class CarefulReader(UnitReader):
             self._nonces.judge(reader, fields["nonce"], reader.body + place)
 
     def _decide_mechanism(self, size: int, head: bytes) -> None:
-        """Detect from the first message frame of a side without a greeting whether it is encrypted (wire.md 9.5)."""
+        """Detect whether a side without a greeting encrypts, by its first message frame (wire.md 9.5)."""
         self._undecided = False
         if head.startswith(MESSAGE_NAME) and len(head) > 11:
             token = int.from_bytes(head[8:12], "big") == size - 12

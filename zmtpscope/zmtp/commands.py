@@ -83,7 +83,6 @@ def _read_name(
 
 
 def starts_padded(reader: Reader) -> bool:
-    """Whether the body starts with a space-padded name."""
     return PADDED_NAME.fullmatch(reader.data, reader.position, min(reader.position + 8, reader.stop)) is not None
 
 
@@ -117,7 +116,6 @@ def _look_up(reader: Reader, mechanism: Mechanism | None, fields: Fields, name: 
 
 
 def _is_known(name: str) -> bool:
-    """Whether any mechanism has a command with this name."""
     return any(name in mechanism.commands for mechanism in MECHANISMS.values())
 
 

@@ -117,7 +117,6 @@ def build_subscription(fields: Fields) -> bytes:
 
 
 def read_group_frame(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse the group frame of a RADIO message."""
     fields["group"] = read_group(reader, reader.left)
 
 

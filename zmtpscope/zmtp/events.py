@@ -1,4 +1,4 @@
-"""Results of a side reader: message frames as columns, everything else as small immutable objects."""
+"""Results of a side reader: message frames as columns, and small immutable objects."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ class Greeting(NamedTuple):
 class Command(NamedTuple):
     """One command frame, or a handshake command in a message frame (wire.md 7).
 
-    `octets` are the octets of a WebSocket control frame, which may lie inside a message that was rearranged; None: see
-    the stream. `head` is set for a command that is too large to await: the stream offset after the part that was
-    parsed, even if more octets have been received. None: all of it was parsed.
+    `octets` are set for a WebSocket control frame, which may lie inside a rearranged message; None: read the stream.
+    `head` is set for a command too large to await: the stream offset after the part that was parsed, even if more
+    octets have been received. None: all of it was parsed.
     """
 
     start: int
@@ -153,10 +153,10 @@ class Runs(NamedTuple):
 class Skipped(NamedTuple):
     """Octets `start..stop` that belong to no unit and were skipped. `stop` may lie after the octets received.
 
-    `single`: they are one item, for example one WebSocket frame; otherwise each octet counts by itself. `inside` counts
-    the octets of WebSocket control frames among them, which have their own events. `between_units`: no message,
-    encrypted or not, continues across them. `runs`: only these ranges of `start..stop` were skipped, each one item if
-    `single`, with whole units between them.
+    - `single`: they are one item, such as a WebSocket frame; otherwise each octet counts
+    - `inside`: number of octets of WebSocket control frames among them, which have their own events
+    - `between_units`: no message, encrypted or not, continues across them
+    - `runs`: only these ranges were skipped, each one item if `single`, with whole units between them
     """
 
     start: int

@@ -1,8 +1,8 @@
 """Handshake cache: reuse the parsed greeting and READY of earlier sides that sent the same octets.
 
-All connections of one application send the same greeting. The state of a side after its greeting and READY depends only
-on these octets and the version in force, so it can be cached. Only a few small units are cached that cannot contain a
-secret and are likely to repeat: greetings, and READY of NULL without an identity.
+All connections of one application send the same greeting, and the state of a side after its greeting and READY depends
+only on these octets and the version in force. The cache holds only a few small units that cannot contain a secret and
+are likely to repeat: greetings, and READY of NULL without an identity.
 """
 
 from __future__ import annotations

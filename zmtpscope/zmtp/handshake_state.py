@@ -60,7 +60,6 @@ class HandshakeState:
         return self._premature and not self.done
 
     def command(self, reader: Reader, layout: Layout) -> None:
-        """Process a command with a layout."""
         if layout.name == "MESSAGE":
             self.encrypted(reader)
             return
@@ -72,7 +71,6 @@ class HandshakeState:
             self._judge_handshake(reader, layout)
 
     def message(self, reader: Reader) -> None:
-        """Process a message frame that is not encrypted."""
         if self.error:
             self._judge_after_error(reader)
         self._judge_traffic(reader, "ZMTP3X-CMD-09")

@@ -45,8 +45,8 @@ class Mechanism:
     repeated: str | None = None
     """The handshake command that a side may send several times in a row."""
     wraps_ready: bool = False
-    """Whether MESSAGE may wrap READY. Then the first MESSAGE ends the handshake of its side; in a command frame it is a
-    command, not a message."""
+    """Whether MESSAGE may wrap READY: the first MESSAGE then ends its side's handshake, and in a command frame is a
+    command."""
     may_send_nothing: bool = False
     """Whether an empty command frame is a handshake step without data."""
     misspellings: tuple[Misspelling, ...] = ()

@@ -33,7 +33,6 @@ class Memberships:
         self._topics = self._groups = _NOTHING
 
     def limit_to(self, octets: int) -> None:
-        """Limit the memory for names, in octets."""
         self._most = octets
 
     def forgive(self) -> None:
@@ -53,7 +52,6 @@ class Memberships:
         return self._topics.size + self._groups.size
 
     def has_topic_of(self, message: bytes) -> bool:
-        """Whether `message` starts with an open topic."""
         return self._topics.has_prefix_of(message)
 
     def has_group(self, group: bytes) -> bool:
@@ -84,7 +82,6 @@ class Memberships:
         names.add(octets)
 
     def _begin(self, what: str) -> Trie:
-        """Create the trie for topics or groups."""
         names = Trie()
         if what == "topic":
             self._topics = names

@@ -27,10 +27,9 @@ Seen = dict[str, tuple[int, int, str]]
 
 
 def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse all remaining octets as properties.
+    """Parse all remaining octets as properties, up to the first one that is too long.
 
-    Fills `metadata` (names and values as `text`, in order, repeats included), `socket_type` and `identity`. A property
-    longer than the remaining octets ends the list.
+    Fills `metadata` (names and values as `text`, in order, repeats included), `socket_type` and `identity`.
     """
     metadata: list[dict[str, str]] = []
     fields["metadata"] = metadata

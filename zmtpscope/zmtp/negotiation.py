@@ -1,7 +1,7 @@
 """Decide which version two sides speak, from the first octets of both (wire.md 9.3).
 
-A decision is made only once no further octet could change it, so it does not depend on the order in which the octets of
-the two sides arrive. `prefix.py` classifies each side alone.
+A decision is made once no further octet could change it, so the order in which both sides' octets arrive does not
+matter. `prefix.py` classifies each side alone.
 """
 
 from __future__ import annotations
@@ -175,9 +175,9 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
 
 
 def _form_beside(octets: bytes, kind: Class, other: Class) -> Form:
-    """Return the form of a side whose peer may not speak ZMTP.
+    """Return the form of a side that faces another protocol.
 
-    A newer peer mistakes such octets for 1.0: after its signature it sends 1.0 frames, unless it sent a 3.x greeting
+    A newer peer mistakes that protocol for 1.0, and sends 1.0 frames after its signature, unless it sent a 3.x greeting
     without waiting.
     """
     is_form_2 = kind in (Class.REVISION_0, Class.REVISION_1, Class.REVISION_2) and not names_mechanism(octets)

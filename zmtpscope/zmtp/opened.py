@@ -1,8 +1,8 @@
 """One side of a CURVE connection with decrypted boxes: source 1.
 
-A box is 16 octets longer than its contents, and decryption replaces each octet in its place. The decrypted stream
-therefore has the same offsets as the encrypted one, so the packet and time of an offset are valid for both, and frames
-have the same boundaries. A MESSAGE contains flags and the body of a message frame or command (curve.md 4).
+A box is 16 octets longer than its contents, and decryption replaces each octet in its place. Offsets, their packets and
+times, and frame boundaries are therefore those of the encrypted stream. A MESSAGE contains flags and the body of a
+message frame or command (curve.md 4).
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ def is_anonymous(octets: bytes) -> bool:
 def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
     """Whether 1.0 peers are unlikely to send a first frame with this header.
 
-    An identity never starts with 0, and an empty identity frame never has MORE. Other protocols prefix messages with
-    lengths of 16 to 64 bits that look like both.
+    An identity never starts with 0, and an empty identity frame never has MORE, but the length prefixes of other
+    protocols (16 to 64 bits) look like both.
     """
     if length == 1:
         return bool(flags & 1)
@@ -128,7 +128,7 @@ def own_form(octets: bytes, kind: Class) -> Form:
     if kind in OLD:
         return Form.FRAMES_1
     if kind is Class.REVISION_3 and octets[10] > 3 and names_mechanism(octets) is False:
-        return Form.SIGNATURE  # what follows it may be 1.0 frames
+        return Form.SIGNATURE  # 1.0 frames may follow
     if kind is Class.REVISION_3 or (kind is Class.REVISION_2 and names_mechanism(octets)):
         return Form.GREETING_3 if len(octets) >= GREETING_3_SIZE else Form.PARTIAL_3
     forms = {

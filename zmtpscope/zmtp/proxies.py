@@ -1,7 +1,7 @@
 """Headers of proxies before ZMTP: PROXY protocol (v1, v2), SOCKS 4 and 5 (RFC 1928, RFC 1929), HTTP CONNECT.
 
-Only the octets before ZMTP are read. A header is reported once it is complete, so the order in which the octets of the
-two sides arrive does not matter.
+A header is reported once it is complete, so the order in which both sides' octets arrive does not matter. The octets of
+ZMTP are not read.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class Finding(NamedTuple):
 class FieldNode:
     """One field of a unit; `start` is a stream offset.
 
-    A node without a value is a group that contains its children. A node with a value is a leaf. The leaves of a unit
-    cover its octets without gaps or overlaps (P5). Children of a leaf are its bits, which cover the same octet.
+    A node without a value is a group of its children. A node with a value is a leaf; its children are its bits, which
+    cover the same octet. The leaves of a unit cover its octets without gaps or overlaps (P5).
     """
 
     name: str
@@ -146,7 +146,6 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """The number of octets left."""
         return self.stop - self.position
 
     def starts_with(self, octets: bytes) -> bool:
@@ -185,7 +184,6 @@ class Reader:
         return value
 
     def octets(self, name: str, length: int, *, keep_empty: bool = False) -> bytes:
-        """Read `length` octets."""
         at = self.position
         if at + length > self.stop:
             self._cut(name)
@@ -196,7 +194,6 @@ class Reader:
         return value
 
     def rest(self, name: str) -> bytes:
-        """Read all octets left."""
         return self.octets(name, self.stop - self.position)
 
     def skip(self, name: str, length: int) -> None:

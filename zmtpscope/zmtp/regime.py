@@ -74,7 +74,7 @@ def usual_form(version: str | None) -> Form:
 class Regime:
     """Settings for reading the units of one side from a stream offset. Immutable; `regime` creates and interns them.
 
-    Attributes that follow from other ones and are needed for each unit are computed once.
+    Derived attributes are computed once, because each unit needs them.
     """
 
     framing: Framing

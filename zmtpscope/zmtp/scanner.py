@@ -1,8 +1,8 @@
 """The hot path: scans runs of plain message frames into columns, reading only their headers.
 
-A scanner consumes only frames that are certainly plain: flags without reserved or COMMAND bits, a size in its shortest
-form and within limits. At any other header it stops, and the careful reader decides. There is no call and no object per
-frame; repeated frames even skip the loop.
+A plain frame has no reserved or COMMAND bits, and a size in its shortest form and within limits. At any other header
+the scanner stops, and the careful reader decides. There is no call and no object per frame; repeated frames even skip
+the loop.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def end_of_zeros(data: bytes, at: int) -> int:
 def _pass_repetitions(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
     """Scan on while the last frames of `columns`, up to `LONGEST_PERIOD` of them, repeat; return the new `at`.
 
-    Repetitions have equal header octets, one `stride` apart, so each header octet is compared for many repetitions at
+    Repetitions have equal header octets, one `stride` apart: each header octet is compared for many repetitions at
     once. The windows double, so a run that ends early costs little more than its own length.
     """
     period = _period(columns.sizes, columns.flags)

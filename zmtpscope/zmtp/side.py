@@ -97,7 +97,6 @@ class SideReader(CarefulReader):
 
     @property
     def error_seen(self) -> bool:
-        """Whether the side has sent ERROR."""
         return self._handshake.error
 
     @property
@@ -149,7 +148,6 @@ class SideReader(CarefulReader):
         return skipped
 
     def drain_moves(self) -> list[tuple[int, bytes]]:
-        """Return the `moves` since the last call."""
         moves, self.moves = self.moves, []
         return moves or []
 

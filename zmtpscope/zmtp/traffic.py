@@ -55,7 +55,7 @@ def read_group_name(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_group(reader: Reader, length: int) -> str:
-    """Parse a group name, in a command or in the first frame of a RADIO message."""
+    """Parse a group name of a command or a RADIO message."""
     start = reader.offset
     group = reader.text("zmtp.group", length)
     if length > LARGEST_GROUP:

@@ -1,7 +1,7 @@
 """A compressed trie over octets: counted names, matched by prefix.
 
-Finding a name takes as many steps as there are branches on its path, regardless of the other names. It uses only
-standard types and at most two nodes per name, so the memory that a hostile side can occupy is known (`size`).
+A lookup takes as many steps as there are branches on its path, regardless of the other names. Only standard types and
+at most two nodes per name are used, so the memory that a hostile side can occupy is known (`size`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ class Trie:
 
     @property
     def size(self) -> int:
-        """Approximate memory in octets."""
         return self._labels + self._nodes * NODE_COST
 
     def add(self, name: bytes) -> None:
@@ -166,7 +165,6 @@ class Trie:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """Return the length of the common prefix."""
     size = min(len(one), len(other))
     differs = int.from_bytes(one[:size], "big") ^ int.from_bytes(other[:size], "big")
     return size - (differs.bit_length() + 7) // 8

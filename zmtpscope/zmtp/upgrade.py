@@ -65,7 +65,6 @@ class Head(NamedTuple):
 
     @property
     def offers(self) -> list[bytes]:
-        """The sub-protocols offered by a request."""
         return [token.octets for token in self.protocols]
 
     @property
@@ -232,7 +231,6 @@ def build_request(path: str, host: str, key: bytes, offers: Sequence[str]) -> by
 
 
 def build_response(key: bytes, chosen: str) -> bytes:
-    """Build the response to the request with this key."""
     accept = sha1(b64encode(key) + ACCEPT_SUFFIX, usedforsecurity=False).digest()
     return _build_head(
         "HTTP/1.1 101 Switching Protocols",

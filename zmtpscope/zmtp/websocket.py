@@ -86,7 +86,7 @@ def repeated(key: bytes, size: int) -> bytes:
 
 
 def combined(octets: bytes, masks: bytes) -> bytes:
-    """XOR two octet strings of equal length."""
+    """XOR octet strings of equal length."""
     return (int.from_bytes(octets, "big") ^ int.from_bytes(masks, "big")).to_bytes(len(octets), "big")
 
 

@@ -1,9 +1,8 @@
 """One side of a ZWS connection (wire.md 12): each WebSocket message contains one ZMTP frame.
 
-The octets have no masks (`zmtpscope.zmtp.websocket.Unmasking` keeps all offsets). A message may consist of several
-WebSocket frames, with control frames between them. Once it is complete its octets are rearranged in place: all headers
-first, then all payloads, so that its body is contiguous and its boundaries stay. Source 1 is the stream without masks,
-with these messages rearranged.
+`zmtpscope.zmtp.websocket.Unmasking` has removed all masks, which changes no offset. A message may consist of several
+WebSocket frames, with control frames between them. Once complete, it is rearranged in place: all headers first, then
+all payloads, so that its body is contiguous. Source 1 is this stream.
 """
 
 from __future__ import annotations
@@ -179,7 +178,6 @@ class ZwsReader(SideReader):
         return True
 
     def _judge_header(self, reader: Reader, header: FrameHeader) -> None:
-        """Add findings for a header that violates RFC 6455."""
         wrong = []
         if header.opcode not in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG):
             wrong.append(f"opcode {header.opcode} is reserved")
@@ -282,7 +280,6 @@ class ZwsReader(SideReader):
     # Skipped frames
 
     def _go_on(self, offset: int) -> None:
-        """Continue with the WebSocket frame at stream offset `offset`."""
         if self._next is None:
             self.position = offset
         else:

@@ -16,8 +16,5 @@ MECHANISMS: dict[str, Mechanism] = {each.name: each for each in (NULL, PLAIN, CU
 
 
 def mechanism_named(name: str | None) -> Mechanism | None:
-    """Return the mechanism that a greeting names, or None if it is unknown.
-
-    If the greeting was not captured, `name` is None; the result is then `UNSEEN`.
-    """
+    """Return the mechanism with this name, `UNSEEN` if no greeting was captured (None), or None if it is unknown."""
     return UNSEEN if name is None else MECHANISMS.get(name)

@@ -25,7 +25,7 @@ _OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "
 class GreetingSender:
     """Sends the greeting as far as allowed. Octet 10 rules out 1.0 and octet 11 rules out 2.0: neither is sent early.
 
-    `decision` equals the decision of an observer of both sides: the same function makes it from the same octets.
+    `decision` is made from the same octets, and by the same function, as the decision of an observer of both sides.
     """
 
     decision: Decision | None = None

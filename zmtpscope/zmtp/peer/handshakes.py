@@ -84,7 +84,6 @@ class Part:
 
     @property
     def last_said(self) -> str | None:
-        """Our last command."""
         return self._mine[self._said - 1] if self._said else None
 
     def begin(self) -> Iterator[bytes]:
@@ -132,7 +131,6 @@ class Part:
         return build_frame(Framing.V2, body, command=True)
 
     def _fields(self, name: str) -> Fields:
-        """Return the fields of our command `name`."""
         return self.metadata
 
     def _check(self, event: Command, octets: bytes) -> None:

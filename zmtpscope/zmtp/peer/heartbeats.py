@@ -27,7 +27,6 @@ class Heartbeats:
         self._pinged = self._heard
 
     def ping(self, now: float) -> None:
-        """Note that a PING is sent."""
         self._pinged, self._awaits_pong = now, True
 
     def promise(self, ttl: float) -> None:

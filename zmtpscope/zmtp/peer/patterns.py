@@ -70,13 +70,11 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
 
 
 def check_group(group: bytes) -> None:
-    """Raise `ValueError` for an invalid group name."""
     if len(group) > LARGEST_GROUP or b"\0" in group:
         raise ValueError(f"{to_text(group[:20])!r} is no group: at most {LARGEST_GROUP} octets, none of them zero")
 
 
 def check_subscriber(socket_type: str) -> None:
-    """Raise `ValueError` for a socket type without subscriptions."""
     if socket_type not in SUBSCRIBERS:
         raise ValueError(f"a {socket_type} socket has no subscriptions")
 

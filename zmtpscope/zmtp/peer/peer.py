@@ -50,12 +50,11 @@ class Peer:
 
     Call `receive` with received octets, `end` when the other side closes, and `tick` at `deadline`; then send
     `outgoing` and process `events`. These three methods raise `PeerError` if the connection cannot continue; `outgoing`
-    may then contain a final ERROR, and `events` contains the earlier events.
+    may then return a final ERROR, and `events` returns the earlier events.
 
     Time and memory are bounded by the limits: it keeps at most one handshake command or message.
 
-    A peer that `waits` sends only its version and mechanism until `introduce`. Meanwhile it accepts the other side's
-    metadata with any socket type.
+    A peer that `waits` sends only its version and mechanism until `introduce`, and accepts any socket type meanwhile.
     """
 
     version: str | None = None
@@ -84,7 +83,7 @@ class Peer:
         self._wanted = 0
         """The stream offset to be received before anything can be read."""
         self._held: Row | None = None
-        """A frame whose body is incomplete."""
+        """The last frame, if its body is incomplete."""
         self._parts: list[bytes] = []
         self._size = 0
         """Memory of the current message in octets."""
@@ -138,7 +137,6 @@ class Peer:
     # -- octets and time ----------------------------------------------------------------------------------------------
 
     def receive(self, octets: bytes, now: float) -> None:
-        """Process received octets."""
         self._heartbeats.hear(now)
         self._chunks.append(octets)
         self._stop += len(octets)
@@ -231,7 +229,6 @@ class Peer:
         self._subscribe("SUBSCRIBE", topic)
 
     def cancel(self, topic: bytes) -> None:
-        """Cancel one subscription."""
         self._subscribe("CANCEL", topic)
 
     def join(self, group: str) -> None:
@@ -239,7 +236,6 @@ class Peer:
         self._member("JOIN", group)
 
     def leave(self, group: str) -> None:
-        """Leave `group` once."""
         self._member("LEAVE", group)
 
     def ping(self, now: float, context: bytes = b"") -> None:
@@ -350,7 +346,6 @@ class Peer:
             self._handle_step(event, bytes(data[event.start - base : event.stop - base]))
 
     def _handle_step(self, event: Command, octets: bytes) -> None:
-        """Process a handshake command."""
         part = self._part
         assert part is not None
         if event.fields.get("name") != "ERROR":
