@@ -1,4 +1,4 @@
-"""Lines of message and frame rows, many at once."""
+"""Format lines of message and frame rows, many at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.export.sides_column import Column
 
 
 class RowWords:
-    """Rows of runs in words, whichever run each is of. `width` is that of the terminal, if there is one."""
+    """Descriptions of the rows of many runs. `width` is the terminal width, or None."""
 
     def __init__(self, columns: RowColumns[Any], options: Options, width: int | None) -> None:
         self.columns = columns
@@ -25,33 +25,33 @@ class RowWords:
         self._words: dict[int, RunWords] = {}
         """By run."""
         self.compiled: object = None
-        """What the compiled `lines_of` has of the rows."""
+        """Cached state of the compiled `lines_of`."""
 
     @cached_property
     def run_of(self) -> list[int]:
-        """Which run each row is of."""
+        """The index of the run of each row."""
         runs: list[int] = self.columns.run_of.tolist()
         return runs
 
     def run(self, row: int) -> MessageRun | FrameRun:
-        """The run of a row."""
+        """Return the run of a row."""
         run: MessageRun | FrameRun = self.columns.runs[self.run_of[row]]
         return run
 
     def stream(self, row: int) -> Stream:
-        """Who sent a row to whom."""
+        """Return the stream of a row."""
         return self.run(row).stream
 
     def place_in_run(self, row: int) -> int:
-        """Which row of its run it is."""
+        """Return the index of a row in its run."""
         return int(self.columns.row_of[row])
 
     def packet_and_time(self, row: int) -> tuple[int, int]:
-        """The packet reference of a row, and its time."""
+        """Return the packet reference and the time of a row."""
         return int(self.columns.packets[row]), int(self.columns.times[row])
 
     def describe(self, row: int, used: int) -> str:
-        """A row in words; `used` characters stand in front of it."""
+        """Describe a row, after `used` characters of its line."""
         run = self.run_of[row]
         words = self._words.get(run)
         if words is None:
@@ -61,7 +61,7 @@ class RowWords:
 
 @compiled.where_possible
 def lines_of(words: RowWords, rows: Sequence[int], names: Sequence[Column], front: Front) -> list[str]:
-    """The lines of rows, each with its newline, where there is no terminal; `names` say who sends each to whom."""
+    """Return the lines of rows with newlines, without a terminal. `names` are the sender and receiver of each row."""
     lines = []
     for row, (who, _) in zip(rows, names, strict=True):
         packet, time = words.packet_and_time(row)

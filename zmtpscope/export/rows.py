@@ -1,4 +1,4 @@
-"""Message and frame rows in words: what, how large, and the first characters of it."""
+"""Describe message and frame rows: kind, size and first characters."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 
 PREVIEW = 80
-"""Characters of message bodies in a line where no terminal tells how many fit."""
+"""Maximum characters of bodies in a line without a terminal width."""
 
 LEAST_PREVIEW = 12
 MOST_SIZES = 5
-"""So many frames have their sizes in the line."""
+"""Maximum number of frames whose sizes are in a line."""
 
 MOST_ADDRESSES = 5
-"""So many addresses of an envelope are in the line; each takes a hop, and few networks have more."""
+"""Maximum number of envelope addresses in a line. Each is one hop, and few networks have more."""
 
 LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
-"""Characters of a topic or group, and of an address, in a line."""
+"""Maximum characters of a topic or group, and of an address."""
 
 TOPIC = 256
-"""Octets of a topic that are looked at."""
+"""Maximum octets of a topic to read."""
 
 NOT_SHOWN = ("", TEXT)
-"""Instead of what a dissector of this name says, and of one that has failed, the octets are shown."""
+"""Dissectors whose result is not shown: text, and failed ones (""). The octets are shown instead."""
 
 
 class _Lists(NamedTuple):
-    """Columns of a run as lists, which are quicker where rows are looked at one by one."""
+    """Columns of a run as lists, which are faster for single rows."""
 
     starts: list[int]
     sizes: list[int]
@@ -52,7 +52,7 @@ class _Lists(NamedTuple):
 
 
 class RunWords:
-    """The rows of one run. `width` is that of the terminal, if there is one."""
+    """Descriptions of the rows of one run. `width` is the terminal width, or None."""
 
     def __init__(self, run: MessageRun | FrameRun, options: Options, width: int | None) -> None:
         self.run = run
@@ -74,12 +74,12 @@ class RunWords:
         return _Lists(*(column.tolist() for column in columns))
 
     def octets(self, index: int) -> int:
-        """Octets of the bodies of row `index`."""
+        """Return the octets of the bodies of row `index`."""
         lists = self._lists
         return sum(lists.sizes[lists.first[index] : lists.last[index] + 1])
 
     def describe(self, index: int, used: int) -> str:
-        """Row `index` in words; `used` characters stand in front of it."""
+        """Describe row `index`, after `used` characters of its line."""
         lists = self._lists
         if isinstance(self.run, FrameRun):
             flags = lists.flags[index] & 0xFF
@@ -90,7 +90,7 @@ class RunWords:
         return what if lists.flags[lists.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
 
     def named(self, index: int) -> str:
-        """Message `index` without what it carries: what and how large, and its topic or addresses."""
+        """Describe message `index` without contents: kind and size, and its topic or addresses."""
         lists = self._lists
         first, last = lists.first[index], lists.last[index]
         doubt = self.doubt if lists.complete[index] else f"{self.doubt} incomplete"
@@ -115,20 +115,20 @@ class RunWords:
         return what
 
     def content(self, index: int) -> str:
-        """What message `index` carries, without sizes, topic and addresses."""
+        """Return the contents of message `index`, without sizes, topic and addresses."""
         if self._lists.flags[self._lists.first[index]] & SPECIAL:
             return self._special(self.run, index, "")
         return self._carried(index, 0).lstrip(" ")
 
     def _carried(self, index: int, used: int) -> str:
-        """What rides inside a message, or the beginning of its frames, as much as fits behind `used` characters."""
+        """Return the payload summary of a message, or the start of its frames, in the space after `used` characters."""
         made = self.run.made(index) if isinstance(self.run, MessageRun) else None
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
         return self._bodies(self._lists.content[index], self._lists.last[index], used)
 
     def _room(self, used: int) -> int:
-        """Characters that are left."""
+        """Return the characters left in the line."""
         return room(self.width, used)
 
     def _special(self, run: MessageRun | FrameRun, index: int, doubt: str) -> str:
@@ -143,11 +143,11 @@ class RunWords:
         return f"{kind.upper()} {quoted(topic)}{everything} ({self.message}){doubt}"
 
     def _limit(self, used: int) -> int:
-        """Characters of bodies that are shown behind `used` ones."""
+        """Return the maximum characters of bodies after `used` ones."""
         return limit_of_bodies(self.options, self._room(used))
 
     def _bodies(self, first: int, last: int, used: int) -> str:
-        """The beginning of the frames `first..last`, as much as fits behind `used` characters."""
+        """Return the start of the frames `first..last`, in the space after `used` characters."""
         limit = self._limit(used)
         if not limit or first > last:
             return ""
@@ -158,11 +158,11 @@ class RunWords:
         return f"  {parts_preview([(self._head(frame, octets), sizes[frame]) for frame in frames], limit)}"
 
     def _beginning(self, frame: int, limit: int) -> str:
-        """The beginning of a frame, in about `limit` characters."""
+        """Return the start of a frame in about `limit` characters."""
         return preview(self._head(frame, OCTETS * limit), self._lists.sizes[frame], limit)
 
     def _name(self, frame: int, limit: int) -> str:
-        """A topic, group or address, as much as fits into so many characters."""
+        """Return a topic, group or address in about `limit` characters."""
         octets = self._head(frame, TOPIC)
         return "not kept" if octets is None else name_of(octets, limit)
 
@@ -175,34 +175,34 @@ class RunWords:
 
 
 def noun(run: MessageRun | FrameRun) -> str:
-    """What the messages of a run are called."""
+    """Return the noun for messages of a run."""
     return "decrypted message" if run.regime.opened else "message"
 
 
 def doubt(run: MessageRun | FrameRun) -> str:
-    """How sure it is that they are some."""
+    """Return the confidence of a run in parentheses, or "" if proven."""
     return "" if run.confidence == "proven" else f" ({run.confidence})"
 
 
 def room(width: int | None, used: int) -> int:
-    """Characters that are left behind `used` ones, where a terminal has `width`, or there is none."""
+    """Return the characters left after `used` ones, with a terminal width or None."""
     return PREVIEW if width is None else max(LEAST_PREVIEW, width - used - 2)
 
 
 def limit_of_bodies(options: Options, room: int) -> int:
-    """Characters of bodies that are shown where there is this room."""
+    """Return the maximum characters of bodies in this space."""
     return room if options.bodies == "full" else options.head if options.bodies == "head" else 0
 
 
 def inside(made: Dissected, room: int) -> str:
-    """What rides inside a message, as much as fits there."""
+    """Return the payload summary of a message, truncated to this space."""
     summary = made.summary[: room + 1]  # the rest would be cut off
     return f"  {_cut(f'{made.protocol} {safe_text(summary)}', room)}"
 
 
 @lru_cache(maxsize=1024)
 def name_of(octets: bytes, limit: int) -> str:
-    """A topic, group or address in quotes; the same few come again and again."""
+    """Return a topic, group or address in quotes. Cached, because few names repeat often."""
     return quoted(to_text(octets), limit)
 
 

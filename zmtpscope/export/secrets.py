@@ -1,4 +1,4 @@
-"""Where passwords and the like stand: in the fields of a command, and in the octets of its field tree."""
+"""Find passwords and other secrets in the fields of a command, and in the octets of its field tree."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from zmtpscope.zmtp.reader import FieldNode, Value
 USER, USER_SIZE, PASSWORD_SIZE = "plain.username", "plain.username_len", "plain.password_len"
 NAMES = ("zmtp.command.name", "zmtp.command.name_padded", "zmtp.command.data")
 UNREAD = ("zmtp.command.data", "zmtp.trailing")
-"""What may hold a password where it stands in a HELLO: of PLAIN behind a length that lies, or of who knows what."""
+"""Fields that can contain a password in a HELLO: of PLAIN after a wrong length, or of an unknown mechanism."""
 
 
 def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
-    """What to show in place of the secrets in the fields of a command."""
+    """Return replacements for the secret fields of a command."""
     hidden: dict[str, Any] = {}
     if values["password"] is not None:
         hidden["password"] = MASK
@@ -24,7 +24,7 @@ def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def secret_spans(tree: FieldNode) -> list[range]:
-    """The stream offsets of secrets in a unit."""
+    """Return the stream offsets of secrets in a unit."""
     leaves = list(tree.leaves())
     names = {leaf.name for leaf in leaves}
     secret = {name for name in names if name.endswith((".password", ".secret"))}
@@ -36,7 +36,7 @@ def secret_spans(tree: FieldNode) -> list[range]:
 
 
 def _is_hello(name: Value) -> bool:
-    """Whether a command is called HELLO, in whatever spelling; or, of its data, whether they begin with the name."""
+    """Whether a command name is HELLO in any spelling; for octets, whether command data start with it."""
     if isinstance(name, bytes):
         return name[:4].lower() == b"ello"  # the H was taken for the length of the name
     if not isinstance(name, str):

@@ -1,4 +1,4 @@
-"""What lines call the two sides of a connection: in full by address, else by what the side has said of itself."""
+"""Names of the two sides of a connection in lines: the full address, or the identity or socket type."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ZRE_IDENTITY = 17
 """Octets of the identity of a ZRE node: 01 and its UUID."""
 
 OPENER = 0
-"""The side that opened the connection; its port is new each time and tells nobody anything."""
+"""The side that opened the connection. Its port is different each time and therefore meaningless."""
 
 
 class SideNames:
-    """The names of one side, as far as it is known: `full` has all that is known, `short` is for a few columns, `typed`
-    is its address and socket type."""
+    """Names of one side: `full` with all known details, `short` for few columns, `typed` with address and socket
+    type."""
 
     def __init__(self, address: str, port: int | None, side: int) -> None:
-        """`address` has the port, too."""
+        """`address` includes the port."""
         self.address = self.full = self.typed = address
         self.socket_type: str | None = None
         self.identity: str | None = None
@@ -30,7 +30,7 @@ class SideNames:
         self.short = short_name(None, None, port, side)
 
     def learn(self, socket_type: str | None, identity: str | None) -> None:
-        """Take in what a greeting or command says of its sender."""
+        """Record the socket type and identity in a greeting or command of the side."""
         self.socket_type = socket_type or self.socket_type
         self.identity = identity or self.identity
         self.typed = (
@@ -41,7 +41,7 @@ class SideNames:
 
 
 def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
-    """An identity in a few characters; that of a ZRE node as people know it (zre.md 3 and 8)."""
+    """Return a short form of an identity; for a ZRE node, the usual form (zre.md 3 and 8)."""
     octets = from_text(identity)
     if len(octets) == ZRE_IDENTITY and octets[0] == 1:
         return f"ZRE {octets[1:4].hex().upper()}"
@@ -49,14 +49,14 @@ def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
 
 
 def name_and_type(socket_type: str | None, identity: str | None) -> list[str]:
-    """What a side has said of itself, each in a few characters; empty where it has said nothing."""
+    """Return the identity and socket type of a side in short form, leaving out unknown ones."""
     words = [named(identity)] if identity else []
     return [*words, safe_text(socket_type)[:LONGEST_TYPE]] if socket_type else words
 
 
 def short_name(socket_type: str | None, identity: str | None, port: int | None, side: int) -> str:
-    """`"worker-1"`, `SUB`, `PUB:5556`, `:5556`: the identity, else the socket type. Who was connected to keeps its
-    port, and who has said nothing is known by it."""
+    """Return the identity, or else the socket type: `"worker-1"`, `SUB`, `PUB:5556`, `:5556`. The listener keeps its
+    port, which also names a side without identity and type."""
     if identity:
         name = named(identity, LONGEST_SHORT_IDENTITY)
     elif socket_type:
@@ -67,5 +67,5 @@ def short_name(socket_type: str | None, identity: str | None, port: int | None, 
 
 
 def name_of_side(values: Mapping[str, Any], side: int) -> str:
-    """The short name of a side of a connection record."""
+    """Return the short name of a side of a connection record."""
     return short_name(values[f"socket_type_{side}"], values[f"identity_{side}"], values[f"port_{side}"], side)

@@ -1,7 +1,7 @@
-"""The column of a line that says on which connection, and who to whom: `c12 SUB > PUB:5556`.
+"""The column with connection, sender and receiver: `c12 SUB > PUB:5556`.
 
-The first line of a connection and its last name both addresses, the lines between are short. With `wide` every line has
-the addresses.
+The first and the last line of a connection have both addresses, other lines are short. With `wide`, all lines have the
+addresses.
 """
 
 from __future__ import annotations
@@ -14,58 +14,59 @@ from zmtpscope.export.describe import endpoint
 from zmtpscope.export.side_names import SideNames
 
 NARROWEST, WIDEST = 17, 28
-"""Columns of who to whom: `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. They grow with what stands in them;
-what is wider than this moves its own line only."""
+"""Minimum and maximum width of sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. The
+column grows with its contents; wider ones shift only their own line."""
 
 NARROWEST_FULL, WIDEST_FULL = 21, 48
-"""The same of each address where both stand in every line."""
+"""Minimum and maximum width of each address if all lines have both."""
 
 TO = " > "
 
 MOST_COLUMNS = 10_000
-"""Connections and sides whose column is kept."""
+"""Maximum number of cached columns, one per connection and side."""
 
 MOST_CONNECTIONS = 100_000
-"""Connections whose sides are remembered: more than can be open. The oldest is forgotten, and introduced again."""
+"""Maximum number of connections to remember, more than can be open. The oldest is forgotten, and shown with addresses
+again."""
 
 Column = tuple[str, int]
-"""Text, with the columns that it takes."""
+"""A text and its width."""
 
 
 class SidesColumn:
-    """Remembers who is who on every connection that has not ended. `paint`: (style, text) to text."""
+    """Remembers the sides of all open connections. `paint` takes a style and a text, and returns text."""
 
     def __init__(self, paint: Callable[[str, str], str], *, wide: bool) -> None:
         self._paint = paint
         self._wide = wide
         self._sides: dict[int, tuple[SideNames, SideNames]] = {}
-        """Of the connections that were introduced."""
+        """Connections that have been shown."""
         self._width = NARROWEST_FULL if wide else NARROWEST
         self._number_width = 3
         self._columns: dict[tuple[int, int | None], Column] = {}
-        """What stands in the lines of a connection and side from now on."""
+        """Current text for each connection and side."""
         self.changes = 0
-        """How often that has changed for some."""
+        """Number of changes of these texts."""
 
     def copy(self) -> SidesColumn:
-        """One that knows the same, and goes on by itself."""
+        """Return an independent copy in the same state."""
         copied = copy(self)
         copied._sides = {conn: (copy(one), copy(other)) for conn, (one, other) in self._sides.items()}
         copied._columns = self._columns.copy()
         return copied
 
     def is_new(self, stream: Stream) -> bool:
-        """Whether no line has named the addresses of this connection yet."""
+        """Whether no line has shown the addresses of this connection yet."""
         return stream.conn is not None and stream.conn not in self._sides
 
     def learn(self, stream: Stream, socket_type: str | None, identity: str | None) -> None:
-        """Take in what a side says of itself; datagrams are nobody's."""
+        """Record the socket type and identity of a side. Datagrams are ignored."""
         if stream.conn is not None and stream.side is not None and (socket_type or identity):
             self._sides_of(stream)[stream.side].learn(socket_type, identity)
             self._forget_columns(stream.conn)
 
     def names(self, stream: Stream) -> Column:
-        """Connection, sender and receiver; in the first line of a connection with their addresses."""
+        """Return connection, sender and receiver, with addresses in the first line of a connection."""
         if stream.conn is None:
             return self._addresses(stream, "udp")
         if not self._wide and self.is_new(stream):
@@ -81,7 +82,7 @@ class SidesColumn:
         return column
 
     def last_names(self, stream: Stream) -> Column:
-        """The same for the last line of a connection; it is forgotten."""
+        """Return the text of the last line of a connection, and forget the connection."""
         column = self.names(stream) if self._wide else self._addresses(stream, f"c{stream.conn}")
         if stream.conn is not None:
             self._sides.pop(stream.conn, None)
@@ -89,7 +90,7 @@ class SidesColumn:
         return column
 
     def nobody(self, what: str) -> Column:
-        """For what is of no connection."""
+        """Return the text for a record without a connection."""
         return self._column(what, "", "", None, grows=False)
 
     def _addresses(self, stream: Stream, number: str) -> Column:
@@ -104,7 +105,7 @@ class SidesColumn:
             self._columns.pop((conn, side), None)
 
     def _column(self, source: str, target: str, number: str, side: int | None, *, grows: bool) -> Column:
-        """`grows`: whether this may widen the column."""
+        """Return the padded text. `grows`: it may widen the column."""
         needed = max(len(source), len(target)) if self._wide else len(source) + len(TO) + len(target)
         widest = WIDEST_FULL if self._wide else WIDEST
         if (grows and self._width < needed <= widest) or len(number) > self._number_width:
@@ -120,12 +121,12 @@ class SidesColumn:
         return number + painted + receiver, len(number) + len(sender) + len(receiver)
 
     def _in_order(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Sender and receiver."""
+        """Return sender and receiver."""
         one, other = self._sides_of(stream)
         return (other, one) if stream.side == 1 else (one, other)
 
     def _sides_of(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Side 0 and side 1; of datagrams, sender and receiver."""
+        """Return side 0 and side 1; for datagrams, sender and receiver."""
         sides = None if stream.conn is None else self._sides.get(stream.conn)
         if sides is None:
             ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)

@@ -1,4 +1,4 @@
-"""Styles of text, which become colours where somebody wants them."""
+"""Styles of text, which become colours if requested."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from zmtpscope.records import DERIVED
 
 Paint = Callable[[str, str], str]
-"""(style, text) to text: a style is a key of `STYLES`."""
+"""Takes a style (a key of `STYLES`) and a text, and returns text."""
 
 STYLES = {
     "dim": "dim",
@@ -31,5 +31,5 @@ STYLES = {
 
 
 def plain(style: str, text: str) -> str:
-    """No colour."""
+    """Return the text without colour."""
     return text

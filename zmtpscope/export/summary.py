@@ -1,4 +1,4 @@
-"""The closing words of a run: what was there, missing and found (`-q`), and that nothing was lost (`--stats`)."""
+"""The summary of a run: counts, damage and findings (`-q`), and proof that nothing was lost (`--stats`)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from zmtpscope.records import SECOND
 
 ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "reused": "no packet seen", "evicted": "being given up"}
 LABEL = 16
-"""Columns of the words on the left."""
+"""Width of the labels on the left."""
 INDENT = " " * 11
-"""In front of the endpoints of a finding: below its severity."""
+"""Indent of the endpoints of a finding, below its severity."""
 MOST_ROWS = 5
-"""Endpoints that have a row, of each kind of finding: those with the most."""
+"""Maximum number of endpoints for each kind of finding, most findings first."""
 
 
 def summary_lines(
@@ -37,10 +37,10 @@ def summary_lines(
     files: Sequence[str | None] = (),
     chat: bool = False,
 ) -> Iterator[str]:
-    """What was there: packets, connections, versions, mechanisms, messages, damage, findings.
+    """Yield the summary: packets, connections, versions, mechanisms, messages, damage, findings.
 
-    `files` are those that packet references index. `chat` lists also the findings that are normal events or habits,
-    which are always counted.
+    `files` are indexed by packet references. `chat` also lists findings about normal events or habits, which are always
+    counted.
     """
     first, last = statistics.first_time, statistics.last_time
     span = ""
@@ -87,7 +87,7 @@ def summary_lines(
 
 
 def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem]) -> list[str]:
-    """What was not understood, dropped, lost, or could not be read, each in a few words that are safe to show."""
+    """Describe octets or packets that were not understood, dropped, lost or unreadable, in printable texts."""
     damage = []
     if summary.sums.undissected:
         damage.append(f"{counted(summary.sums.undissected, 'octet')} not understood")
@@ -100,12 +100,12 @@ def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequenc
 
 
 def dropped(drops: Mapping[str, int]) -> str:
-    """Packets that the capture lost, by interface: `12 packets dropped while captured: 12 on eth0`."""
+    """Describe packets that the capture lost by interface: `12 packets dropped while captured: 12 on eth0`."""
     return f"{counted(sum(drops.values()), 'packet')} dropped while captured: {by_interface(drops)}"
 
 
 def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], chat: bool) -> Iterator[str]:
-    """How many of each severity, then each kind, what to do about it and where it was made, the worst first."""
+    """Yield the number of findings by severity, then each kind with its remedy and endpoints, the worst first."""
     counts, lines, news = [], [], True
     for severity in SEVERITIES:
         kinds = sorted((id_, count) for (of, id_), count in summary.findings.items() if of == severity)
@@ -126,7 +126,7 @@ def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], 
 
 
 def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, with_hints: bool) -> Iterator[str]:
-    """Where findings of one kind were made, those with the most first; and what to do about each where that differs."""
+    """Yield the endpoints of one kind of finding, most findings first, with remedies if they differ."""
     rows = sorted(found.endpoints.items(), key=lambda row: (-row[1].count, row[1].first))
     for (address, port), at in rows[:MOST_ROWS]:
         hint = f" -> {at.hint}" if with_hints and at.hint else ""
@@ -137,21 +137,22 @@ def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, wit
 
 
 def _from_whom(at: AtEndpoint) -> str:
-    """The client, or how many there were."""
+    """Return the client, or the number of clients."""
     if at.has_more_clients:
         return f"from more than {counted(len(at.clients), 'client')}" if at.clients else "from other clients"
     return f"from {len(at.clients)} clients" if len(at.clients) > 1 else f"from {next(iter(at.clients))}"
 
 
 def _first_of(at: AtEndpoint, files: Sequence[str | None]) -> str:
-    """`packet 12`, or `3 times, first in packet b.pcap:12`."""
+    """Return `packet 12`, or `3 times, first in packet b.pcap:12`."""
     file, packet = at.first.packet >> FILE_SHIFT, at.first.packet & PACKET_MASK
     name = packet_name(files[file] if file < len(files) else None, packet, several=len(files) > 1)
     return f"packet {name}" if at.count == 1 else f"{at.count} times, first in packet {name}"
 
 
 def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:
-    """Where every packet and every octet went: the two sums of "nothing lost" for the connections with records."""
+    """Yield the fate of every packet and octet: the two sums that prove that nothing was lost, for connections with
+    records."""
     other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **dict(sorted(statistics.other.items()))}
     yield _line("packets", f"{statistics.packets} = {_sum(other)}")
     if statistics.fragments_given_up:
@@ -182,7 +183,7 @@ def _line(label: str, text: str) -> str:
 
 
 def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
-    """`3.1: 12, 2.0: 1`, the most frequent first, those of equal count by word."""
+    """Return `3.1: 12, 2.0: 1`, the most frequent first, then by word."""
     ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{safe_text(word) or 'without a name'}: {count}" for word, count in ordered) or "none"
 

@@ -1,4 +1,4 @@
-"""Records as tables: a file for each record type, all of them complete or none there."""
+"""Write records as tables: one file per record type, all of them or none."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ Columns = tuple[str, ...]
 
 
 class Table(Protocol):
-    """One table on its way into a file. `add` takes batches that hold records of its type only, `close` writes out
-    what waits."""
+    """A table that is written to a file. `add` takes batches with records of its type only; `close` writes the rest."""
 
     rows: int
 
@@ -31,11 +30,12 @@ class Table(Protocol):
 
 
 MakeTable = Callable[[OutputFile, str, Columns, Options], Table]
-"""(file, record type, its columns, options): a table that is empty so far."""
+"""Takes a file, a record type, its columns and options, and returns an empty table."""
 
 
 def table_maker(format: str) -> MakeTable:
-    """What makes the tables of a format. Raises `ImportError` where the library that the format needs is missing."""
+    """Return the function that makes tables of a format. Raises `ImportError` if the library of the format is
+    missing."""
     if format == "parquet":
         from zmtpscope.export.parquet import ParquetTable  # the only one that needs pyarrow
 
@@ -44,7 +44,7 @@ def table_maker(format: str) -> MakeTable:
 
 
 class Written(NamedTuple):
-    """A file that was written: its rows and octets."""
+    """A file that was written, with its rows and octets."""
 
     path: Path
     rows: int
@@ -52,10 +52,10 @@ class Written(NamedTuple):
 
 
 class Tables:
-    """The files of one run, `selection` naming record types and their columns.
+    """The files of one run. `selection` maps record types to columns.
 
-    Raises `FileExistsError` when made if a file is there already, unless `force` is set, and `ImportError` as
-    `table_maker` does. To be used in a `with` block: what `commit` has not put in its place at its end is removed.
+    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` like `table_maker`. Use in a
+    `with` block, which removes files that were not committed.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Tables:
         self._refuse_to_overwrite()
 
     def path(self, record: str) -> Path:
-        """Where the table of a record type goes: `messages.parquet`."""
+        """Return the path of the table of a record type: `messages.parquet`."""
         return self.directory / f"{PLURALS[record]}.{self._format}"
 
     def _refuse_to_overwrite(self) -> None:
@@ -100,13 +100,13 @@ class Tables:
         return self
 
     def add(self, batch: Batch) -> None:
-        """Write the records of a batch into the tables of their types."""
+        """Write the records of a batch to the tables of their types."""
         for record, part in by_type(batch):
             if record in self._tables:
                 self._tables[record].add(part)
 
     def commit(self) -> list[Written]:
-        """Write what is left, and put all files in their places; what they are."""
+        """Write the rest, move all files to their places, and return them."""
         for record, table in self._tables.items():
             table.close()
             self._files[record].finish()
@@ -129,7 +129,7 @@ class Tables:
 
 
 def by_type(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """The records of a batch, those of each type in a batch of their own."""
+    """Yield the records of a batch as one batch per type."""
     if batch.runs:
         yield "message", Batch(batch.files, runs=batch.runs)
     if batch.frame_runs:

@@ -1,9 +1,8 @@
-"""One line for each record, for people: packet, time, connection, who to whom, what.
+"""Print one line per record: packet, time, connection, sender and receiver, description.
 
-The first line of a connection and its last name both addresses. In between a side is known by its identity or socket
-type, and the one that was connected to by its port, so that a line fits in 80 columns; `wide` lines have the addresses,
-too. The lines are the same for a terminal and a pipe; only a terminal wraps and cuts them. Nothing in a line is exact
-beyond its first characters: `-V`, `-x` and JSON lines are.
+The first and the last line of a connection have both addresses. Other lines name a side by identity or socket type, and
+the listener also by its port, to fit in 80 columns; `wide` lines have the addresses. Lines are the same for terminals
+and pipes, but terminals wrap and truncate them. For exact contents use `-V`, `-x` or JSON lines.
 """
 
 from __future__ import annotations
@@ -34,51 +33,51 @@ from zmtpscope.findings import FINDINGS
 from zmtpscope.records import COMMON, DERIVED, STREAM
 
 Source = tuple[Record | RowWords, Files]
-"""A record, or rows; and the files of their batch."""
+"""A record or rows, with the files of their batch."""
 
 ROWS_AT_ONCE = 1000
-"""So many rows are made into lines at once, at most."""
+"""Maximum number of rows to format at once."""
 
 MOST_FRAMES = 1000
-"""Frames of a message, with what is packed in them, that are shown field by field or in hex."""
+"""Maximum number of frames of a message, including unpacked ones, to print field by field or in hex."""
 MORE_FRAMES = f"... and more than {MOST_FRAMES:,} frames: --frames gives each a line, --json has their bodies"
 
 MOST_BEACONS = 4096
-"""Beacons that are remembered, so that a line tells only what is new."""
+"""Maximum number of beacons to remember, to print only new ones."""
 
 HOW_TO_UNFOLD = "--all has a line for each"
 
 LOSS = "ZMTP-CONN-05"
-"""Stands beside every gap."""
+"""The finding that accompanies every gap."""
 
 HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
-"""Notes on what libzmq always does."""
+"""Notes about habits of libzmq."""
 
 
 def is_habitual(severity: str, id_: str) -> bool:
-    """Whether a finding is a normal event, or a habit of libzmq: shown to those who ask."""
+    """Whether a finding is a normal event or a habit of libzmq, which is shown only on request."""
     return severity == "chat" or id_ in HABITS
 
 
 class Look(NamedTuple):
-    """How the lines look. `width` is that of the terminal, if there is one; `wide` lines have both addresses."""
+    """The appearance of lines. `width` is the terminal width, or None. `wide` lines have both addresses."""
 
     clock: Clock
     paint: Paint = plain
     width: int | None = None
     wide: bool = False
     waits: bool = False
-    """Whether lines wait for what may come earlier; else a line is there as soon as its packet is."""
+    """Whether lines wait for records that may precede them; otherwise each is printed with its packet."""
     chat: bool = False
-    """Whether findings are shown that are normal events or habits."""
+    """Whether to print findings about normal events or habits."""
     folds: bool = False
-    """Whether heartbeats and retries that repeat others are counted, and written together."""
+    """Whether to count repeated heartbeats and retries, and print them as one line."""
     tree: bool = False
     hex: bool = False
 
 
 class TextLines:
-    """Makes the lines of a run. Remembers what was said already, and who is who."""
+    """Formats the lines of a run. Remembers hints and peers that were printed."""
 
     def __init__(self, look: Look, options: Options) -> None:
         self.look = look
@@ -88,26 +87,26 @@ class TextLines:
         self.folding = Folding(folds=look.folds, waits=look.waits)
         self.front = Front(look.clock, look.paint)
         self.hints: set[str] = set()
-        """Hints that were told; a run tells each once."""
+        """Hints that were printed; each is printed once."""
         self.beacons: set[tuple[str, str]] = set()
-        """What beacons have said, and from where."""
+        """Contents and sources of beacons that were printed."""
         self.gap: tuple[int, int, int] | None = None
-        """The place of the last gap."""
+        """Position of the last gap."""
 
     def lines(self, batch: Batch) -> Iterator[str]:
-        """The lines of the records of a batch that need not wait, in the order of time, each with its newline."""
+        """Yield the lines of all records that need not wait after a batch, in the order of time, with newlines."""
         return self._lines(self.folding.feed(self.order.feed(batch)))
 
     def rest(self) -> Iterator[str]:
-        """The lines of what still waits, for its place in time or for others like it: no more batch comes."""
+        """Yield the remaining lines, after the last batch."""
         return self._lines(self.folding.rest(self.order.finish()))
 
     def lines_in_order(self, batch: Batch) -> Iterator[tuple[int, str]]:
-        """The lines of the records of a batch in the order of records, whatever their times: each with the number that
-        its record has in the batch. What is of no news has none."""
+        """Yield (number of the record in the batch, line) in the order of records, regardless of time. Records without
+        news have no line."""
         number = 0
         words: dict[int, RowWords] = {}
-        """By run, each of which has many stretches."""
+        """By run, because a run can have many stretches."""
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
                 made: Sequence[str | None] = [self._record(item, batch.files)]
@@ -121,7 +120,7 @@ class TextLines:
             number += len(made)
 
     def pass_by(self, batch: Batch) -> None:
-        """The lines of a batch are over: what they have said is known, as if they had been made in order."""
+        """Skip the lines of a batch, but update the state as if they had been formatted."""
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
                 self._record(item, batch.files)
@@ -129,7 +128,7 @@ class TextLines:
                 self._pass_rows(item, low, high, batch.files)
 
     def copy(self) -> TextLines:
-        """One that has said the same, and goes on by itself."""
+        """Return an independent copy in the same state."""
         front = self.front.copy()
         copied = TextLines(self.look._replace(clock=front.clock), self.options)
         copied.sides, copied.front = self.sides.copy(), front
@@ -179,7 +178,7 @@ class TextLines:
         return self._line_of(record_values(repeats.last, self.options), files, repeats.text, HOW_TO_UNFOLD)
 
     def _line_of(self, values: dict[str, Any], files: Files, words: str, hint: str | None) -> str:
-        """A line about a record: what there is to do about it is told once in a run."""
+        """Return the line of a record. Each hint is printed once in a run."""
         kind = values["record"]
         who, columns = self._who_of_record(values)
         if kind == "connection":
@@ -201,13 +200,13 @@ class TextLines:
         return wrap(prefix, used, what, self.look.width) + "\n"
 
     def _left_out(self, values: dict[str, Any]) -> bool:
-        """Whether a finding is of no news: normal, a habit, or what the line of a gap has just said."""
+        """Whether a finding is not shown: a normal event, a habit, or a repetition of the line of a gap."""
         if values["id"] == LOSS:
             return _place(values) == self.gap
         return not self.look.chat and is_habitual(values["severity"], values["id"])
 
     def _is_repeated(self, values: dict[str, Any]) -> bool:
-        """Whether a beacon says what it has said before: nodes send one a second."""
+        """Whether a beacon repeats an earlier one; nodes send one per second."""
         if self.look.chat or values["kind"] != "beacon":
             return False
         said = values["src_ip"], values["payload"]["summary"]
@@ -219,7 +218,7 @@ class TextLines:
         return False
 
     def _hint(self, values: dict[str, Any]) -> str | None:
-        """What to do about it."""
+        """Return the remedy, if there is one."""
         kind = values["record"]
         if kind == "gap":
             return FINDINGS[LOSS].hint
@@ -227,17 +226,17 @@ class TextLines:
         return hint
 
     def _rows(self, words: RowWords, rows: Sequence[int]) -> list[str]:
-        """The lines of rows, between which nothing else is told."""
+        """Return the lines of consecutive rows."""
         names = self._names(words, rows)
         if self.look.width is None:
             return lines_of(words, rows, names, self.front)
         return [self._fitting(words, row, name, self.look.width) for row, name in zip(rows, names, strict=True)]
 
     def _names(self, words: RowWords, rows: Sequence[int]) -> list[Column]:
-        """Who sends each row to whom: the first line of a connection says it another way."""
+        """Return sender and receiver of each row. They differ in the first line of a connection."""
         names: list[Column] = []
         known: dict[int, Column] = {}
-        """By run, as long as `changes` are these."""
+        """By run, valid while `changes` is unchanged."""
         changes = self.sides.changes
         for row in rows:
             number = words.run_of[row]
@@ -246,7 +245,7 @@ class TextLines:
                 run = words.run(row)
                 is_first = self.sides.is_new(run.stream)
                 column = self.sides.names(run.stream)
-                if is_first and isinstance(run, MessageRun):  # nobody has shown what the sides say of themselves
+                if is_first and isinstance(run, MessageRun):  # no earlier line has named the sides
                     self._introduce(run)
                 if changes != self.sides.changes:
                     changes = self.sides.changes
@@ -257,7 +256,7 @@ class TextLines:
         return names
 
     def _fitting(self, words: RowWords, row: int, name: Column, width: int) -> str:
-        """The line of a row in a terminal of so many columns."""
+        """Return the line of a row in a terminal of `width` columns."""
         who, columns = name
         front = self.front.of_row(*words.packet_and_time(row), words.columns.files)
         prefix, used = self.look.paint("dim", front) + who, len(front) + columns
@@ -269,7 +268,7 @@ class TextLines:
         return self._wrapped(prefix, used, words.describe(row, INDENT))
 
     def _pass_rows(self, run: MessageRun | FrameRun, low: int, high: int, files: Files) -> None:
-        """What is known when the lines of rows are over."""
+        """Update the state as if the lines of rows had been formatted."""
         is_new = self.sides.is_new(run.stream)
         self.sides.names(run.stream)
         if is_new and isinstance(run, MessageRun):
@@ -283,12 +282,12 @@ class TextLines:
             self.look.clock(int(run.times[high - 1]))
 
     def _introduce(self, run: MessageRun) -> None:
-        """Nobody has shown what the sides of a run say of themselves."""
+        """Learn the socket types of the sides of a run that no line has named."""
         self.sides.learn(run.stream, run.socket_type, None)
         self.sides.learn(run.stream._replace(side=1 - (run.stream.side or 0)), run.peer_socket_type, None)
 
     def _who_of_record(self, values: dict[str, Any]) -> tuple[str, int]:
-        """Who to whom as it was known before this record, which says itself what it adds."""
+        """Return sender and receiver as known before this record, which describes its own additions."""
         if values["src_ip"] is None:
             return self.sides.nobody(values["record"] if values["record"] in DERIVED else "the capture")
         names = ("conn", "conn_id", "side", "src_ip", "src_port", "dst_ip", "dst_port")
@@ -302,7 +301,7 @@ class TextLines:
 
 
 def detail_lines(item: Record | MessageRun | FrameRun, index: int, look: Look, options: Options) -> Iterator[str]:
-    """The lines under that of a record, with its fields or its octets, as `look` has it, each with its newline."""
+    """Yield the lines below a record with its fields or octets, as in `look`, with newlines."""
     from zmtpscope.dissect.records.details import details  # lines alone need none of it
     from zmtpscope.export.details import hex_lines, tree_lines
 
@@ -335,7 +334,7 @@ IN_THE_LINE = ("id", "severity", "text", "hint", "count", "last_packet")
 
 
 def _own(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a record says beyond its line, for records that stand for no octets."""
+    """Yield the fields of a record that are not in its line, for records without octets."""
     front = {field.name for field in (*COMMON, *STREAM)}.union(IN_THE_LINE)
     for name, value in values.items():
         if name not in front and value is not None and value != []:

@@ -1,4 +1,4 @@
-"""Filters of records, the same for every command: `topic == "prices" and size > 1KiB`."""
+"""Filters of records, which all commands share: `topic == "prices" and size > 1KiB`."""
 
 from zmtpscope.filter.errors import FilterError
 from zmtpscope.filter.filter import Filter

@@ -1,4 +1,4 @@
-"""Predicates over columns as arrays, and which of them arrays can tell."""
+"""Evaluate predicates over columns as arrays, if possible."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from zmtpscope.filter.predicates import Comparison, Contains, IsThere, OneOf, Pr
 from zmtpscope.records import from_text
 
 LONGEST_NAME = 64
-"""Octets up to which texts are told apart by arrays: an operation for each."""
+"""Maximum octets of texts to distinguish with arrays, which take one operation for each."""
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number of 64 bits whose ones and zeros are mixed well."""
+"""A 64-bit odd number with well-mixed bits."""
 
 GATHERED_SHARE = 4
-"""Octets are copied together to be searched where they are less than this part of those that they lie among."""
+"""Octets are copied together for a search if they are less than one in `GATHERED_SHARE` of the whole."""
 
 Fits = tuple[Bool, Bool, Bool]
-"""Of which rows a value fits, all values fit, and there is a value."""
+"""For each row: whether any value fits, whether all values fit, and whether there is a value."""
 
 
 def fits_of(column: Column, predicate: Predicate, rows: Int64) -> Fits | None:
-    """What arrays tell of a column; None where they do not."""
+    """Return the result of a predicate over a column, or None if arrays cannot evaluate it."""
     if isinstance(column, Lists):
         return _lists_fit(column, predicate, rows)
     if isinstance(column, Integers):
@@ -63,7 +63,7 @@ def _lists_fit(column: Lists, predicate: Predicate, rows: Int64) -> Fits | None:
 
 
 def _numbers_fit(values: NDArray[Any], predicate: Predicate) -> Bool | None:
-    """Which of some numbers fit."""
+    """Return which numbers fit, or None."""
     if isinstance(predicate, OneOf):
         found = [_numbers_fit(values, each) for each in predicate.predicates]
         known = [each for each in found if each is not None]
@@ -91,7 +91,7 @@ def _compared(values: NDArray[Any], compare: Callable[[Any, Any], Any], other: i
 
 
 def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | None:
-    """Which texts or octets are equal to one, or differ from it, are one of some, or contain octets."""
+    """Return which texts or octets are equal, different, one of several, or contain octets; or None."""
     if isinstance(predicate, OneOf):
         found = [_octets_fit(column, each, rows) for each in predicate.predicates]
         known = [each for each in found if each is not None]
@@ -108,7 +108,7 @@ def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | Non
 
 
 def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
-    """Which rows have these octets; of one that is not known the column has no place."""
+    """Return which rows have these octets. Unknown octets are at no index of the column."""
     equal = np.zeros(len(rows), np.bool_)
     candidates = np.arange(len(rows)) if column.known is None else np.flatnonzero(column.known[rows])
     index = column.index[rows[candidates]]
@@ -126,14 +126,14 @@ def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
 
 
 def _containing(column: Octets, part: bytes, rows: Int64) -> Bool:
-    """Which rows have these octets within them."""
+    """Return which rows contain these octets."""
     containing = np.zeros(len(rows), np.bool_)
     index = column.index[rows]
     long_enough = np.flatnonzero(column.sizes[index] >= len(part))
     by_start = long_enough[np.argsort(column.starts[index[long_enough]], kind="stable")]
     starts, sizes = column.starts[index[by_start]], column.sizes[index[by_start]]
     octets = column.octets.whole
-    if GATHERED_SHARE * sizes.sum() < len(octets):  # what lies between them is not looked at
+    if GATHERED_SHARE * sizes.sum() < len(octets):  # the octets in between are skipped
         octets = np.frombuffer(octets, np.uint8)[numbers(starts, sizes)].tobytes()
         starts = np.cumsum(sizes) - sizes
     containing[by_start[_pieces_with(octets, part, starts.tolist(), (starts + sizes).tolist())]] = True
@@ -141,7 +141,7 @@ def _containing(column: Octets, part: bytes, rows: Int64) -> Bool:
 
 
 def _pieces_with(octets: bytes, part: bytes, starts: list[int], stops: list[int]) -> list[int]:
-    """Which of the pieces `starts[i]:stops[i]`, which ascend, have `part` within them: each is asked once."""
+    """Return the sorted pieces `starts[i]:stops[i]` that contain `part`."""
     found = []
     piece = 0
     while piece < len(starts) and (at := octets.find(part, starts[piece])) >= 0:
@@ -153,8 +153,8 @@ def _pieces_with(octets: bytes, part: bytes, starts: list[int], stops: list[int]
 
 
 def different(column: Octets, rows: Int64) -> tuple[Int64, Int64] | None:
-    """The different octets of rows, all of which have some: a place in `rows` for each, and which of these each row
-    has. None where they are too long, or where arrays do not tell them apart."""
+    """Return a row for each distinct value, and the index of the value of each row. All rows must have a value. None if
+    values are too long, or arrays cannot distinguish them."""
     index = column.index[rows]
     starts, sizes = column.starts[index], column.sizes[index]
     longest = int(sizes.max(initial=0))

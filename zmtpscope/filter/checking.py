@@ -1,4 +1,4 @@
-"""The names and types of a filter: a tree as it was written in, conditions out."""
+"""Check the names and types of a parsed filter, and convert it to conditions."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _UNORDERED = (Type.ADDRESS, Type.TRUTH)
 
 
 def operand_of(text: str) -> Operand:
-    """A field, what of it, or a function of it, as outputs show it. Raises `FilterError`."""
+    """Parse a field with slices, or a function of it, for outputs. Raises `FilterError`."""
     return Checker(text).operand(parse_operand(text))
 
 
 class Checker:
-    """`text` is the filter, for what is said about mistakes."""
+    """`text` is the filter, for error messages."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def condition(self, written: Expression) -> Condition:
-        """What was written, as a condition. Raises `FilterError`."""
+        """Convert a parsed expression to a condition. Raises `FilterError`."""
         if isinstance(written, Not):
             return Inverted(self.condition(written.of))
         if isinstance(written, Both):
@@ -92,7 +92,7 @@ class Checker:
     # -- operands ----------------------------------------------------------------------------------------------------
 
     def _is_value(self, written: Written) -> bool:
-        """Whether it is no field: text in quotes, or a word that names none."""
+        """Whether an operand is no field: quoted text, or a word that is not a field name."""
         return isinstance(written, Value) and self._field_named(written) is None
 
     def _is_field(self, written: Written | Range) -> bool:
@@ -104,14 +104,14 @@ class Checker:
         return None
 
     def _means_field(self, operand: Operand, right: Value) -> bool:
-        """Whether a word behind an operator means a field: one of the same type, or where it can be nothing else."""
+        """Whether a word after an operator is a field: one of the same type, or the only possible meaning."""
         field = self._field_named(right)
         if field is None or right.token.text in _words(operand):
             return False
         return field.type is operand.type or operand.type not in _SEARCHED
 
     def operand(self, written: Written) -> Operand:
-        """What was written, as something that has values. Raises `FilterError`."""
+        """Convert a parsed operand. Raises `FilterError`."""
         if isinstance(written, Call):
             inner = self.operand(written.operand)
             if inner.type not in _SEARCHED:
@@ -209,7 +209,7 @@ class Checker:
 
 
 def _words(operand: Operand) -> tuple[str, ...]:
-    """All that it can be, where that is known."""
+    """Return all possible values, if known."""
     return operand.field.words if isinstance(operand, FieldOperand) and not operand.steps else ()
 
 
@@ -222,7 +222,7 @@ def _compare(operand: Operand, name: str) -> Compare:
 
 
 def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
-    """A field by its name, or a member of what rides inside by the way to it."""
+    """Return a field by name, or a member of a payload by its path."""
     field = FIELDS.get(name)
     if field is None and name.startswith(f"{PAYLOAD}."):
         field, steps = FIELDS[PAYLOAD], (*name.removeprefix(f"{PAYLOAD}.").split("."), *steps)
@@ -230,7 +230,7 @@ def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
 
 
 def described(operand: Operand) -> FilterField:
-    """The field that tells how values that an operand is compared with are written."""
+    """Return the field that determines the syntax of values to compare with an operand."""
     if isinstance(operand, Applied):
         inner = described(operand.operand)
         return replace(inner, name=f"{operand.function}({inner.name})", type=operand.type, scale=1, shift=0)
@@ -239,6 +239,6 @@ def described(operand: Operand) -> FilterField:
 
 
 def _as_text(operand: Operand) -> FilterField:
-    """The same where something within its values is meant: a part of a payload is text, whatever it looks like."""
+    """Return the field for comparisons within values; parts of payloads are text of any content."""
     field = described(operand)
     return replace(field, type=Type.TEXT) if field.type is Type.MEMBERS else field

@@ -1,7 +1,7 @@
-"""A filter whose names are known and whose types fit: conditions on the values of one record.
+"""Conditions on the values of one record, with resolved names and types.
 
-The rules (docs/filters.md): a comparison with a field that has no value is false, and `not` inverts that. Of several
-values one that fits is enough; `!=` and `all` want every one, and at least one.
+The rules (docs/filters.md): a comparison with a field without a value is false, and `not` inverts this. If there are
+several values, one must fit; `!=` and `all` require all, and at least one.
 """
 
 from __future__ import annotations
@@ -17,53 +17,53 @@ from zmtpscope.records import from_text, to_text
 
 
 class Condition(Protocol):
-    """Something that a record fulfils or not."""
+    """A condition on a record."""
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields of records that it looks at."""
+        """The record fields that the condition reads."""
 
     def holds(self, record: Values) -> bool:
-        """Whether the record fulfils it."""
+        """Whether the record fulfils the condition."""
 
 
 # -- values of a record --------------------------------------------------------------------------------------------
 
 
 class Operand(Protocol):
-    """Something that has values for a record."""
+    """A source of values of a record."""
 
     @property
     def type(self) -> Type:
-        """What they are."""
+        """The type of the values."""
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields of records that it looks at."""
+        """The record fields that the operand reads."""
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Its values, none of them null."""
+        """Return the values without nulls."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldOperand:
-    """A field, and what of it."""
+    """A field, with slices or members of it."""
 
     field: FilterField
     steps: tuple[Slice | str, ...] = ()
 
     @property
     def type(self) -> Type:
-        """That of the field."""
+        """The type of the field."""
         return self.field.type
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields of records that it is made of."""
+        """The record fields that the field is derived from."""
         return frozenset(self.field.reads)
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Those of the field, cut as the steps say."""
+        """Return the values of the field after all steps."""
         found = self.field.values(record)
         if self.type is Type.MEMBERS:
             return _members(found, self.steps)
@@ -84,7 +84,7 @@ def _sliced(value: Any, step: Slice) -> Any:
 
 
 def _members(found: Iterable[Any], steps: tuple[Slice | str, ...]) -> list[Any]:
-    """The members that the steps lead to; on the way, and at the end, every element of a list is meant."""
+    """Return the members at the end of the steps. Each list on the way stands for all of its elements."""
     for step in steps:
         following: list[Any] = []
         for value in found:
@@ -101,23 +101,23 @@ def _members(found: Iterable[Any], steps: tuple[Slice | str, ...]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a function makes of each value of its operand."""
+    """A function applied to each value of an operand."""
 
     function: str
     operand: Operand
 
     @property
     def type(self) -> Type:
-        """A number for `len`, else that of the operand."""
+        """A number for `len`, otherwise the type of the operand."""
         return Type.NUMBER if self.function == "len" else self.operand.type
 
     @property
     def reads(self) -> frozenset[str]:
-        """Those of the operand."""
+        """The record fields that the operand reads."""
         return self.operand.reads
 
     def values(self, record: Values) -> Iterable[Any]:
-        """The function of each."""
+        """Return the results of the function."""
         return [made for value in self.operand.values(record) if (made := _APPLY[self.function](value)) is not None]
 
 
@@ -143,7 +143,7 @@ _APPLY: dict[str, Callable[[Any], Any]] = {"len": _length, "lower": _lower, "upp
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """`predicate` is true of one value of the operand, or, with `is_all`, of all that it has."""
+    """Whether `predicate` is true for any value of the operand, or for all with `is_all`."""
 
     operand: Operand
     predicate: Predicate
@@ -151,11 +151,11 @@ class Compared:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Those of the operand."""
+        """The record fields that the operand reads."""
         return self.operand.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether one value, or every one, fits."""
+        """Whether any value, or each one, fits."""
         values = self.operand.values(record)
         if not self.is_all:
             return any(map(self.predicate, values))
@@ -165,7 +165,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFields:
-    """The same of the values of two operands, each with each."""
+    """Whether pairs of values of two operands compare: any pair, or all."""
 
     left: Operand
     right: Operand
@@ -174,11 +174,11 @@ class ComparedFields:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Those of both."""
+        """The record fields that both operands read."""
         return self.left.reads | self.right.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether one pair of values, or every one, fits."""
+        """Whether any pair of values, or each one, fits."""
         others = list(self.right.values(record))
         pairs = [self.compare(value, other) for value in self.left.values(record) for other in others]
         return all(pairs) and bool(pairs) if self.is_all else any(pairs)
@@ -186,47 +186,47 @@ class ComparedFields:
 
 @dataclass(frozen=True, slots=True)
 class Inverted:
-    """The opposite of a condition."""
+    """The negation of a condition."""
 
     of: Condition
 
     @property
     def reads(self) -> frozenset[str]:
-        """Those of the condition."""
+        """The record fields that the condition reads."""
         return self.of.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether the condition does not."""
+        """Whether the condition is false."""
         return not self.of.holds(record)
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """All of these."""
+    """A conjunction of conditions."""
 
     parts: tuple[Condition, ...]
 
     @property
     def reads(self) -> frozenset[str]:
-        """Those of all."""
+        """The record fields that the parts read."""
         return frozenset().union(*(part.reads for part in self.parts))
 
     def holds(self, record: Values) -> bool:
-        """Whether each does."""
+        """Whether all parts are true."""
         return all(part.holds(record) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """At least one of these."""
+    """A disjunction of conditions."""
 
     parts: tuple[Condition, ...]
 
     @property
     def reads(self) -> frozenset[str]:
-        """Those of all."""
+        """The record fields that the parts read."""
         return frozenset().union(*(part.reads for part in self.parts))
 
     def holds(self, record: Values) -> bool:
-        """Whether one does."""
+        """Whether any part is true."""
         return any(part.holds(record) for part in self.parts)

@@ -1,11 +1,11 @@
-"""What is wrong with a filter, where, and what might have been meant."""
+"""Errors in filters, with their position and suggestions."""
 
 from __future__ import annotations
 
 
 class FilterError(ValueError):
-    """`start` and `stop` are the characters of `text` that it is about; `sentence` says what is wrong, and `hint` what
-    to write. `expected` says what could stand at `start`: "field", "operator" or "value"; None where nothing helps."""
+    """An error at the characters `start` to `stop` of `text`. `sentence` describes it, and `hint` the remedy.
+    `expected` is the kind of token that could be at `start`: "field", "operator", "value", or None if none helps."""
 
     def __init__(
         self, sentence: str, text: str, start: int, stop: int, *, hint: str | None = None, expected: str | None = None
@@ -19,7 +19,7 @@ class FilterError(ValueError):
         self.expected = expected
 
     def __str__(self) -> str:
-        """The sentence, the filter, and carets under what is wrong."""
+        """Return the sentence, the filter, and carets below the error."""
         hint = "" if self.hint is None else f"; {self.hint}"
         carets = " " * self.start + "^" * (self.stop - self.start)
         return f"{self.sentence}{hint}\n  {self.text}\n  {carets}"

@@ -1,4 +1,4 @@
-"""An example of each field in a filter: shown by `zmtpscope fields`, and on the page of fields."""
+"""An example filter for each field, for `zmtpscope fields` and the page of fields."""
 
 from __future__ import annotations
 
@@ -254,9 +254,9 @@ EXAMPLES = {
     "zmtp.data": "zmtp.data contains 01:ff",
     "zmtp.data.text": "zmtp.data.text contains error",
 }
-"""By name; where fields of one name mean different things, by `RECORD.NAME`, too."""
+"""By field name, or by `RECORD.NAME` if fields with one name have different meanings."""
 
 
 def example_of(name: str, record: str | None) -> str:
-    """A filter with a field, of records of a type (None: of any)."""
+    """Return an example filter with a field, for records of a type (None: any)."""
     return EXAMPLES.get(f"{record}.{name}") or EXAMPLES[name]

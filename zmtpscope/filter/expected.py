@@ -1,4 +1,4 @@
-"""What may come at a place of a filter that somebody is writing."""
+"""Find the possible tokens at a position of an incomplete filter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIGN = re.compile(r"[=!<>&|]$")
 
 
 class What(Enum):
-    """What may come."""
+    """Kinds of tokens."""
 
     FIELD = "a field, or what stands in front of one"
     OPERATOR = "an operator"
@@ -33,10 +33,10 @@ class What(Enum):
 
 
 class Expected(NamedTuple):
-    """`what` may come in place of the characters `start..stop`, of which `typed` were written.
+    """`what` can replace the characters `start..stop`, of which `typed` are written.
 
-    `operand` is the one in front of it, where it is to be compared. `joiners` may come as well, or alone. A field `in`
-    something is one of a function ("(") or has to be compared ("any"); it is a test by itself else ("").
+    `operand` is the preceding operand, if it is to be compared. `joiners` are also possible, or alone. A field `in` a
+    function is an argument ("("), or must be compared ("any"), otherwise it is a complete test ("").
     """
 
     what: What
@@ -49,7 +49,7 @@ class Expected(NamedTuple):
 
 
 def expected(text: str, place: int) -> Expected:
-    """What may come at a place of `text`, behind that character."""
+    """Return the possible tokens at a position of `text`."""
     before = text[:place]
     start = _open_quote(before)
     if start is not None:
@@ -63,7 +63,7 @@ def expected(text: str, place: int) -> Expected:
 
 
 def _open_quote(text: str) -> int | None:
-    """Where a text in quotes begins that has no end."""
+    """Return the start of an unclosed quoted text, or None."""
     try:
         tokens(text)
     except FilterError as error:
@@ -72,7 +72,7 @@ def _open_quote(text: str) -> int | None:
 
 
 def _after(text: str) -> Expected:
-    """What may come behind a text whose words are whole."""
+    """Return the possible tokens after complete words."""
     nothing = Expected(What.NOTHING, len(text), len(text), "")
     try:
         found = tokens(text)
@@ -86,7 +86,7 @@ def _after(text: str) -> Expected:
 
 
 class _Reader:
-    """Goes over the tokens of a filter without an end, as `syntax.py` would."""
+    """Reads the tokens of an incomplete filter like `syntax.py`."""
 
     def __init__(self, text: str, found: list[Token]) -> None:
         self.text = text
@@ -95,20 +95,20 @@ class _Reader:
         self.depth = 0
         self.operand: Operand | None = None
         self.is_quantified = False
-        """Behind `any` or `all`: a comparison has to follow, ..."""
+        """Whether a comparison must follow `any` or `all`."""
         self.is_bracketed = False
-        """... in brackets of its own."""
+        """Whether that comparison is in its own brackets."""
         self.is_call = False
 
     def read(self) -> What:
-        """What may come behind all tokens."""
+        """Return the kind of token after all tokens."""
         what = What.FIELD
         while self.at < len(self.tokens) and what is not What.NOTHING:
             what = _STEPS[what](self)
         return what
 
     def joiners(self, what: What) -> tuple[str, ...]:
-        """What may come behind a test, if one ends here."""
+        """Return the possible joiners, if a test ends here."""
         if what is not What.JOINER and (what is not What.OPERATOR or self.is_quantified):
             return ()
         closing = (")",) if self.depth or self.is_bracketed else ()
@@ -152,7 +152,7 @@ class _Reader:
         return What.OPERATOR
 
     def pass_by(self, opening: str, closing: str) -> bool:
-        """Go behind the bracket that closes the next one; False where there is none."""
+        """Skip to the matching closing bracket; return False if there is none."""
         depth = 0
         for place in range(self.at, len(self.tokens)):
             text = self.tokens[place].text

@@ -1,6 +1,6 @@
-"""What a filter can ask for: every field of every record, some that are made of them, and Wireshark's names.
+"""The fields of filters: all fields of records, fields derived from them, and Wireshark's names.
 
-A field has values: those of it that a record has; none where it is null, or where records of that type do not have it.
+A field has the values in a record, or none if it is null or the record type does not have it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from zmtpscope.filter.wireshark import NAMES, WiresharkName
 from zmtpscope.records import RECORDS, to_text
 
 Values = Mapping[str, Any]
-"""A record: its fields by name, octets as bytes; and `CAPTURE_START`."""
+"""A record as fields by name, with octets as bytes, and `CAPTURE_START`."""
 
 CAPTURE_START = "capture_start_ns"
-"""The time of the first packet of all, where that is known."""
+"""Key of the time of the first packet of the run, if known."""
 
 
 class Type(Enum):
-    """What the values of a field are, in words for people."""
+    """Types of values, with their descriptions."""
 
     NUMBER = "a number"
     TRUTH = "true or false"
@@ -35,11 +35,11 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FilterField:
-    """`records` are the types of records that have it, `reads` the fields of these that it is made of.
+    """A field. `records` are the record types that have it, `reads` the record fields that it is derived from.
 
-    Its values are those of `reads`, all of them, or what `derive` makes of these; of structs the member `member`, and
-    where there is an `accept` only those that it accepts. `unit_ns` is the unit of a time or length of time. A plain
-    number n in a filter means n * `scale` + `shift` of the field.
+    Its values are all values of `reads`, or the result of `derive`; for structs the member `member`; if there is an
+    `accept`, only accepted values. `unit_ns` is the unit of a time or duration. A plain number n in a filter means n *
+    `scale` + `shift` of the field.
     """
 
     name: str
@@ -55,12 +55,12 @@ class FilterField:
     scale: int = 1
     shift: int = 0
     words: tuple[str, ...] = ()
-    """All that it can be, where that is known: such a word is no field, even where one has its name."""
+    """All possible values, if known. They take precedence over equal field names."""
     alias_of: str | None = None
-    """The field that this is another name of."""
+    """The field of which this is an alias."""
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Those of a record, none of them null."""
+        """Return the values in a record, without nulls."""
         if record["record"] not in self.records:
             return ()
         found = self.derive(record) if self.derive is not None else self._values_read(record)
@@ -90,11 +90,11 @@ _HOLDERS = {
     "udp": _DATAGRAM,
     "zmtp": ("greeting", "command", "message", "frame"),
 }
-"""The records that fields of a protocol of Wireshark are in, where it is not all of them."""
+"""Record types of the fields of a Wireshark protocol, if not all."""
 
 
 def _of_records() -> Iterable[FilterField]:
-    """The fields of `zmtpscope.records`, members of structs one by one."""
+    """Yield the fields of `zmtpscope.records`, with members of structs as fields."""
     holders: dict[str, list[str]] = {}
     for type_ in RECORDS.values():
         for field in type_.fields:
@@ -169,7 +169,7 @@ MADE = (
         derive=_since_start,
     ),
 )
-"""Fields that records do not have, made of those that they have."""
+"""Fields that are derived from record fields."""
 
 _OTHER_NAMES = {"time": "ts_ns", "type": "record", "finding": "id"}
 
@@ -204,11 +204,11 @@ def _all_fields() -> dict[str, FilterField]:
 
 
 FIELDS = _all_fields()
-"""Every field by its name."""
+"""All fields by name."""
 
 
 def other_names(name: str, record: str | None) -> list[str]:
-    """The other names of a field, or of its members, in records of a type (None: of any)."""
+    """Return the aliases of a field or its members, in records of a type (None: any)."""
     return [
         field.name
         for field in FIELDS.values()

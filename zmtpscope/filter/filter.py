@@ -1,4 +1,4 @@
-"""A filter, ready to be asked."""
+"""A compiled filter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zmtpscope.filter.syntax import parse
 
 
 class Filter:
-    """`text` is what was written. Raises `FilterError`. docs/filters.md says what filters mean."""
+    """A filter with the syntax of docs/filters.md. Raises `FilterError`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -16,9 +16,9 @@ class Filter:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields of records that it looks at."""
+        """The record fields that the filter reads."""
         return self.condition.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether one record, as fields by name, is meant; octets are bytes."""
+        """Whether a record matches. It has fields by name, with octets as bytes."""
         return self.condition.holds(record)

@@ -1,4 +1,4 @@
-"""What is written out in a filter, as a value of the type that it is compared with."""
+"""Convert literals in filters to the type that they are compared with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def literal(field: FilterField, token: Token, text: str) -> Any:
-    """The value of `token` for a comparison with `field`. Raises `FilterError`."""
+    """Return the value of `token` for a comparison with `field`. Raises `FilterError`."""
     try:
         return _READERS[field.type](field, token)
     except ValueError as error:
@@ -54,7 +54,7 @@ def _duration(field: FilterField, token: Token) -> int | Fraction:
 
 
 def _split(token: Token) -> tuple[Fraction, str]:
-    """Number and unit, which may stand apart (`1.5 KiB`)."""
+    """Split number and unit, which may be separated (`1.5 KiB`)."""
     text = token.text if token.kind is Kind.WORD else token.value.decode("utf-8", "replace").replace(" ", "")
     if _HEX.fullmatch(text):
         return Fraction(int(text, 16)), ""
@@ -94,7 +94,7 @@ def _text(field: FilterField, token: Token) -> str:
 
 
 def octets_of(token: Token) -> bytes:
-    """The octets that a token says: those of a text in quotes, or of a word as it stands."""
+    """Return the octets of a token: of a quoted text, or of a word."""
     return token.value if token.kind is Kind.STRING else token.text.encode("utf-8", "surrogateescape")
 
 
@@ -117,7 +117,7 @@ def _address(field: FilterField, token: Token) -> Network:
 
 @lru_cache(maxsize=65_536)
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address as records have it; None where it is none."""
+    """Return an address in the format of records, or None."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -125,7 +125,8 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _member(field: FilterField, token: Token) -> Any:
-    """A member of a payload has the type that it has: numbers, truths and null are compared with their like."""
+    """Return a value to compare with payload members, which have their own types: numbers, truth values and null are
+    compared with equal types."""
     if token.kind is Kind.STRING:
         return token.value.decode("utf-8", "backslashreplace")
     if token.text in ("true", "false"):

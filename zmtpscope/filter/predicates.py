@@ -1,4 +1,4 @@
-"""What one value is compared with: predicates, which are called with a value that is not null."""
+"""Predicates of single values that are not null."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ COMPARE: dict[str, Compare] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-"""These do for arrays, too."""
+"""Operators that also work on arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsThere:
-    """Any value will do; one that is true or false has to be true."""
+    """True for any value except false."""
 
     def __call__(self, value: Any) -> bool:
-        """Whether it does."""
+        """Whether the value is not false."""
         return value is not False
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The value and `other` compare so."""
+    """A comparison of the value with `other`."""
 
     compare: Compare
     other: Any
 
     def __call__(self, value: Any) -> bool:
-        """Whether they do."""
+        """Whether the comparison is true."""
         return bool(self.compare(value, self.other))
 
 
@@ -52,30 +52,30 @@ class Within:
     high: Any
 
     def __call__(self, value: Any) -> bool:
-        """Whether it does."""
+        """Whether the value is in the range."""
         return are_alike(value, self.low) and bool(self.low <= value <= self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """At least one of these predicates is true."""
+    """At least one of several predicates is true."""
 
     predicates: tuple[Predicate, ...]
 
     def __call__(self, value: Any) -> bool:
-        """Whether one is."""
+        """Whether any predicate is true."""
         return any(predicate(value) for predicate in self.predicates)
 
 
 @dataclass(frozen=True, slots=True)
 class InNetwork:
-    """The value is an address, as records have it, of a network; or, inverted, of none but others."""
+    """The value is an address in a network, or outside it if inverted."""
 
     network: Network
     is_inverted: bool = False
 
     def __call__(self, value: str) -> bool:
-        """Whether it is."""
+        """Whether the address matches."""
         found = address(value)
         is_inside = found is not None and found.version == self.network.version and found in self.network
         return is_inside is not self.is_inverted
@@ -83,24 +83,24 @@ class InNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """Text or octets have these within them."""
+    """Text or octets contain a part."""
 
     part: Any
 
     def __call__(self, value: Any) -> bool:
-        """Whether they do; a value of another type does not."""
+        """Whether the value contains the part; false for other types."""
         return type(value) is type(self.part) and self.part in value
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """A regular expression fits somewhere; see `patterns.py`."""
+    """A regular expression matches anywhere; see `patterns.py`."""
 
     in_text: Any
     in_octets: Any
 
     def __call__(self, value: Any) -> bool:
-        """Whether it does; in what is neither text nor octets it does not."""
+        """Whether the expression matches; false unless the value is text or octets."""
         if isinstance(value, str):
             return self.in_text.search(value) is not None
         return isinstance(value, bytes) and self.in_octets.search(value) is not None
@@ -110,12 +110,12 @@ Predicate = IsThere | Comparison | Within | OneOf | InNetwork | Contains | Match
 
 
 def of_members(compare: Compare) -> Compare:
-    """The same for values of payloads, whose types nobody declared: what cannot be compared fits `!=` alone."""
+    """Adapt a comparison to payload values of unknown type: values that cannot be compared only fit `!=`."""
     return lambda value, other: compare(value, other) if are_alike(value, other) else compare is operator.ne
 
 
 def are_alike(value: Any, other: Any) -> bool:
-    """Whether both are numbers, or of the same type; true and false are no numbers."""
+    """Whether both are numbers, or of the same type. Truth values are not numbers."""
     numbers = (int, float)
     if isinstance(value, bool) or isinstance(other, bool):
         return isinstance(value, bool) and isinstance(other, bool)

@@ -1,4 +1,4 @@
-"""Filters made of values: text that says exactly these octets, whatever they are."""
+"""Build filters from values, with exact octets."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ from zmtpscope.filter.writing import quoted
 from zmtpscope.records import from_text
 
 LONGEST = 1024
-"""Octets of a value that are written out: filters have an end, and of longer ones the beginning is asked for."""
+"""Maximum octets of a value in a filter. Longer values are compared by their start."""
 
 
 def quoted_text(text: str) -> str:
-    """A value of the type `text`, as records have it, in the quotes of a filter: what cannot be shown is escaped."""
+    """Return a `text` value as a quoted literal, with escapes for unprintable characters."""
     return quoted(from_text(text))
 
 
 def equals(field: str, text: str) -> str:
-    """The filter that a field is this text."""
+    """Return the filter that a field equals this text."""
     octets = len(from_text(text))
     return f"{field} == {quoted_text(text)}" if octets <= LONGEST else begins_with(field, text)
 
 
 def begins_with(field: str, text: str) -> str:
-    """The filter that a field begins with this text; of a long one with its first octets."""
+    """Return the filter that a field starts with this text, or with its first octets if it is long."""
     octets = from_text(text)[:LONGEST]
     return f"{field}[0:{len(octets)}] == {quoted(octets)}" if octets else field
 
 
 def every(*filters: str) -> str:
-    """The filter that all of these hold; an empty one holds always."""
+    """Return the conjunction of filters; empty if there are none."""
     return " and ".join(f"({each})" if " or " in each else each for each in filters if each)
 
 
 def one_of(field: str, numbers: Iterable[int]) -> str:
-    """The filter that a field is one of some numbers, at least one; those that follow each other are written as a
-    range."""
+    """Return the filter that a field is one of at least one number. Consecutive numbers become a range."""
     ranges: list[list[int]] = []
     for number in sorted(set(numbers)):
         if ranges and ranges[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""Which types of records a condition can hold of."""
+"""Find the record types that can match a condition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zmtpscope.records import RECORDS
 
 
 def types_of(condition: Condition) -> frozenset[str]:
-    """Those that have its fields; it holds of none of any other."""
+    """Return the record types that have the fields of the condition; no others can match."""
     if isinstance(condition, Every):
         return frozenset(RECORDS).intersection(*map(types_of, condition.parts))
     if isinstance(condition, Either):

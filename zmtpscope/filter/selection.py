@@ -1,4 +1,4 @@
-"""What of a batch a filter holds of."""
+"""Select the records of a batch that match a filter."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ R = TypeVar("R", MessageRun, FrameRun)
 
 
 class Selection:
-    """The records and rows of `batch` that `filter` holds of, as outputs show them: without secrets, and with as much
-    of bodies as `options` keep. `start` is the time of the first packet of all, where that is known."""
+    """The records and rows of `batch` that match `filter` as outputs show them: without secrets, and with bodies as in
+    `options`. `start` is the time of the first packet of the run, or None if unknown."""
 
     def __init__(self, filter: Filter, batch: Batch, options: Options, start: int | None) -> None:
         self.batch = batch
@@ -33,11 +33,11 @@ class Selection:
             self._rows |= _rows_that_fulfil(filter, FrameRowColumns.of(batch.frame_runs, batch.files), start)
 
     def has(self, item: Record | MessageRun | FrameRun, index: int) -> bool:
-        """Whether a record or row of the batch is one of them."""
+        """Whether a record or row of the batch is selected."""
         return id(item) in self._records if isinstance(item, Record) else bool(self._rows[id(item)][index])
 
     def as_batch(self) -> Batch:
-        """They alone, as a batch."""
+        """Return the selected records and rows as a batch."""
         return replace(
             self.batch,
             records=[record for record in self.batch.records if id(record) in self._records],
@@ -47,14 +47,14 @@ class Selection:
 
 
 def records_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> list[Record]:
-    """The records of a batch that `filter` holds of."""
+    """Return the records of a batch that match `filter`."""
     known = {CAPTURE_START: start}
     return [record for record in batch.records if filter.holds(record_values(record, options) | known)]
 
 
 def with_messages(filter: Filter, batch: Batch, options: Options, start: int | None) -> Batch:
-    """The batch with no messages but those that `filter` holds of, to be counted: what else it says stays, and so do
-    messages that subscribe, since they tell who gets the others."""
+    """Return the batch with only the messages that match `filter`, for counting. Other records and subscription
+    messages remain, because they identify the receivers."""
     rows = _messages_that_fulfil(filter, batch, options, start)
     for run in batch.runs:
         rows[id(run)] |= (run.flags[run.first] & MARKED) != 0
@@ -62,7 +62,7 @@ def with_messages(filter: Filter, batch: Batch, options: Options, start: int | N
 
 
 def _messages_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> dict[int, Bool]:
-    """Which messages of each run do, by its id."""
+    """Return which messages of each run match, by the id of the run."""
     return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.runs else {}
 
 
@@ -75,7 +75,7 @@ def _rows_that_fulfil(filter: Filter, columns: RowColumns[Any], start: int | Non
 
 
 def _taken(runs: Sequence[R], rows: Mapping[int, Bool]) -> list[R]:
-    """The runs with these rows alone; those without any are left out."""
+    """Return the runs with only these rows, leaving out empty runs."""
     taken: list[R] = []
     for run in runs:
         wanted = rows[id(run)]
