@@ -29,7 +29,7 @@ def begins_with(field: str, text: str) -> str:
 
 
 def every(*filters: str) -> str:
-    """Return the conjunction of filters; empty if there are none."""
+    """Return the conjunction of filters. An empty filter matches everything and is left out."""
     return " and ".join(f"({each})" if " or " in each else each for each in filters if each)
 
 

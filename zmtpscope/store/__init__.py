@@ -1,4 +1,4 @@
-"""The records of a capture at hand, cheap, and everything behind each of them again when somebody looks."""
+"""The records of a capture in little memory, with access to all details of each record on demand."""
 
 from zmtpscope.store.spool import OctetsError, Spool
 from zmtpscope.store.store import Store

@@ -1,4 +1,4 @@
-"""Some thousand records that follow each other, packed: which of them are rows, and the tables of each type."""
+"""A chunk: some thousand consecutive records, packed as the type of each record and a table for each type."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from zmtpscope.store.rows import PackedRows, Source, frame_runs, join_rows, mess
 from zmtpscope.store.streams import Streams, joined_streams
 
 KINDS = ("message", "frame", *(name for name in RECORDS if name not in ("message", "frame")))
-"""Record types, by the numbers that chunks have for them."""
+"""Record types by their numbers in chunks."""
 MESSAGE, FRAME = range(2)
 NUMBER_OF = {name: number for number, name in enumerate(KINDS)}
 
 
 class Keeps(Protocol):
-    """Where chunks keep what does not fit into columns. Each gives the place, and where octets of any kind may stand
-    next to them also how many."""
+    """Storage for data that do not fit into columns. Methods return the place and, unless it is known otherwise, the
+    size."""
 
     def octets(self, run: MessageRun | FrameRun) -> int:
-        """Those of a run."""
+        """Keep the octets of a run."""
 
     def made(self, made: Dissected) -> tuple[int, int]:
-        """What a dissector made of a message."""
+        """Keep the result of a dissector."""
 
     def rest(self, octets: bytes) -> tuple[int, int]:
-        """What is kept once."""
+        """Keep octets; equal ones are kept once."""
 
 
 class Chunk:
-    """`kinds` are the numbers of the types of its records, in order; `tables` have the records of each type."""
+    """`kinds` are the type numbers of the records, in order; `tables` contain the records of each type."""
 
     def __init__(self, streams: Streams, kinds: Packed, tables: dict[int, PackedRows | PackedRecords]) -> None:
         self.streams = streams
@@ -55,12 +55,12 @@ class Chunk:
         return self.streams.nbytes + self.kinds.nbytes + sum(table.nbytes for table in self.tables.values())
 
     def rows_of(self, kind: int) -> Int64:
-        """Which rows are of a type."""
+        """Return the rows of a type."""
         kinds = self.kinds
         return np.arange(len(self)) if kinds.more is None else np.flatnonzero(kinds.more == kind - kinds.base)
 
     def places(self, rows: Int64) -> list[tuple[int, Int64]]:
-        """Which of each table some rows are, which ascend: (kind, places)."""
+        """Return (kind, places in its table) for sorted rows."""
         if self.kinds.more is None:
             return [(self.kinds.base, rows)]
         if len(rows) == len(self):
@@ -74,7 +74,7 @@ class Chunk:
         return found
 
     def batch(self, rows: Int64, files: list[str | None], source: Source) -> Batch:
-        """Some rows, which ascend, as a batch."""
+        """Return sorted rows as a batch."""
         batch = Batch(files)
         streams: dict[int, Stream] = {}
 
@@ -96,7 +96,7 @@ class Chunk:
 
 
 def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
-    """The chunk of a batch, in which is something."""
+    """Return the chunk of a batch that is not empty."""
     order = batch.arranged()
     streams: dict[Stream, int] = {}
 
@@ -127,7 +127,7 @@ def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
 
 
 def join(chunks: Sequence[Chunk]) -> Chunk:
-    """Chunks one behind the other, as one."""
+    """Concatenate chunks."""
     counts = [len(chunk.streams.ids) for chunk in chunks]
     tables: dict[int, Any] = {}
     for kind in sorted({kind for chunk in chunks for kind in chunk.tables}):

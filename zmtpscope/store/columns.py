@@ -1,6 +1,6 @@
-"""Packed records as columns, by the names of fields: as many of them as need no octets.
+"""Packed records as columns by field name, for all fields that need no octets.
 
-These are the columns of `zmtpscope.dissect.records.columns`, so a filter asks them as it asks those of a batch.
+They have the types of `zmtpscope.dissect.records.columns`, so filters work on them as on a batch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Derive = Callable[[Any], Column]
 
 
 class StoredColumns:
-    """The records of one type of a chunk. `derive` has the fields that are there."""
+    """The records of one type in a chunk. `derive` has the available fields."""
 
     def __init__(self, chunk: Chunk, kind: int) -> None:
         self.chunk = chunk
@@ -45,7 +45,7 @@ class StoredColumns:
 
     @property
     def times(self) -> Int64:
-        """`ts_ns`, where that is a column."""
+        """`ts_ns`, if it is a column."""
         raise NotImplementedError
 
     def __getitem__(self, name: str) -> Column:
@@ -56,11 +56,11 @@ class StoredColumns:
 
     @cached_property
     def missing(self) -> frozenset[str]:
-        """Fields of the records that are not here."""
+        """Record fields that are not available."""
         return frozenset(field.name for field in RECORDS[self.type].fields) - self.derive.keys()
 
     def of_stream(self, name: str, codes: Int64) -> Column:
-        """A field of the streams with these codes."""
+        """Return a field of the streams with these codes."""
         streams = self.chunk.streams
         if name in STREAM_NUMBERS:
             column = streams.numbers[name]
@@ -100,12 +100,12 @@ class StoredRows(StoredColumns):
 
     @cached_property
     def edges(self) -> Int64:
-        """Where each row's frames begin."""
+        """First frame of each row, and the end of the last row."""
         edges = self.table.first_frames()
         return np.arange(len(self) + 1) if edges is None else edges
 
     def of_first_frames(self, name: str) -> Int64:
-        """A column of frames, of the first of each row."""
+        """Return a frame column for the first frame of each row."""
         column = self.table.frames[name]
         return column.all() if len(column) == len(self) else column.take(self.edges[:-1])
 
@@ -115,13 +115,13 @@ class StoredRows(StoredColumns):
 
     @cached_property
     def special(self) -> Int64:
-        """What else than data each message is."""
+        """Flags of messages that are not data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
     @cached_property
     def is_open(self) -> Bool | None:
-        """Which messages are not encrypted; None: all."""
+        """Which messages are not encrypted; None if all are."""
         flags = self.table.frames["flags"]
         if flags.more is None and not flags.base & ENCRYPTED:
             return None
@@ -129,20 +129,20 @@ class StoredRows(StoredColumns):
         return None if is_open.all() else is_open
 
     def shared(self, name: str) -> of_records.Words:
-        """A word that rows of a run share."""
+        """Return a word that the rows of a run share."""
         shared = self.table.shared
         place = SHARED.index(name)
         words = [each[place] for each in shared.words]
         return of_records.Words(words, shared.codes.take(self.run_of))
 
     def of_regimes(self, name: str) -> Int64:
-        """A number or truth of the regime of each row."""
+        """Return a number or truth value of the regime of each row."""
         shared = self.table.shared
         numbers = np.array([getattr(each[0], name) for each in shared.words])
         return numbers[shared.codes.take(self.run_of)]
 
     def same(self, word: str) -> of_records.Words:
-        """The same word in every row."""
+        """Return a column with one word in all rows."""
         return of_records.Words([word], np.zeros(len(self), np.int8))
 
     def file(self) -> of_records.Words:
@@ -151,7 +151,7 @@ class StoredRows(StoredColumns):
         return of_records.Words([file_name(name) for name in self.files], index)
 
     def sizes(self) -> Lists:
-        """`sizes`: none of those that are encrypted."""
+        """`sizes`, except of encrypted messages."""
         sizes = self.table.frames["sizes"].all()
         if self.is_open is None:
             return Lists(Integers(sizes), self.edges, np.ones(len(self), np.bool_))
@@ -169,7 +169,7 @@ class StoredRows(StoredColumns):
         return Integers(bodies + there - self.offsets)
 
     def topic(self) -> of_records.Words:
-        """`topic`, where there are few different ones."""
+        """`topic`, if there are few different ones."""
         topics = self.table.topics
         assert topics is not None
         assert topics.texts is not None
@@ -185,7 +185,7 @@ class StoredRows(StoredColumns):
 
 
 class StoredRuns(StoredRows):
-    """The runs of rows: what all rows of each share."""
+    """The runs of rows, with the fields that all rows of a run share."""
 
     def __init__(self, rows: StoredRows) -> None:
         super().__init__(rows.chunk, TYPES.index(rows.type), rows.files)
@@ -200,7 +200,7 @@ class StoredRuns(StoredRows):
 
 
 class StoredStreams(StoredColumns):
-    """The streams of a chunk: what all records of each share."""
+    """The streams of a chunk, with the fields that all records of a stream share."""
 
     def __init__(self, chunk: Chunk, kind: int) -> None:
         super().__init__(chunk, kind)
@@ -215,7 +215,7 @@ class StoredStreams(StoredColumns):
 OF_RUNS = frozenset(
     {"schema", "record", "source", "decrypted", "version", "socket_type", "peer_socket_type", "confidence", *OF_STREAM}
 )
-"""Fields that rows of a run share."""
+"""Fields that the rows of a run share."""
 
 
 def _number_of_rows(name: str) -> Derive:
@@ -259,7 +259,8 @@ MESSAGES: Mapping[str, Derive] = {
     "complete": lambda columns: Booleans(columns.table.rows["complete"].all().astype(np.bool_)),
     "confidence": _of_run("confidence"),
 }
-"""How the fields of messages are made; `bodies`, `bodies_kept`, `envelope` and `payload` take octets."""
+"""Functions that derive message fields. `bodies`, `bodies_kept`, `envelope` and `payload` are missing, because they
+need octets."""
 
 FRAME_ROWS: Mapping[str, Derive] = {
     **_common("frame"),
@@ -268,11 +269,11 @@ FRAME_ROWS: Mapping[str, Derive] = {
     "size": lambda columns: Integers(columns.of_first_frames("sizes")),
     "message": lambda columns: Integers(columns.offsets - columns.table.rows["messages"].all()),
 }
-"""The same of frame rows; `long` depends on what runs are."""
+"""Functions that derive fields of frame rows; `long` depends on the type of runs."""
 
 
 class StoredRecords(StoredColumns):
-    """Records of a type that is no row's."""
+    """Records of a type without rows."""
 
     def __init__(self, chunk: Chunk, kind: int, options: Options, read: Callable[[int, int], bytes]) -> None:
         super().__init__(chunk, kind)
@@ -295,16 +296,16 @@ class StoredRecords(StoredColumns):
 
     @cached_property
     def rest(self) -> tuple[list[dict[str, Any]], Int64]:
-        """What is kept of records besides their numbers, as outputs show it: different ones, and which each has."""
+        """The other fields of records as outputs show them: the distinct ones, and the index of each record."""
         _, first, which = np.unique(self.table.places.all(), return_index=True, return_inverse=True)
         return list(map(self.values, first.tolist())), which
 
     def values(self, place: int) -> dict[str, Any]:
-        """A record as outputs show it."""
+        """Return a record as outputs show it."""
         return record_values(self.table.record(place, self.chunk.streams.__getitem__, self.read), self.options)
 
     def number(self, name: str) -> Column:
-        """A number or truth."""
+        """Return a column of numbers or truth values."""
         column = self.table.numbers[name]
         known = None if column.known.more is None and column.known.base else column.known.all() != 0
         if name not in TRUTHS[self.type]:
@@ -313,12 +314,12 @@ class StoredRecords(StoredColumns):
         return of_records.Words([False, True, None], truths if known is None else np.where(known, truths, 2))  # type: ignore[list-item]
 
     def words(self, name: str) -> of_records.Words:
-        """One of the other fields."""
+        """Return a column of another field."""
         different, which = self.rest
         return of_records.Words([values[name] for values in different], which)
 
     def same(self, value: Any) -> of_records.Words:
-        """The same in every record."""
+        """Return a column with one value in all records."""
         return of_records.Words([value], np.zeros(len(self), np.int8))
 
     def file(self) -> of_records.Words:
@@ -350,4 +351,4 @@ OF_RECORDS: Mapping[str, Mapping[str, Derive]] = {
     }
     for name in TYPES[FRAME + 1 :]
 }
-"""How the fields of other records are made: all of them."""
+"""Functions that derive all fields of other records."""

@@ -1,5 +1,5 @@
-"""Messages of a chunk as far as they are counted: who sent them when, how much, under which topics. No row is made
-again for it, so that a million of them are counted in a few hundredths of a second."""
+"""Count the messages of a chunk by sender, time, size and topic. No rows are unpacked for this, so a million messages
+take a few hundredths of a second."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zmtpscope.store.rows import PackedRows
 from zmtpscope.zmtp.events import SPECIAL
 
 ReadBatch = Callable[[Int64], Batch]
-"""The records of the store with these numbers, with their octets."""
+"""Returns the records of the store with these numbers, with octets."""
 
 
 class Sender(NamedTuple):
-    """A side of a connection, and what its messages are known to be."""
+    """A side of a connection, with the known properties of its messages."""
 
     stream: Stream
     version: str | None
@@ -31,8 +31,8 @@ class Sender(NamedTuple):
 
 
 class CountedMessages:
-    """Messages of one chunk, in order; message i was sent by `senders[sender_of[i]]`. `numbers` are those of their
-    records."""
+    """Messages of one chunk, in order. Message i was sent by `senders[sender_of[i]]`, and its record is
+    `numbers[i]`."""
 
     def __init__(self, chunk: Chunk, places: Int64, numbers: Int64, read: ReadBatch) -> None:
         table = chunk.tables[MESSAGE]
@@ -63,33 +63,33 @@ class CountedMessages:
 
     @cached_property
     def times(self) -> Int64:
-        """Those of the last octets, nanoseconds since the epoch."""
+        """Times of the last octets, in nanoseconds since the epoch."""
         return self._row("times") + self._row("time_delays")
 
     @cached_property
     def complete(self) -> Bool:
-        """Which are there to the last octet."""
+        """Whether each message is complete."""
         return self._row("complete").astype(np.bool_)
 
     @cached_property
     def frames(self) -> Int64:
-        """How many each has."""
+        """Number of frames of each message."""
         return self._row("counts")
 
     @cached_property
     def _first(self) -> Int64:
-        """The first frame of each."""
+        """First frame of each message."""
         edges = self._table.first_frames()
         return self._places if edges is None else edges[self._places]
 
     @cached_property
     def special(self) -> Int64:
-        """What else than data each is: the bits of `zmtpscope.zmtp.events.SPECIAL`."""
+        """Flags of messages that are not data, with the bits of `zmtpscope.zmtp.events.SPECIAL`."""
         return self._frame("flags", self._first) & SPECIAL
 
     @cached_property
     def octets(self) -> Int64:
-        """Those in the frames of each, headers not counted, as far as they are there."""
+        """Captured octets in the frames of each message, without headers."""
         sizes = self._table.frames["sizes"]
         edges = self._table.first_frames()
         if edges is None:
@@ -107,7 +107,7 @@ class CountedMessages:
         return octets
 
     def of_protocol(self, protocol: str) -> Int64:
-        """The numbers of the records of those in which a dissector found this."""
+        """Return the numbers of the records for which a dissector found this protocol."""
         payloads = self._table.payloads
         if payloads is None or protocol not in payloads.protocols.words:
             return np.empty(0, np.int64)
@@ -119,7 +119,7 @@ class CountedMessages:
 
     @cached_property
     def topics(self) -> tuple[list[bytes | None], Int64]:
-        """Different topics, None for messages without one, and which of them each has."""
+        """The distinct topics (None for no topic), and the index of the topic of each message."""
         topics = self._table.topics
         assert topics is not None
         if topics.texts is not None:
@@ -131,8 +131,8 @@ class CountedMessages:
 
 
 def messages_of(chunk: Chunk, rows: Int64, begin: int, read: ReadBatch) -> CountedMessages | None:
-    """The messages among some rows of a chunk, which ascend; None where there are none. The first record of the chunk
-    has the number `begin`."""
+    """Return the messages among sorted rows of a chunk, or None if there are none. `begin` is the number of the first
+    record of the chunk."""
     for kind, places in chunk.places(rows):
         if kind == MESSAGE:
             numbers = rows if chunk.kinds.more is None else chunk.rows_of(kind)[places]

@@ -1,4 +1,4 @@
-"""Octets of capture files again, as long as these are what they were."""
+"""Read octets of capture files again, as long as the files are unchanged."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from zmtpscope.store.spool import OctetsError
 
 MOST_OPEN = 16
-"""Files that are open at a time."""
+"""Maximum number of open files."""
 
 
 class Identity(NamedTuple):
-    """What a file is known by."""
+    """Identifies an unchanged file."""
 
     device: int
     inode: int
@@ -25,19 +25,19 @@ class Identity(NamedTuple):
 
 
 class CaptureFiles:
-    """The files of a run, by the numbers that packet references have for them. Octets are read, never mapped, so a file
-    that shrinks meanwhile is an error and no signal."""
+    """The files of a run by their numbers in packet references. They are read and never mapped, so a file that shrinks
+    causes an error and not a signal."""
 
     def __init__(self) -> None:
         self.names: Sequence[str | None] = []
         self._known: dict[int, Identity] = {}
         self._open: OrderedDict[int, int] = OrderedDict()
-        """File descriptors, the one that was used longest ago in front."""
+        """File descriptors, least recently used first."""
         self._lock = Lock()
         weakref.finalize(self, _close, self._open)
 
     def note(self, names: Sequence[str | None], numbers: Iterable[int]) -> None:
-        """Octets were read of these files just now: remember what they are."""
+        """Record the identity of files from which octets were just read."""
         self.names = names
         for number in numbers:
             name = names[number]
@@ -48,7 +48,7 @@ class CaptureFiles:
                     self._known.setdefault(number, Identity(0, 0, 0, 0))
 
     def read(self, number: int, offset: int, size: int) -> bytes:
-        """Octets of a file. Raises `OctetsError` if they are not there any more, or the file is another one."""
+        """Return octets of a file. Raises `OctetsError` if the file has changed, or the octets are missing."""
         name = self.names[number] or "-"
         try:
             with self._lock:
@@ -76,7 +76,7 @@ class CaptureFiles:
         return descriptor
 
     def close(self) -> None:
-        """Nothing will be read any more."""
+        """Close all files."""
         with self._lock:
             _close(self._open)
 

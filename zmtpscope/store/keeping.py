@@ -1,4 +1,4 @@
-"""What does not fit into columns, on its way to where it is kept, and back."""
+"""Write data that do not fit into columns to their storage, and read them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.spool import OctetsError, Spool
 
 MOST_KEPT_ONCE = 16_384
-"""Different octets of records that are looked for among those that were kept before."""
+"""Maximum number of different octets for which duplicates are found."""
 
 
 class Keeping:
-    """Keeps what a chunk has besides columns: it is written at once, when all is there. `kept_once` are places of
-    octets that were kept before. `is_indexed`: the octets of streams are read where these stand."""
+    """Collects the data of a chunk outside its columns, and writes them together in `end`. `kept_once` are places of
+    octets kept earlier. `is_indexed`: octets of streams are read from the capture files."""
 
     def __init__(self, spool: Spool, kept_once: dict[bytes, int], *, is_indexed: bool) -> None:
         self.spool = spool
@@ -32,7 +32,8 @@ class Keeping:
         self._of_runs: dict[int, int] = {}
 
     def octets(self, run: MessageRun | FrameRun) -> int:
-        """Those of a run, if they stand nowhere else: runs that were cut out of one share them. Their place."""
+        """Keep the octets of a run unless they are in the capture files, and return their place. Runs cut from one run
+        share octets."""
         if self.is_indexed and not run.source and not run.has_stars:
             return IN_FILES
         place = self._of_runs.get(id(run.data))
@@ -41,12 +42,12 @@ class Keeping:
         return place
 
     def made(self, made: Dissected) -> tuple[int, int]:
-        """What a dissector made of a message: place and size."""
+        """Keep the result of a dissector; return place and size."""
         octets = marshal.dumps((made.protocol, made.summary, made.fields, list(made.secrets)), 2)
         return self._add(octets), len(octets)
 
     def rest(self, octets: bytes) -> tuple[int, int]:
-        """What is kept once, however often it comes: place and size."""
+        """Keep octets unless equal ones are kept already; return place and size."""
         place = self.kept_once.get(octets)
         if place is None:
             if len(self.kept_once) >= MOST_KEPT_ONCE:
@@ -61,19 +62,18 @@ class Keeping:
         return place
 
     def end(self) -> None:
-        """Write all. Raises `OctetsError`."""
+        """Write all data. Raises `OctetsError`."""
         try:
             self.spool.write(b"".join(self._pieces))
         except OctetsError:
-            self.kept_once.clear()  # it may name places of what was not written
+            self.kept_once.clear()  # it may contain places of unwritten octets
             raise
 
 
 @dataclass(slots=True)
 class Kept:
-    """The way back, for records in front of which there were `count` others, at most. `wants_octets`: those of bodies,
-    and what dissectors made of them; `wants_pieces`: which packets brought them. Octets that are not there any more are
-    said to `say`, and left out."""
+    """Reads the data of records with at most `count` earlier records. `wants_octets` includes bodies and results of
+    dissectors, `wants_pieces` the packets of octets. Missing octets are reported to `say` and left out."""
 
     spool: Spool
     index: SegmentIndex
@@ -83,7 +83,7 @@ class Kept:
     wants_pieces: bool = False
 
     def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
-        """The octets of a run, of stream offsets `start..stop`; None where nobody wants them, or they are gone."""
+        """Return the octets of stream offsets `start..stop`, or None if they are not wanted or missing."""
         if not self.wants_octets:
             return None
         if start >= stop:
@@ -97,16 +97,16 @@ class Kept:
             return None
 
     def made(self, place: int, size: int) -> Dissected | None:
-        """What a dissector made of a message."""
+        """Return the result of a dissector."""
         if not self.wants_octets:
             return None
         protocol, summary, fields, secrets = marshal.loads(self.spool.read(place, size))
         return Dissected(protocol, summary, fields, secrets=secrets)
 
     def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
-        """How octets of a stream came."""
+        """Return the packets of octets of a stream."""
         return self.index.pieces(stream, start, stop, self.count) if self.wants_pieces else None
 
     def rest(self, place: int, size: int) -> bytes:
-        """What `Keeping.rest` has kept."""
+        """Return octets kept by `Keeping.rest`."""
         return self.spool.read(place, size)

@@ -1,4 +1,4 @@
-"""Columns of integers in as few octets as hold them."""
+"""Columns of integers in as few octets as possible."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 WIDTHS = ((0xFF, np.dtype(np.uint8)), (0xFFFF, np.dtype(np.uint16)), (0xFFFFFFFF, np.dtype(np.uint32)))
-"""What holds differences from the smallest value up to so much, the narrowest first; else they take eight octets."""
+"""Types for differences from the smallest value up to a maximum, narrowest first; larger ones take eight octets."""
 
 
 class Packed:
-    """`count` integers of 64 bits: `base`, the smallest, and what each has more, in the smallest type that holds that.
-    Where all are equal there is nothing but `base`."""
+    """`count` 64-bit integers as `base`, the smallest, and the differences from it in the smallest possible type. If
+    all are equal, only `base` is stored."""
 
     __slots__ = ("base", "count", "more")
 
@@ -28,7 +28,7 @@ class Packed:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Packed:
-        """These integers, or truths."""
+        """Pack integers or truth values."""
         if not len(values):
             return cls(0, 0, None)
         if values.dtype == np.bool_:
@@ -51,11 +51,11 @@ class Packed:
         return self.base if self.more is None else self.base + int(self.more[place])
 
     def all(self) -> Int64:
-        """All of them."""
+        """Return all values."""
         return self._unpacked(self.more, self.count)
 
     def take(self, places: Int64 | slice) -> Int64:
-        """Those at some places."""
+        """Return the values at some places."""
         if self.more is not None:
             some = self.more[places]
             return self._unpacked(some, len(some))
@@ -63,7 +63,7 @@ class Packed:
         return self._unpacked(None, count)
 
     def at(self, places: Int64) -> Packed:
-        """Those at some places, packed as they are."""
+        """Return the values at some places, packed."""
         return Packed(self.base, len(places), None if self.more is None else self.more[places])
 
     def _unpacked(self, more: NDArray[Any] | None, count: int) -> Int64:
@@ -75,12 +75,12 @@ class Packed:
 
     @property
     def nbytes(self) -> int:
-        """Octets that the values take."""
+        """Octets of the values."""
         return 0 if self.more is None else self.more.nbytes
 
 
 def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Packed:
-    """Columns one behind the other; to the values of each its shift is added."""
+    """Concatenate columns, adding to the values of each its shift."""
     shifts = [0] * len(parts) if shifts is None else list(shifts)
     bases = {part.base + shift for part, shift in zip(parts, shifts, strict=True) if len(part)}
     if len(bases) == 1 and all(part.more is None for part in parts):
@@ -89,7 +89,7 @@ def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Pack
 
 
 class Optional:
-    """Integers of which some are None."""
+    """Integers or None."""
 
     __slots__ = ("known", "values")
 
@@ -99,7 +99,7 @@ class Optional:
 
     @classmethod
     def of(cls, values: Sequence[int | None]) -> Optional:
-        """These; raises `OverflowError` where one of them does not fit 64 bits with a sign."""
+        """Pack integers or None. Raises `OverflowError` if one exceeds 64 bits with a sign."""
         if values and values.count(values[0]) == len(values):  # as most are, and quickly seen
             known = Packed(values[0] is not None, len(values), None)
             return cls(Packed(int(values[0] or 0), len(values), None), known)
@@ -119,7 +119,7 @@ class Optional:
         return self.values[place] if self.known[place] else None
 
     def tolist(self, places: Int64 | slice) -> list[int | None]:
-        """Those at some places."""
+        """Return the values at some places."""
         values: list[int | None] = self.values.take(places).tolist()
         if self.known.more is None:
             return values if self.known.base else [None] * len(values)
@@ -128,10 +128,10 @@ class Optional:
 
     @property
     def nbytes(self) -> int:
-        """Octets that the values take."""
+        """Octets of the values."""
         return self.values.nbytes + self.known.nbytes
 
 
 def joined_optional(parts: Sequence[Optional]) -> Optional:
-    """Columns one behind the other."""
+    """Concatenate columns."""
     return Optional(joined([part.values for part in parts]), joined([part.known for part in parts]))

@@ -1,4 +1,4 @@
-"""Values of a field that records have: what somebody may want to filter by."""
+"""Find values of a field in records, as suggestions for filters."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from zmtpscope.store.columns import StoredColumns, StoredRecords, StoredRows
 from zmtpscope.store.rows import PackedRows
 
 MOST_CHUNKS = 32
-"""Chunks that are looked at, spread over all."""
+"""Maximum number of chunks to examine, spread over all."""
 
 MOST_VALUES = 1000
-"""Different values that are counted."""
+"""Maximum number of different values to count."""
 
 
 def values_seen(
@@ -31,8 +31,8 @@ def values_seen(
     options: Options,
     read: Callable[[int, int], bytes],
 ) -> list[Any]:
-    """Values of a field, those that most records have first. Of many records some are looked at; values that stand in
-    no column are not told."""
+    """Return values of a field, most frequent first. Only a sample of many records is examined. Values outside columns
+    are left out."""
     counts: Counter[Any] = Counter()
     for place in np.unique(np.linspace(0, len(chunks) - 1, MOST_CHUNKS).astype(int)).tolist() if chunks else []:
         chunk = chunks[place]
@@ -53,7 +53,7 @@ def values_seen(
 
 
 def _count(column: Column, member: str | None, counts: Counter[Any]) -> None:
-    """Add up how often the values of a column are there."""
+    """Add the counts of the values of a column."""
     if isinstance(column, Words):
         of_words = np.bincount(column.codes, minlength=len(column.words)).tolist()
         for word, count in zip(list[Any](column.words), of_words, strict=True):
@@ -69,7 +69,7 @@ def _count(column: Column, member: str | None, counts: Counter[Any]) -> None:
 
 
 def _count_protocols(table: PackedRows, counts: Counter[Any]) -> None:
-    """Add up who said what rides inside messages."""
+    """Add the counts of the protocols of payloads."""
     inside = table.rows["inside"].all() if "inside" in table.rows else np.empty(0)
     if texts := int((inside == TEXT_INSIDE).sum()):
         counts[TEXT] += texts

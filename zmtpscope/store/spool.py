@@ -1,4 +1,4 @@
-"""Octets that stand in no file of the user's, or not as they are wanted: in a temporary file, or in memory."""
+"""Octets that are not in the user's files, or not in the needed form: in a temporary file or in memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import weakref
 from typing import IO
 
 LIMIT = 16 << 30
-"""Octets of the file, unless told otherwise."""
+"""Default limit of the file in octets."""
 MEMORY_LIMIT = 1 << 30
-"""The same in memory."""
+"""Default limit in memory in octets."""
 
 
 class OctetsError(Exception):
-    """Octets cannot be kept, or not be had again. `str()` is one sentence: what, and what to do."""
+    """Octets cannot be kept or read again. `str()` is a sentence with the problem and the remedy."""
 
 
 class Spool:
-    """Octets one behind the other; what was written does not change. The file has no name, so nobody else opens it, and
-    it is gone with the process; nobody but the user may read it while it is there.
+    """Append-only storage of octets. The file has no name, so no other process can open it; it is deleted with the
+    process, and only the user can read it.
 
     One thread may write while others read.
     """
@@ -28,14 +28,14 @@ class Spool:
         self.in_memory = in_memory
         self.limit = limit if limit is not None else MEMORY_LIMIT if in_memory else LIMIT
         self.end = 0
-        """How many octets there are."""
+        """Number of octets."""
         self._pieces = bytearray()
         self._file = None if in_memory else tempfile.TemporaryFile(prefix="zmtpscope-")  # noqa: SIM115 (stays open)
         self.close = weakref.finalize(self, _close, self._file)
-        """Nothing of it is needed any more."""
+        """Close the spool and delete its octets."""
 
     def write(self, octets: bytes) -> int:
-        """Keep these; the place of the first. Raises `OctetsError`."""
+        """Append octets and return the place of the first. Raises `OctetsError`."""
         place = self.end
         if place + len(octets) > self.limit:
             what = "memory" if self.in_memory else "a temporary file"
@@ -60,7 +60,7 @@ class Spool:
             ) from error
 
     def read(self, place: int, size: int) -> bytes:
-        """`size` octets that were written, from `place` on."""
+        """Return `size` octets from `place` on."""
         if self._file is None:
             return bytes(self._pieces[place : place + size])
         found = os.pread(self._file.fileno(), size, place)

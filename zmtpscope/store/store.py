@@ -1,4 +1,4 @@
-"""The rows of a capture at hand: batches in, any of their records again."""
+"""The store of a capture: appends batches, and returns any of their records."""
 
 from __future__ import annotations
 
@@ -41,34 +41,34 @@ from zmtpscope.store.spool import OctetsError, Spool
 from zmtpscope.store.trees import with_trees, without_secrets
 
 SMALL = 8192
-"""Chunks of fewer records are joined with those next to them: each takes some kB by itself."""
+"""Smaller chunks are joined with their neighbours, because each takes some kB."""
 
 
 AROUND = 1000
-"""Records next to one, on either side, in which findings about it are looked for."""
+"""Number of records before and after a record in which findings about it are searched."""
 
 REACH, MOST_UNITS = 8192, 4096
-"""Records next to one, on either side, that are asked whether they are in its packets; and how many of these may be."""
+"""Number of records before and after a record that are searched for units in its packets, and the maximum number of
+these units."""
 
 IN_STREAM = ("greeting", "command", "message", "leftover")
-"""Types of records that octets of a stream are in."""
+"""Types of records with octets of a stream."""
 
 OTHER_MECHANISMS, WITHOUT_MECHANISMS = ("NULL", "CURVE", "GSSAPI"), ("1.0", "2.0")
-"""Mechanisms in which no password is sent, and versions that have none."""
+"""Mechanisms that send no password, and versions without mechanisms."""
 
 UNITS = ("greeting", "command", "message")
-"""Types of records that stand for octets somebody has read."""
+"""Types of records of parsed octets."""
 
 IDENTITY = ("conn_id", "side", "source", "offset", "record")
-"""What an identity of a record is made of."""
+"""Parts of the identity of a record."""
 
 
 class Store:
-    """The records of one run, in order, numbered from 0; `options` are those that it was analysed with.
+    """The records of one run, in order, numbered from 0. `options` are the options of the analysis.
 
-    One thread may append while others read: what was appended does not change. `spool` is where octets are kept.
-    `first_time` is the time of the first packet of the capture, where somebody has said it (filters on the time since
-    the start need it).
+    One thread may append while others read, because appended data never change. `spool` keeps octets. `first_time` is
+    the time of the first packet of the capture, if it was set; filters on the time since the start need it.
     """
 
     def __init__(self, options: Options, *, spool: Spool | None = None) -> None:
@@ -76,11 +76,11 @@ class Store:
         self.spool = spool or Spool()
         self.index = SegmentIndex(self.spool)
         self.problem: str | None = None
-        """Why octets could not be read again, when that happened last: a sentence."""
+        """The reason, as a sentence, if octets could not be read last time."""
         self.files: list[str | None] = []
         self.first_time: int | None = None
         self._chunks: tuple[tuple[Chunk, ...], tuple[int, ...]] = (), ()
-        """Chunks, and how many records are in front of each."""
+        """Chunks, and the number of records before each."""
         self._count = 0
         self._kept_once: dict[bytes, int] = {}
         self._lines: Lines | None = None
@@ -90,14 +90,14 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Octets of memory of all columns, those of the index included."""
+        """Octets of memory of all columns, including the index."""
         return self.index.nbytes + sum(chunk.nbytes for chunk in self._chunks[0])
 
     # -- records in --------------------------------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> int:
-        """Take in what follows; how many records there are now. Raises `OctetsError` where there is no room for octets:
-        what was taken in before stays, and no more may follow."""
+        """Append a batch and return the number of records. Raises `OctetsError` if there is no space for octets;
+        earlier records stay, and no more may be appended."""
         self.files = batch.files
         self.index.append(batch.segments, batch.files, self._count)
         if not (batch.runs or batch.frame_runs or batch.records):
@@ -120,11 +120,11 @@ class Store:
     def batch(
         self, rows: Int64 | Sequence[int] | range | slice, *, octets: bool = True, details: bool = False
     ) -> Batch:
-        """Some records as a batch, in their order; without octets, and what rides inside, where nobody wants them. With
-        `details` it is known which packets brought what, so that field trees can be made.
+        """Return some records as a batch, in order; without `octets` there are no bodies and payloads. With `details`,
+        the packets of octets are known, so that field trees can be made.
 
-        What is made of this batch, by any output, is what it makes of what the analyser handed up. Octets that are not
-        there any more are left out, as those that were not kept, and `problem` says why.
+        Every output of this batch equals the output of the analyser's batch. Missing octets are left out like octets
+        that were not kept, and `problem` has the reason.
         """
         if isinstance(rows, slice):
             rows = range(*rows.indices(self._count))
@@ -142,7 +142,7 @@ class Store:
         return whole
 
     def _find_packets(self, records: list[Record], count: int) -> None:
-        """Look up which packets brought the units of records."""
+        """Look up the packets of the units of records."""
         for record in records:
             unit = record.unit
             if unit is not None and len(unit.slices) == 1 and unit.slices[0].packet == LATER:
@@ -157,14 +157,14 @@ class Store:
         self.problem = problem
 
     def messages(self, rows: Int64 | range) -> Iterator[CountedMessages]:
-        """The messages among some records, which ascend, to be counted, chunk by chunk."""
+        """Yield the messages among sorted records for counting, by chunk."""
         for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
             found = messages_of(chunk, some, begin, self.batch)
             if found is not None:
                 yield found
 
     def others(self, rows: Int64 | range, types: Collection[str]) -> Iterator[tuple[int, Record]]:
-        """Those of these types, which are no rows, among some records, which ascend: each with its number, in order."""
+        """Yield (number, record) for sorted records of these types, which are not rows."""
         wanted = [NUMBER_OF[name] for name in types]
         for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
             found: list[tuple[int, Record]] = []
@@ -176,7 +176,8 @@ class Store:
             yield from sorted(found, key=itemgetter(0))
 
     def row(self, number: int) -> dict[str, Any]:
-        """Every field of a record, by the names of `zmtpscope.records`, octets as bytes; secrets masked."""
+        """Return all fields of a record by the names of `zmtpscope.records`, with octets as bytes and masked
+        secrets."""
         batch = self.batch([number if number >= 0 else self._count + number])
         if batch.runs:
             return MessageColumns.of(batch, self.options).values(0)
@@ -185,13 +186,13 @@ class Store:
         return record_values(batch.records[0], self.options)
 
     def line(self, number: int) -> str | None:
-        """The line of a record that `read` prints, as it is when all in front of it were printed in order; None where
-        it is of no news then. The first look at a record far behind costs passing by those in front, once."""
+        """Return the line of a record as `read` prints it after all earlier ones, or None if it is not printed. The
+        first access to a late record must pass over all earlier ones once."""
         number = number if number >= 0 else self._count + number
         return self.lines(number, number + 1)[0]
 
     def lines(self, low: int, high: int) -> list[str | None]:
-        """The lines of the records `low..high` (high excluded)."""
+        """Return the lines of the records `low..high` (high excluded)."""
         if self._lines is None:
             clock = Clock("r", lambda: self.row(0)["ts_ns"] if self.first_time is None else self.first_time)
             self._lines = Lines(Look(clock, chat=True), self.options, self._batch_of)
@@ -201,9 +202,8 @@ class Store:
         return self.batch(range(low, high), octets=octets)
 
     def details(self, number: int) -> list[Detail]:
-        """The greeting, command or frames that a record was made of: octets, field trees and packets, with stars in
-        place of secrets. None of records that stand for no octets. Raises `OctetsError` where they are not there any
-        more."""
+        """Return the greeting, command or frames of a record: octets, field trees and packets, with asterisks for
+        secrets. Empty for records without octets. Raises `OctetsError` if octets are missing."""
         item, index = self._item(number)
         found = details(item, index)
         if self.options.show_secrets:
@@ -211,7 +211,7 @@ class Store:
         return list(map(without_secrets, found))
 
     def detail(self, number: int, *, tree: bool = True, hex: bool = True) -> list[str]:
-        """The lines that `read -V -x` prints under that of a record."""
+        """Return the lines that `read -V -x` prints below a record."""
         look = Look(Clock("e", lambda: None), tree=tree, hex=hex)
         try:
             return list(detail_lines(*self._item(number), look, self.options))
@@ -219,12 +219,12 @@ class Store:
             return [f"    {error}\n"]
 
     def octets(self, number: int) -> bytes:
-        """The octets of the stream that a record stands for, headers included, with stars in place of secrets. Raises
-        `OctetsError` where they are not there any more."""
+        """Return the stream octets of a record including headers, with asterisks for secrets. Raises `OctetsError` if
+        they are missing."""
         return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
 
     def _item(self, number: int) -> tuple[Record | MessageRun | FrameRun, int]:
-        """A record with its octets and packets, and the field trees of what rides inside."""
+        """Return a record with octets, packets and the field trees of its payload."""
         self.problem = None
         batch = self.batch([number if number >= 0 else self._count + number], details=True)
         if self.problem is not None:
@@ -237,13 +237,12 @@ class Store:
         return batch.records[0], -1
 
     def select(self, filter: Filter, rows: Int64 | None = None) -> Int64:
-        """The numbers of the records that `filter` holds of, in order; of `rows` only, which ascend, where given."""
+        """Return the numbers of the records that match `filter`, in order; only of the sorted `rows`, if given."""
         return self._selected(filter.condition, rows)
 
     def find(self, reference: str, near: int = 0) -> int | None:
-        """The number of the record with this identity, as `refs` of findings have it; of a frame that of its message,
-        where there are no records of frames. None where it is not there, or no such thing. It is looked for first
-        `near` a record."""
+        """Return the number of the record with this identity, as in `refs` of findings, or None. The identity of a
+        frame finds its message if there are no frame records. The search starts `near` a record."""
         parts = reference.split("/")
         if len(parts) != len(IDENTITY) or not all(each.isdecimal() for each in parts[1:4]):
             return None
@@ -258,20 +257,21 @@ class Store:
         return found
 
     def connection(self, conn: int | None, near: int = 0) -> int | None:
-        """The number of the record of a connection; None where it has none, as one that has not ended yet."""
+        """Return the number of the connection record, or None if there is none, for example because the connection is
+        open."""
         if conn is None:
             return None
         return self._nearest(Every((equals("record", "connection"), equals("conn", conn))), near)
 
     def findings_about(self, values: Mapping[str, Any], number: int) -> Int64:
-        """The numbers of findings about octets of a record, of those that are among the `AROUND` records next to it;
+        """Return the numbers of findings about octets of a record, among the `AROUND` records before and after it.
         `values` are its fields."""
         about = offset_within(values["offset"], values["offset"] + max(1, values["length"]) - 1)
         return self._around(number, equals("record", "finding"), about, *of_side(values))
 
     def unit_of(self, values: Mapping[str, Any], number: int) -> int | None:
-        """The number of the greeting, command or message with the octets that a finding is about, looked for as far
-        away; None where it is about none, or they are in no such record."""
+        """Return the number of the greeting, command or message with the octets of a finding, searched in the same
+        range, or None."""
         if values["offset"] is None:
             return None
         begins = Compared(FieldOperand(FIELDS["offset"]), Comparison(operator.le, values["offset"]), is_all=False)
@@ -283,8 +283,8 @@ class Store:
         return found[-1] if values["offset"] < unit["offset"] + unit["length"] else None
 
     def packets(self, values: Mapping[str, Any], number: int, most: int) -> list[ShownPacket]:
-        """The first packets that brought the octets of a record, at most so many; `values` are its fields. None of what
-        stands in no file as it is. Raises `OctetsError`."""
+        """Return at most `most` packets that first carried the octets of a record, without packets that are not in a
+        file. `values` are its fields. Raises `OctetsError`."""
         if values.get("offset") is None or values["conn"] is None:
             return []
         stream = Stream(*[values[name] for name in Stream._fields])
@@ -305,7 +305,7 @@ class Store:
         return [with_secrets(packet, batch, shows_leftovers=shows_leftovers) for packet in found]
 
     def _has_no_passwords(self, conn: int, near: int) -> bool:
-        """Whether it is known that a connection spoke no PLAIN."""
+        """Whether a connection is known not to use PLAIN."""
         connection = self.connection(conn, near)
         values = {} if connection is None else self.row(connection)
         return values.get("mechanism") in OTHER_MECHANISMS or values.get("version") in WITHOUT_MECHANISMS
@@ -314,7 +314,8 @@ class Store:
         return self._selected(Every(conditions), np.arange(max(0, number - reach), min(self._count, number + reach)))
 
     def _nearest(self, condition: Condition, near: int) -> int | None:
-        """The first record of which a condition holds in the chunk nearest to a record that has one; None: nowhere."""
+        """Return the first record that fulfils a condition, in the chunk with one that is nearest to a record; or
+        None."""
         chunks, begins = self._chunks
         middle = bisect_right(begins, near) - 1
         kinds = {NUMBER_OF[name] for name in types_of(condition)}
@@ -327,8 +328,8 @@ class Store:
         return None
 
     def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> Int64:
-        """The numbers of the records of a connection; of those on which a side has the identity `peer`; of what was
-        published under a topic, or subscribed to. All that is given has to hold."""
+        """Return the numbers of the records of a connection, of connections on which a side has the identity `peer`, or
+        of messages and subscriptions of a topic. All given conditions must hold."""
         parts: list[Condition] = []
         if conn is not None:
             parts.append(equals("conn", conn))
@@ -342,7 +343,7 @@ class Store:
         return self._selected(Every(tuple(parts)))
 
     def values_seen(self, field: FilterField) -> list[Any]:
-        """Values of a field that records have, the usual ones first; see `seen.py`."""
+        """Return values of a field in records, the most frequent first; see `seen.py`."""
         return values_seen(field, self._chunks[0], self.files, self.options, self.spool.read)
 
     def _selected(self, condition: Condition, rows: Int64 | None = None) -> Int64:
@@ -356,8 +357,8 @@ class Store:
         return room[:count].copy() if 2 * count < len(room) else room[:count]
 
     def selecting(self, filter: Filter, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
-        """The same step by step, so that whoever waits can show them, or cancel: up to which record was looked at, and
-        the numbers of those of the step that it holds of."""
+        """Select in steps, so that callers can show results early or cancel. Yields the number of records examined so
+        far, and the numbers of the matching records of the step."""
         return self._selecting(filter.condition, rows)
 
     def _selecting(self, condition: Condition, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
@@ -371,8 +372,8 @@ class Store:
             yield begin + (len(chunk) if some is None else int(some[-1]) + 1), chosen
 
     def sorting(self, rows: Int64, operand: Operand, *, descending: bool = False) -> Iterator[Int64 | None]:
-        """Records, which ascend, in the order of a field, or of what is made of one: step by step, None as long as they
-        are not there. Those with the same value stay in order, those without one come last."""
+        """Sort sorted record numbers by a field or a function of one, in steps: yields None until the result is
+        available. Equal values stay in order, and records without a value are last."""
         keys = SortKeys(operand, len(rows), self.options, self.first_time)
         at = 0
         for chunk, begin, some in self._by_chunk(rows):
@@ -386,7 +387,7 @@ class Store:
             yield None if order is None else rows[order]
 
     def sorted(self, rows: Int64, name: str, *, descending: bool = False) -> Int64:
-        """The same at once, by the name of a field. Raises `FilterError`."""
+        """Sort at once by the name of a field. Raises `FilterError`."""
         *_, found = self.sorting(rows, operand_of(name), descending=descending)
         assert found is not None
         return found
@@ -396,7 +397,7 @@ class Store:
             yield chunk, begin, None
 
     def _by_chunk(self, numbers: Int64) -> Iterator[tuple[Chunk, int, Int64]]:
-        """Some records by chunk: (chunk, how many records are in front of it, which records of it)."""
+        """Yield (chunk, number of records before it, its selected records)."""
         chunks, begins = self._chunks
         if not len(numbers):
             return
@@ -412,20 +413,20 @@ class Store:
 
 
 def of_side(values: Mapping[str, Any]) -> list[Condition]:
-    """That a record is of the same side of the same connection."""
+    """Return conditions for records of the same side of the same connection."""
     return [equals(name, values[name]) for name in ("conn_id", "side")]
 
 
 def offset_within(low: int, high: int) -> Condition:
-    """That a record begins at such an offset, both included."""
+    """Return the condition for records at offsets from `low` to `high`, both included."""
     return Compared(FieldOperand(FIELDS["offset"]), Within(low, high), is_all=False)
 
 
 def equal_to(value: Any) -> Comparison:
-    """Whether something is this value."""
+    """Return the predicate for values equal to `value`."""
     return Comparison(operator.eq, value)
 
 
 def equals(name: str, value: Any) -> Compared:
-    """Whether a field has this value."""
+    """Return the condition that a field has this value."""
     return Compared(FieldOperand(FIELDS[name]), equal_to(value), is_all=False)

@@ -1,4 +1,4 @@
-"""The connections, flows and sides that the rows of a chunk are of."""
+"""The connections, flows and sides of the rows of a chunk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDS = ("src_ip", "dst_ip")
 
 
 class Words:
-    """Few different values, and which of them stands in each place."""
+    """Few different values, and the index of the value at each place."""
 
     __slots__ = ("codes", "words")
 
@@ -26,7 +26,7 @@ class Words:
 
     @classmethod
     def of(cls, values: Iterable[Hashable]) -> Words:
-        """These."""
+        """Pack values."""
         numbers: dict[Hashable, int] = {}
         codes = [numbers.setdefault(value, len(numbers)) for value in values]
         return cls(list(numbers), Packed.of(np.array(codes, np.int64)))
@@ -36,12 +36,12 @@ class Words:
 
     @property
     def nbytes(self) -> int:
-        """Octets of what stands in each place."""
+        """Octets of the indexes."""
         return self.codes.nbytes
 
 
 def joined_words(parts: Sequence[Words]) -> Words:
-    """Columns one behind the other."""
+    """Concatenate columns."""
     numbers: dict[Hashable, int] = {}
     codes = []
     for part in parts:
@@ -52,7 +52,7 @@ def joined_words(parts: Sequence[Words]) -> Words:
 
 @dataclass(slots=True)
 class Streams:
-    """A table of `Stream`s, column by column; `ids` are the octets of `conn_id`."""
+    """A table of `Stream`s as columns; `ids` are the octets of `conn_id`."""
 
     numbers: dict[str, Optional]
     ids: Optional
@@ -60,7 +60,7 @@ class Streams:
 
     @classmethod
     def of(cls, streams: Sequence[Stream]) -> Streams:
-        """These."""
+        """Pack streams."""
         ids = [None if each.conn_id is None else _signed(each.conn_id) for each in streams]
         return cls(
             {name: Optional.of([getattr(each, name) for each in streams]) for name in NUMBERS},
@@ -76,7 +76,7 @@ class Streams:
         return Stream(**values)
 
     def column(self, name: str) -> list[Any]:
-        """A field of all."""
+        """Return a field of all streams."""
         if name in self.numbers:
             return self.numbers[name].tolist(slice(None))
         if name in self.words:
@@ -91,12 +91,12 @@ class Streams:
 
 
 def _signed(conn_id: str) -> int:
-    """The octets of an identity as 64 bits with a sign."""
+    """Return an identity as a signed 64-bit integer."""
     return int.from_bytes(bytes.fromhex(conn_id), signed=True)
 
 
 def joined_streams(parts: Sequence[Streams]) -> Streams:
-    """Tables one behind the other."""
+    """Concatenate tables."""
     return Streams(
         {name: joined_optional([part.numbers[name] for part in parts]) for name in NUMBERS},
         joined_optional([part.ids for part in parts]),
@@ -105,6 +105,6 @@ def joined_streams(parts: Sequence[Streams]) -> Streams:
 
 
 def joined_codes(columns: Sequence[Packed], counts: Sequence[int]) -> Packed:
-    """Codes into tables that were put one behind the other, of `counts` entries."""
+    """Concatenate codes for concatenated tables of `counts` entries."""
     begins: Int64 = np.cumsum([0, *counts[:-1]])
     return joined(columns, begins.tolist())
