@@ -1,4 +1,4 @@
-"""`zmtpscope.spark.read`: captures as a DataFrame, by a shared scan or by a shuffle, whichever costs less."""
+"""`zmtpscope.spark.read`: captures as a DataFrame, by a shared scan or a shuffle, whichever costs less."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SCANS_OF_ONE_READER = 4
 
 
 def read(spark: SparkSession, paths: Paths, record: str = "messages", **options: Any) -> DataFrame:
-    """The records of one type ("messages", "connections", ...) in capture files, globs and directories.
+    """Return the records of one type ("messages", "connections", ...) in capture files, globs and directories.
 
-    The rows are those of `spark.read.format("zmtp")`, and the options are its options. Raises `CaptureError` for a path
-    that is no capture, and `SettingsError` for an option that cannot be.
+    Rows and options are the ones of `spark.read.format("zmtp")`. Raises `CaptureError` for a path that is not a
+    capture, and `SettingsError` for an invalid option.
     """
     settings = ReadSettings.parse_lookup({"record": record, **options})
     register(spark)
@@ -47,12 +47,12 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
 
 @dataclass(frozen=True)
 class ScanStage:
-    """What the tasks of a scan do: rows are numbers of partitions."""
+    """The tasks of a scan. Input rows are partition numbers."""
 
     scan: Scan
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Records as rows."""
+        """Yield records as rows."""
         with one_sentence():
             for batch in batches:
                 for number in batch.column(0).to_pylist():
@@ -60,13 +60,13 @@ class ScanStage:
 
 
 def skipped(paths: Paths, **options: Any) -> dict[str, str]:
-    """Return the files of directories and globs that `read` skips since they are no captures, and what is wrong with
-    each. Options are those of `read` about finding files. Raises what `read` does."""
+    """Return the files of directories and globs that `read` skips because they are not captures, with the reasons.
+    Options are the ones of `read` for finding files. Raises the errors of `read`."""
     return find_captures(paths, ReadSettings.parse_lookup(options).lookup).skipped
 
 
 def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Return the captures that paths and URIs name, each once. Raises `CaptureError`."""
+    """Return the captures of paths and URIs, each once. Raises `CaptureError`."""
     found = FoundCaptures()
     for path in map(str, [paths] if isinstance(paths, str | Path) else paths):
         found.update(find_stored(path, lookup) if is_uri(path) else find_paths([path], lookup))
@@ -76,7 +76,7 @@ def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
 
 
 def _is_scanned(spark: SparkSession, files: dict[str, int], settings: ReadSettings) -> bool:
-    """Whether each partition reads all files: on a few processors of one machine that costs less than a shuffle."""
+    """Whether each partition reads all files, which costs less than a shuffle on a few processors of one machine."""
     master = spark.conf.get("spark.master") or ""
     if not master.startswith("local") or any(map(is_uri, files)):
         return False

@@ -1,4 +1,4 @@
-"""Rows of batches as Spark takes them: Arrow batches of its types, neither small nor large."""
+"""Rows of batches for Spark: Arrow batches of its types and of suitable size."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 LARGEST_BATCH = 8 << 20
-"""Octets of an Arrow batch that is handed to Spark; only a single row may be larger."""
+"""Maximum octets of an Arrow batch for Spark. Only a single row may be larger."""
 
 MOST_WAITING = 2 << 20
-"""Octets of blocks that wait to become a batch, the last block apart: they are there several times when they do."""
+"""Maximum octets of blocks waiting to become a batch, except the last block. Conversion holds several copies of
+them."""
 
 MOST_ROWS = 1 << 14
-"""So many rows come to some megabytes when every word of theirs is written out."""
+"""Maximum number of rows of a batch: a few megabytes when all dictionary values are expanded."""
 
 
 class RowBatches:
-    """Makes Arrow batches of the records that are asked for. The batches of several blocks become one: each costs as
-    much as a thousand rows, and a worker that reads some of the flows has few rows of each block."""
+    """Makes Arrow batches of the requested records.
+
+    Several blocks are combined into one batch. Each batch costs as much as a thousand rows, and a worker that reads
+    some of the flows has few rows per block.
+    """
 
     def __init__(self, settings: ReadSettings, columns: Sequence[str], options: Options) -> None:
         self._record = record = settings.record
@@ -45,7 +49,7 @@ class RowBatches:
         self._rows = self._octets = 0
 
     def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
-        """Take in the records of a batch; what there is enough of by now."""
+        """Add the records of a batch. Yields a full batch."""
         part = selected(_only(self._record, batch), self._filter, self._options)
         if self._waiting is None:
             self._waiting = part
@@ -62,7 +66,7 @@ class RowBatches:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """What waits."""
+        """Yield the rest."""
         if self._waiting is not None and self._rows:
             waiting, self._waiting, self._rows, self._octets = self._waiting, None, 0, 0
             held = arrow_batch(waiting, self._record, self._held_schema, self._options)
@@ -90,7 +94,7 @@ def _of_files(files: pa.Array, values: Mapping[str, Value], type_: pa.DataType) 
 
 
 def _only(record: str, batch: Batch) -> Batch:
-    """The records of one type in a batch."""
+    """Return the records of one type in a batch."""
     if record == "message":
         return Batch(batch.files, runs=[*batch.runs])
     if record == "frame":
@@ -99,7 +103,7 @@ def _only(record: str, batch: Batch) -> Batch:
 
 
 def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
-    """What of a batch a filter holds of."""
+    """Return the part of a batch that matches a filter."""
     if filter is None:
         return batch
     from zmtpscope.filter.selection import Selection
@@ -108,7 +112,7 @@ def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces of at most `MOST_ROWS` and `LARGEST_BATCH`, or of one row."""
+    """Yield a batch in pieces of at most `MOST_ROWS` and `LARGEST_BATCH`, or of one row."""
     if batch.num_rows == 1 or (batch.num_rows <= MOST_ROWS and batch.nbytes <= LARGEST_BATCH):
         yield batch
         return

@@ -1,7 +1,7 @@
-"""What one partition makes of its files or flows, where each partition reads files by itself.
+"""The work of one partition in a scan, in which each partition reads files by itself.
 
-In a shared scan each partition reads all files, and analyses the flows whose key hashes to it: a connection that spans
-files is one connection, and rows are those of one local run.
+In a shared scan each partition reads all files and analyses the flows whose key hashes to it. So a connection across
+files is one connection, and rows equal those of one local run.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.storage import check_on_worker, open_again
 
 BLOCK_SIZE = 1 << 20
-"""Octets of a capture at a time, if one partition reads all flows."""
+"""Octets of a capture block if one partition reads all flows."""
 LARGE_BLOCK_SIZE = 4 << 20
-"""Otherwise: most of what a block costs depends on its connections, and each partition analyses a part of its data."""
+"""Otherwise: the cost of a block depends mostly on its connections, and each partition analyses part of its data."""
 
 
 def scan(
     files: list[str], settings: ReadSettings, columns: Sequence[str], flows: FlowFilter
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that one partition makes of these files. Raises `CaptureError`."""
+    """Yield the rows of one partition of these files. Raises `CaptureError`."""
     check_on_worker(files)
     options = settings.dissect_options(columns)
     rows = RowBatches(settings, columns, options)
@@ -44,7 +44,7 @@ def scan(
 
 
 def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of files each of which is a capture of its own. Raises `CaptureError`."""
+    """Yield the rows of files that are separate captures. Raises `CaptureError`."""
     options = settings.dissect_options(columns)
     for file in files:
         rows = RowBatches(settings, columns, options)
@@ -54,7 +54,7 @@ def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[s
 
 
 def records_apart(file: str, settings: ReadSettings, options: Options, *, compares: bool) -> Iterator[Batch]:
-    """Yield the records of a file or URI that is a capture of its own. Raises `CaptureError`."""
+    """Yield the records of a file or URI that is a separate capture. Raises `CaptureError`."""
 
     def read(reports: FileReports) -> Iterator[PacketBlock]:
         opened = open_again(file, settings.span, reports)

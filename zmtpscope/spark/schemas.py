@@ -1,4 +1,4 @@
-"""The columns of each record type, as Spark names and types them; loops over `zmtpscope.records`.
+"""Spark names and types of the columns of each record type, from `zmtpscope.records`.
 
 Processes that plan queries import this module, so it does not import pyarrow (`arrow_types.py`).
 """
@@ -32,11 +32,12 @@ SPARK: dict[str, DataType] = {
     "json": StringType(),
 }
 TIME = "time"
-"""The column that only Spark's tables have: `ts_ns` as a timestamp, in whole microseconds."""
+"""A column only in Spark's tables: `ts_ns` as a timestamp, in whole microseconds."""
 
 
 def record_name(name: str) -> str:
-    """The record type of a table: "messages" and "message" are "message". Raises `ValueError` with a sentence."""
+    """Return the record type of a table: "message" for "messages" and "message". Raises `ValueError` with a
+    sentence."""
     record = SINGULARS.get(name.lower(), name.lower())
     if record not in RECORDS:
         raise ValueError(f"there is no table {name!r}{nearest(name, SINGULARS)}")
@@ -44,10 +45,8 @@ def record_name(name: str) -> str:
 
 
 def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """The columns of a record type; those of `names`, in their order, if they are given.
-
-    Raises `ValueError` with a sentence where the record type has no such column.
-    """
+    """Return the columns of a record type, or `names` in their order if given. Raises `ValueError` with a sentence for
+    an unknown column."""
     known = [field.name for field in RECORDS[record].fields]
     if names is None:
         return known
@@ -60,8 +59,8 @@ def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
 
 
 def table_columns(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """The columns of a table of captures: those of the record type, and `time` after `ts_ns`; those of `names`, in
-    their order, if they are given. Raises `ValueError` as `column_names` does."""
+    """Return the columns of a table of captures: the record type's with `time` after `ts_ns`, or `names` in their order
+    if given. Raises `ValueError` as `column_names` does."""
     if names is None:
         known = column_names(record)
         known.insert(known.index("ts_ns") + 1, TIME)
@@ -74,10 +73,10 @@ def table_columns(record: str, names: Sequence[str] | None = None) -> list[str]:
 
 def schema(record: str, columns: Sequence[str] | None = None) -> StructType:
     """Return the schema of a table ("messages", "findings", ...) that `zmtpscope export` writes as JSON lines or
-    Parquet, with all its columns or these. A comment says what each column means.
+    Parquet, with all columns or these. Comments explain the columns.
 
-    With `columns`, which may name `time`, it selects the columns of `format("zmtp")`. Raises `ValueError` with a
-    sentence where there is no such table or column.
+    `columns`, which may include `time`, are columns of `format("zmtp")`. Raises `ValueError` with a sentence for an
+    unknown table or column.
     """
     record = record_name(record)
     names = column_names(record) if columns is None else table_columns(record, columns)
@@ -90,8 +89,8 @@ def column_field(record: str, name: str) -> StructField:
 
 
 def check_schema(record: str, given: StructType, others: Mapping[str, DataType]) -> None:
-    """Whether a schema that the user declared has columns of the record type, or `others`, as they are. Raises
-    `ValueError` with a sentence."""
+    """Check that a user's schema has columns of the record type, or `others`, with their types. Raises `ValueError`
+    with a sentence."""
     table_columns(record, [name for name in given.fieldNames() if name not in others])
     for name in given.fieldNames():
         wanted, declared = others.get(name) or _column_type(record, name), given[name].dataType
@@ -103,7 +102,7 @@ def check_schema(record: str, given: StructType, others: Mapping[str, DataType])
 
 
 def spark_type(type_: str) -> DataType:
-    """A logical type of `zmtpscope.records` in Spark."""
+    """Return the Spark type of a logical type of `zmtpscope.records`."""
     return translate(type_, SPARK, ArrayType, _spark_struct)
 
 

@@ -1,7 +1,7 @@
-"""What Spark sends to workers, whose Python may lack zmtpscope.
+"""Sends code to workers, whose Python may lack zmtpscope.
 
-Spark pickles classes and functions by name, so a worker without zmtpscope would fail with a traceback of Spark's own
-code. So their pickle goes inside of another one, which needs no module of ours.
+Spark pickles classes and functions by name, so a worker without zmtpscope would fail with a traceback from Spark's
+code. Therefore our pickle is inside another one, which needs none of our modules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SentToWorkers:
 
 
 def on_workers(stage: Stage) -> Stage:
-    """Return a function that does the same, and raises one sentence on a worker without zmtpscope."""
+    """Return an equivalent function that raises one sentence on a worker without zmtpscope."""
     octets = pickle.dumps(stage)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -35,7 +35,7 @@ def on_workers(stage: Stage) -> Stage:
 
 
 def _load(octets: bytes) -> Any:
-    """Unpickle on a worker, which may have nothing but Python's own modules."""
+    """Unpickle on a worker, which may only have the standard library."""
     import os
     import pickle
     import sys

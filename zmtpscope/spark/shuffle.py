@@ -1,7 +1,7 @@
-"""A shuffle of captures, for clusters: each file is read once, each connection by one worker.
+"""A shuffle of captures, for clusters: each file is read once, and each connection by one worker.
 
-A task for each file takes its packets apart by flow (`splitting.py`). One shuffle brings all of a flow to one partition
-in the order in which the packets were taken, and there an analyser reads them (`merging.py`).
+A task for each file divides its packets by flow (`splitting.py`). One shuffle moves each flow to one partition in
+capture order, where an analyser reads it (`merging.py`).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from zmtpscope.spark.splitting import Splitter, chunk_size, split
 from zmtpscope.spark.storage import check_on_worker, open_again
 
 SMALL_PARTITION, LARGE_PARTITION = 16 << 20, 256 << 20
-"""Octets of captures: a partition has no fewer, and no more where there are more of them than Spark shuffles into."""
+"""Minimum octets of captures per partition, and maximum if that needs more partitions than Spark's default."""
 MOST_PARTITIONS = 2000
-"""Unless more are asked for: each file has something for each."""
+"""Unless the user requests more. Each file has a chunk for each partition."""
 OCTETS_IN_A_BATCH, CHUNKS_IN_A_BATCH = 1 << 20, 64
-"""Chunks are handed to Spark once they have so many octets, or are so many."""
+"""Octets or number of chunks at which a batch is passed to Spark."""
 BESIDE_THE_COMPARISON = 8
-"""Partitions of the last stage that hand on rows: findings are few."""
+"""Partitions of the last stage that pass rows on. Findings are few."""
 
 
 def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
-    """The rows of a run, with these columns."""
+    """Return the rows of a run, with these columns."""
     made = run.settings.schema(columns)
     analysis, chunks = AnalyserStage(run), run.chunks(spark)
     if not run.settings.compares:
@@ -56,17 +56,17 @@ def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
 
 @dataclass(frozen=True)
 class Run:
-    """The files of a run, how they are read, and how many partitions their flows go to."""
+    """The files of a run, how to read them, and the number of partitions of their flows."""
 
     files: list[str]
     tasks: list[range]
-    """Which of the files each task of the first stage reads."""
+    """Indices of the files that each task of the first stage reads."""
     partitions: int
     settings: ReadSettings
 
     @staticmethod
     def of(spark: SparkSession, files: Mapping[str, int], settings: ReadSettings) -> Run:
-        """The run over captures with these sizes."""
+        """Return the run over captures with these sizes."""
         sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
@@ -75,28 +75,28 @@ class Run:
         return Run([*files], file_tasks(sizes, tasks), partitions, settings)
 
     def numbers(self, spark: SparkSession) -> DataFrame:
-        """The numbers of the tasks that read files, one in each partition."""
+        """Return the numbers of the tasks that read files, one per partition."""
         return spark.range(len(self.tasks), numPartitions=len(self.tasks))
 
     def chunks(self, spark: SparkSession) -> DataFrame:
-        """All chunks of all files, each in its partition, in order."""
+        """Return all chunks of all files, by partition and in order."""
         chunks = self.numbers(spark).mapInArrow(on_workers(SplitStage(self).read), DDL)
         return chunks.repartitionById(self.partitions, "partition").sortWithinPartitions(*ORDER)
 
     @property
     def endpoints(self) -> tuple[Endpoints, ...]:
-        """What flows must have to be read."""
+        """Conditions on the flows to read."""
         return asked_for(self.settings.ports, self.settings.hosts)
 
 
 @dataclass(frozen=True)
 class SplitStage:
-    """What the tasks of the first stage do: rows are numbers of tasks."""
+    """The tasks of the first stage. Input rows are task numbers."""
 
     run: Run
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The chunks of the files."""
+        """Yield the chunks of the files."""
         with one_sentence():
             check_on_worker(self.run.files)
             for batch in batches:
@@ -104,7 +104,7 @@ class SplitStage:
                     yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
 
     def chunks(self, index: int) -> Iterator[Chunk]:
-        """Those of one file. Raises `CaptureError` where it is damaged, and that ends the job."""
+        """Yield the chunks of one file. Raises `CaptureError` if it is damaged and that fails the job."""
         run, reports = self.run, FileReports()
         file = open_again(run.files[index], run.settings.span, reports)
         if file is not None:
@@ -117,12 +117,12 @@ class SplitStage:
 
 @dataclass(frozen=True)
 class AnalyserStage:
-    """What the tasks of the second stage do: rows are chunks of a partition, in order."""
+    """The tasks of the second stage. Input rows are chunks of a partition, in order."""
 
     run: Run
 
     def read(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Records as rows."""
+        """Yield records as rows."""
         with one_sentence():
             settings = self.run.settings
             options = settings.dissect_options(columns)
@@ -133,7 +133,7 @@ class AnalyserStage:
             yield from rows.finish()
 
     def report(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Records, and the facts that the last stage compares."""
+        """Yield records, and the facts that the last stage compares."""
         with one_sentence():
             settings = self.run.settings
             options = settings.dissect_options(columns)
@@ -147,7 +147,7 @@ class AnalyserStage:
                 yield batch_of([rows_chunk(place, each) for each in rows.finish()])
 
     def partitions(self, batches: Iterable[pa.RecordBatch], options: Options) -> Iterator[PartitionAnalysis]:
-        """What the analyser makes of each partition, one after the other."""
+        """Yield the analysis of each partition, one after the other."""
         chunks = (chunk for batch in batches for chunk in chunks_of(batch))
         for partition, some in groupby(chunks, _partition_of):
             flows = FlowFilter(partition, self.run.partitions, self.run.endpoints)
@@ -157,12 +157,12 @@ class AnalyserStage:
 
 @dataclass(frozen=True)
 class ComparisonStage:
-    """What the tasks of the last stage do: one evaluates the facts of all partitions, others pass rows on."""
+    """The tasks of the last stage: one evaluates the facts of all partitions, the others pass rows on."""
 
     run: Run
 
     def read(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Records as rows."""
+        """Yield records as rows."""
         with one_sentence():
             options = self.run.settings.dissect_options(columns)
             rows = RowBatches(self.run.settings, columns, options)

@@ -1,7 +1,7 @@
-"""`format("zmtp")`: captures as a data source of Spark.
+"""`format("zmtp")`: captures as a Spark data source.
 
-Spark looks the source up, makes it, plans each query and reads in processes of its own, which all import this module.
-So its methods import what they need.
+Spark finds and creates the source, plans queries and reads in separate processes, which all import this module. So its
+methods import their dependencies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ZmtpDataSource(SentToWorkers, DataSource):
         from zmtpscope.spark.planning import check
 
         super().__init__(options)
-        self._schema = check(options)  # what is wrong with an option or path is said at once
+        self._schema = check(options)  # raises errors in options and paths immediately
 
     @classmethod
     def name(cls) -> str:

@@ -1,10 +1,10 @@
-"""The folder in which a streaming query keeps what it needs from one micro-batch to the next: what each has taken, and
-the state of each partition behind it.
+"""The folder with the state of a streaming query between micro-batches: the input of each, and the state of each
+partition after it.
 
-Files are named by what they are of: what micro-batch 12 takes is in `12.json`, the state of partition 3 behind it in
-`12-3.state`. So one that is done again begins with the same state, and what it writes takes the place of what it wrote
-before. A file is whole or not there. A state is a pickle, and whoever can write one runs programs as we do: so files
-and folder must belong to us, and nobody else may be able to write there.
+The input of micro-batch 12 is in `12.json`, the state of partition 3 after it in `12-3.state`. So a repeated
+micro-batch starts from the same state and overwrites its earlier output. Files appear only when complete. A state is a
+pickle, and writing one allows to run programs as this user. So files and folder must belong to this user, and be
+writable by no one else.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ UNFINISHED = re.compile(r"\.(\d+)\b.*\.part")
 
 
 class StateFolder:
-    """What a query keeps below `location`, where each has a folder of its own, named by `query`."""
+    """The state of a query, in a folder below `location` named by `query`."""
 
     def __init__(self, location: str, query: str) -> None:
         self.path = os.path.join(location, query)
 
     def create(self) -> None:
-        """Make it, for nobody else to read. Raises `SettingsError`."""
+        """Create the folder, readable only by this user. Raises `SettingsError`."""
         location = os.path.dirname(self.path)
         try:
             os.makedirs(location, mode=0o700, exist_ok=True)
@@ -44,11 +44,11 @@ class StateFolder:
             raise _failed(self.path, error) from None
 
     def write_batch(self, batch: MicroBatch) -> None:
-        """Keep what a micro-batch takes."""
+        """Store the input of a micro-batch."""
         self._write(f"{batch.number}.json", json.dumps(asdict(batch)).encode())
 
     def batch(self, number: int) -> MicroBatch:
-        """What a micro-batch takes. Raises `SettingsError` where that was not written here."""
+        """Return the input of a micro-batch. Raises `SettingsError` if it was not written here."""
         if number == 0:
             return MicroBatch()
         octets = self._read(f"{number}.json")
@@ -63,12 +63,12 @@ class StateFolder:
         return MicroBatch(**values)
 
     def write_state(self, number: int, partition: int, state: bytes) -> None:
-        """Keep the state of a partition behind a micro-batch."""
+        """Store the state of a partition after a micro-batch."""
         self._write(f"{number}-{partition}.state", state)
 
     def state(self, number: int, partition: int) -> tuple[int, bytes | None]:
-        """The latest state of a partition that is behind micro-batch `number` or one before, and behind which one it
-        is; behind number 0 there is none."""
+        """Return the latest state of a partition after micro-batch `number` or an earlier one, and the number of that
+        one. After number 0 there is no state."""
         kept = [behind for behind, each in self._states() if each == partition and behind <= number]
         for behind in sorted(kept, reverse=True):
             if (state := self._read(f"{behind}-{partition}.state")) is not None:
@@ -76,8 +76,8 @@ class StateFolder:
         return 0, None
 
     def forget(self, batch: MicroBatch) -> None:
-        """Remove what is needed no more once a micro-batch is done: of each partition states in front of the latest
-        one, and what was taken up to there. Behind the last micro-batch no state is needed."""
+        """Remove data that is no longer needed after a micro-batch: older states of each partition, and the inputs
+        before them. After the last micro-batch no state is needed."""
         states = self._states()
         latest = [0] * batch.partitions
         for behind, partition in states:
@@ -95,7 +95,7 @@ class StateFolder:
                 os.unlink(os.path.join(self.path, name))
 
     def _states(self) -> list[tuple[int, int]]:
-        """Micro-batch and partition of each state."""
+        """Return micro-batch and partition of each state."""
         return [(int(match[1]), int(match[2])) for name in self._names() if (match := STATE.fullmatch(name))]
 
     def _names(self) -> list[str]:

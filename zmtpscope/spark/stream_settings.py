@@ -1,4 +1,4 @@
-"""What a stream of captures is asked for, beside the options of a read."""
+"""Options of a stream of captures, in addition to the options of a read."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class StreamSettings:
     path: str
     """A folder, or a pattern of files."""
     state_location: str
-    """The folder of states; driver and workers see the same one."""
+    """The folder of states, shared by driver and workers."""
     most_files: int = FILES_A_BATCH
-    """Files that a batch takes at most."""
+    """Maximum number of files of a batch."""
     growing: int = 1
-    """How many files are being written at a time: so many of the newest ones are left alone."""
+    """Number of files written at a time; as many of the newest are left alone."""
     finish: bool = False
-    """Whether the capture is over: all files are complete, and what is left at the end is written."""
+    """Whether the capture has ended: all files are complete, and the rest is written at the end."""
     skip_grown: bool = False
-    """Whether what was added to a file after it was read is left out; otherwise such a file ends the query."""
+    """Whether to ignore data added to a file after it was read; otherwise such a file fails the query."""
 
     @property
     def partitions(self) -> int:
-        """How many read the folder."""
+        """Number of partitions that read the folder."""
         return 1 if self.read.needs_one_reader else self.read.partitions or 1
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> StreamSettings:
-        """The settings that options ask for. Raises `SettingsError`."""
+        """Return the settings for options. Raises `SettingsError`."""
         given = {name.lower(): str(value) for name, value in options.items()}
         read = ReadSettings.parse(options, also=STREAM_OPTIONS)
         if read.lookup != ANY_NAME:
@@ -71,7 +71,7 @@ STREAM_OPTIONS = ("stateLocation", "maxFilesPerTrigger", "growing", "finish", "s
 
 
 def are_of_a_stream(options: Mapping[str, Any]) -> bool:
-    """Whether options have one that only a stream has; `stateLocation` each of them has."""
+    """Whether any option is only for streams. Each stream has `stateLocation`."""
     return not {name.lower() for name in STREAM_OPTIONS}.isdisjoint(map(str.lower, options))
 
 

@@ -1,10 +1,10 @@
 """`readStream.format("zmtp")`: a folder of rotating captures as a stream of rows.
 
-Where what runs: `latestOffset` looks at the folder and writes what the next micro-batch takes into the state folder;
-`partitions` and `commit` are called with offsets, all in one process beside the driver. `read` runs on the workers, for
-each partition and as often as Spark likes: once, for each action of a foreachBatch, again after a failure, never, or
-not to its end (`limit`). So a micro-batch never counts on the state of the one before: where that is not there, the
-worker begins with an older one, reads the files in between again and gives no rows for them.
+`latestOffset` lists the folder and writes the input of the next micro-batch to the state folder. `partitions` and
+`commit` are called with offsets, all in one process beside the driver. `read` runs on workers, for each partition, as
+often as Spark needs it: once, for each action of a foreachBatch, again after a failure, never, or partially (`limit`).
+So a micro-batch does not rely on the state after the previous one: if it is missing, the worker starts from an older
+state and reads the files in between again, without yielding their rows.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 Offset = dict[str, Any]
-"""query: the name of its folder of states; batch: how many micro-batches there were; files: how many they took."""
+"""query: name of its state folder; batch: number of micro-batches so far; files: number of files they took."""
 
 
 @dataclass
 class StreamPartition(InputPartition):
-    """Partition `number` of `count` of the micro-batches behind the one with number `start`, up to `end`."""
+    """Partition `number` of `count`, for the micro-batches after number `start` up to `end`."""
 
     end: Offset
     start: int
@@ -66,13 +66,13 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         self._options = options
         self._schema = schema
         self._available: list[Capture] | None = None
-        """What was there when a query with Trigger.AvailableNow began."""
+        """Captures at the start of a query with Trigger.AvailableNow."""
         self._query = secrets.token_hex(8)
-        """What the query is called if it begins now."""
+        """Name of the query if it starts now."""
 
     @cached_property
     def settings(self) -> StreamSettings:
-        """Looked at no earlier than this: of what fails while a reader is made, Spark 4.3 says that there is none."""
+        """Settings, parsed only now: Spark 4.3 reports an error in the constructor of a reader as a missing reader."""
         with one_sentence():
             settings = StreamSettings.parse(self._options)
             settings.read.check_schema(self._schema)
@@ -88,7 +88,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         return CaptureFolder(self.settings.path)
 
     def initialOffset(self) -> Offset:
-        # asked again by a query that stopped in its first micro-batch: so the name comes with the next offset
+        # called again by a query that stopped in its first micro-batch, so the name is in the next offset
         return {"query": "", "batch": 0, "files": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -151,8 +151,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             yield from rows.finish()
 
     def _batches(self, partition: StreamPartition, options: Options) -> Iterator[Batch]:
-        """What the micro-batches behind `partition.start` made decidable. The state behind them is kept, also where
-        nobody takes all of it."""
+        """Yield the records that the micro-batches after `partition.start` complete. The state after them is stored
+        even if not all records are consumed."""
         folder, settings = self._state_folder(partition.end), self.settings.read
         behind, octets = folder.state(partition.start, partition.number)
         if octets is None:
@@ -171,20 +171,21 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         made = chain.from_iterable(take(folder.batch(number)) for number in range(partition.start + 1, end + 1))
         try:
             yield from made
-        except GeneratorExit:  # whoever asked has rows enough; the next micro-batch needs the state nevertheless
+        except GeneratorExit:  # the caller needs no more rows, but the next micro-batch needs the state
             _exhaust(made)
             folder.write_state(end, partition.number, state.dump())
             raise
         folder.write_state(end, partition.number, state.dump())
 
     def _take(self, state: PartitionState, flows: FlowFilter, batch: MicroBatch) -> Iterator[Batch]:
-        """What a micro-batch made decidable. Raises `CaptureError` for a damaged file, if that is to end the query."""
+        """Yield the records that a micro-batch completes. Raises `CaptureError` for a damaged file if that fails the
+        query."""
         settings = self.settings.read
         yield from state.take(batch, settings.span, flows.select)
         for problem in state.problems:
             if settings.fails:
                 raise CaptureError(problem.file, problem.text, offset=problem.offset)
-            if flows.partition == 0:  # all of them read the file
+            if flows.partition == 0:  # all partitions read the file
                 LOG.warning("zmtpscope: batch %d: %s", batch.number, problem)
 
     def commit(self, end: Offset) -> None:
@@ -202,7 +203,7 @@ def _exhaust(batches: Iterable[Batch]) -> None:
 
 
 def _refuse_what_is_gone(batch: MicroBatch) -> None:
-    """It is read once more for its state: all of its files have to be there."""
+    """Check that all files of a micro-batch that is read again for its state still exist."""
     for file in batch.files:
         if not os.path.exists(path_now(file.path)):
             raise CaptureError(

@@ -1,4 +1,4 @@
-"""What answers have in common: expressions over columns of records."""
+"""Expressions over columns of records, shared by several answers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
 
 
 def listening_side() -> Column:
-    """The side that was connected to; of connections whose begin was not captured the one with a port that systems do
-    not give to those who connect, else side 1."""
+    """Return the side that accepted the connection. If the start was not captured: the side whose port is not
+    ephemeral, else side 1."""
     by_ports = (F.col("port_0") < FIRST_EPHEMERAL) & (F.col("port_1") >= FIRST_EPHEMERAL)
     return F.coalesce(1 - F.col("opened_by"), F.when(by_ports, F.lit(0)).otherwise(F.lit(1)))
 
 
 def of_side(side: Column, name: str) -> Column:
-    """`ip` of side 0 is in `ip_0`, and so on."""
+    """Return a column by side: `ip_0` for `ip` of side 0."""
     return F.when(side == 0, F.col(f"{name}_0")).otherwise(F.col(f"{name}_1"))
 
 
 def quantiles(name: str) -> list[Column]:
-    """Smallest, percentiles and largest of a duration."""
+    """Return minimum, percentiles and maximum of a duration."""
     return [
         F.min(name).alias("shortest_ns"),
         *(F.percentile_approx(name, percent / 100).alias(f"{which}_ns") for which, percent in PERCENTILES.items()),

@@ -1,4 +1,4 @@
-"""Who is connected with whom, for how long, and how that came about."""
+"""Peers and their connections: traffic, lifetimes, handshakes and versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zmtpscope.spark.analytics.columns import listening_side, of_side, quantiles
 
 
 def top_talkers(connections: DataFrame) -> DataFrame:
-    """Who sends and receives how much: the peers, as far as their connections show them.
+    """Return the traffic of each peer.
 
     Columns: `address`; `port` where the peer listens, null where it connects, since every connection has another port;
     `identity` and `socket_type`; `connections`; `messages_sent`, `octets_sent`, `messages_received`, `octets_received`,
@@ -48,7 +48,7 @@ def top_talkers(connections: DataFrame) -> DataFrame:
 
 
 def connection_lifetimes(connections: DataFrame) -> DataFrame:
-    """How long connections lasted, and how they ended, for each listening endpoint.
+    """Return how long connections lasted and how they ended, for each listening endpoint.
 
     Columns: `address` and `port` that was connected to; `close` (fin, rst, open, reused, evicted); `connections`;
     `closed_by_client` and `closed_by_listener`, by the first FIN or RST; `handshake_complete`; `begun_before` the
@@ -80,7 +80,7 @@ def connection_lifetimes(connections: DataFrame) -> DataFrame:
 
 
 def handshake_times(connections: DataFrame, greetings: DataFrame, commands: DataFrame) -> DataFrame:
-    """How handshakes came out and how long they took, for each version and mechanism.
+    """Return outcomes and durations of handshakes, for each version and mechanism.
 
     Columns: `version` in force (null: none was agreed), `transport`, `mechanism`; `connections`; how many handshakes
     were `complete`, `failed`, `incomplete`, `unseen`; `timed`: of how many complete ones the whole was captured; of
@@ -126,7 +126,7 @@ def handshake_times(connections: DataFrame, greetings: DataFrame, commands: Data
 
 
 def version_inventory(connections: DataFrame, greetings: DataFrame) -> DataFrame:
-    """Who speaks which version, and with which security.
+    """Return the protocol version and security of each peer.
 
     Columns: `address`; `port` where it listens, null where it connects; `socket_type`; what its greetings say:
     `announced` version, `form`, `mechanism`; what came of it: `version` in force (null: none was agreed), `transport`;

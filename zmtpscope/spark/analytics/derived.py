@@ -1,6 +1,6 @@
-"""Questions about derived records: how long requests and heartbeats take, who subscribes to what, and who misses what.
+"""Analytics of derived records: durations of requests and heartbeats, subscriptions, and missed messages.
 
-The tables are those of `zmtpscope.spark.read` with these names, or of `zmtpscope export --derived`.
+The tables are the ones of `zmtpscope.spark.read` with these names, or of `zmtpscope export --derived`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from zmtpscope.spark.analytics.columns import quantiles, span
 
 ASKED = ["address", "port"]
-"""Who was asked."""
+"""Columns of the socket that receives requests."""
 
 
 def _of_asked() -> list[Column]:
@@ -23,7 +23,7 @@ def _outcomes(*outcomes: str) -> list[Column]:
 
 
 def request_latency(requests: DataFrame) -> DataFrame:
-    """How long replies take, for each socket that is asked.
+    """Return how long replies take, for each replying socket.
 
     Columns: `address` and `port` of who is asked; `socket_type` and `peer_socket_type` of who asks and who is asked;
     `requests`; how many were `answered`, `late`, `open` where the capture ends, `unanswered`, `unknown` since octets
@@ -46,9 +46,9 @@ def request_latency(requests: DataFrame) -> DataFrame:
 
 
 def heartbeat_rtt(heartbeats: DataFrame) -> DataFrame:
-    """How long PONGs take, for each peer that asks and each that is asked.
+    """Return how long PONGs take, for each pair of peers.
 
-    Columns: `asker`; `address` and `port` of who is asked; `pings`; how many were `answered`, `open` where the capture
+    Columns: `asker`; `address` and `port` of its peer; `pings`; how many were `answered`, `open` where the capture
     ends, `unanswered`, `unknown` since octets are missing; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns`
     from PING to PONG; `first` and `last` PING. Those with most unanswered ones first.
     """
@@ -70,9 +70,9 @@ def heartbeat_rtt(heartbeats: DataFrame) -> DataFrame:
 
 
 def subscription_churn(subscriptions: DataFrame) -> DataFrame:
-    """How subscriptions come and go, for each subscriber.
+    """Return how often each subscriber subscribes and cancels.
 
-    Columns: `subscriber`, its address; `address` and `port` of who publishes; `subscriptions`; `topics`, different
+    Columns: `subscriber`, its address; `address` and `port` of the publisher; `subscriptions`; `topics`, different
     ones; how many were `cancelled`, ended with the connection (`closed`) or are `in_force` where the capture ends;
     `again`: those beyond the first of a topic; `without_messages`: no message came on the connection that begins with
     it; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns` of those that ended. Most subscriptions first.
@@ -103,7 +103,7 @@ def subscription_churn(subscriptions: DataFrame) -> DataFrame:
 
 
 def topic_fanout(topics: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """To how many subscribers the messages of a topic go, and what that multiplies.
+    """Return the number of subscribers that receive the messages of each topic, and the resulting traffic.
 
     Columns: `publisher`, `topic`; `messages` that were published at least; `subscribers`; `sent`: messages on all
     connections together; `octets` in one copy of all; `first` and `last`. Most messages on the wire first.
@@ -122,7 +122,7 @@ def topic_fanout(topics: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def delivery_gaps(deliveries: DataFrame) -> DataFrame:
-    """Who got less of a topic than another subscriber of the same publisher.
+    """Return subscribers that received less of a topic than another subscriber of the same publisher.
 
     Columns: `publisher`, `topic`, `subscriber`; `messages` that it got; at least so many it `missed_early`, in front of
     its subscription, and `missed` while it was subscribed; `siblings` to compare with; `conn_id`; `first` and `last`
@@ -144,7 +144,7 @@ def delivery_gaps(deliveries: DataFrame) -> DataFrame:
 
 
 def slow_consumers(stalls: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Who does not take what is sent: whose receive window was closed, and what came of it.
+    """Return receivers whose receive window was closed, and the effects.
 
     Columns: `address` and `port` of the receiver; `conn_id`; `stalls`: how often its window was closed; `stalled_ns` in
     all, `longest_ns`; `window_probes`; `messages` that it got as a subscriber and at least so many it `missed` beside

@@ -1,4 +1,4 @@
-"""What is wrong: findings, diagnoses, and clients that come again and again."""
+"""Problems: findings, diagnoses, and clients that reconnect again and again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.spark.analytics.columns import listening_side, of_side, timestamp
 
 MEASURED_WAITS = 3
-"""So many waits at the beginning and at the end of a storm are compared: ZMTP-CONN-10."""
+"""Number of waits compared at the start and the end of a storm (ZMTP-CONN-10)."""
 
 
 def findings_by_rule(findings: DataFrame) -> DataFrame:
-    """What was found, a row for each rule and severity, the worst first.
+    """Return the findings by rule and severity, the worst first.
 
     Columns: `severity`, `id`; `findings`: how many; `count`: how often, repeats counted; `connections`; `first` and
     `last`; and of the first one `text`, `section`, `hint`, `conn_id`, `file`, `packet`, where to look.
@@ -51,7 +51,7 @@ def findings_by_rule(findings: DataFrame) -> DataFrame:
 
 
 def causes(diagnoses: DataFrame) -> DataFrame:
-    """What `zmtpscope check` diagnoses, the worst first.
+    """Return the diagnoses of `zmtpscope check`, the worst first.
 
     Columns: `severity`, `rule`; `text`, the cause, and `hint`, the fix; `certainty`, proven or likely; `count`: how
     often; `first` and `last`; `subject` and `because_of`: the rule and subject of another cause that this one follows
@@ -66,12 +66,12 @@ def causes(diagnoses: DataFrame) -> DataFrame:
 
 
 def _rank() -> Column:
-    """The place of a severity, the worst first."""
+    """Return the rank of a severity, the worst first."""
     return F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
 
 
 def reconnect_storms(connections: DataFrame, findings: DataFrame) -> DataFrame:
-    """Clients that come again and again: who, to which endpoint, from when to when, how often.
+    """Return clients that reconnect again and again: client, endpoint, time span and number.
 
     `outcome` says what becomes of their connections. closed: more than five reconnects within a minute, each behind the
     end of the connection before, which failed or was closed by the other side, without waiting longer each time: the
@@ -86,7 +86,7 @@ def reconnect_storms(connections: DataFrame, findings: DataFrame) -> DataFrame:
 
 
 def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
-    """Connections that fail or are closed by the other side, again and again."""
+    """Return series of connections that fail or are closed by the other side."""
     listener = listening_side()
     failed = (F.col("closed_by") == listener) | (F.col("handshake") != "complete")
     has_ended = F.col("close").isin("fin", "rst") & F.col("closed_ns").isNotNull()
@@ -100,7 +100,7 @@ def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
     )
     in_order = Window.partitionBy(*pair).orderBy("closed_ns", "start_ns", "conn_id")
     waits = lives.withColumn("wait_ns", F.col("start_ns") - F.lag("closed_ns").over(in_order))
-    # connections of two clients, or of one that did not wait, are no reconnects
+    # connections of two clients, or of one that did not wait, are not reconnects
     follows = F.coalesce(F.col("wait_ns") >= 0, F.lit(False))
     runs = waits.withColumn("run", F.sum((~follows).cast("bigint")).over(in_order))
     of_run = Window.partitionBy(*pair, "run").orderBy("closed_ns", "start_ns", "conn_id")
@@ -111,7 +111,7 @@ def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
     judged = runs.withColumn("is_storm", has_enough & within & (last_waits <= GROWTH * first_waits))
     in_storm, goes_on = (
         F.coalesce(F.max("is_storm").over(of_run.rowsBetween(0, most)), F.lit(False))
-        for most in (RECONNECTS, RECONNECTS - 1)  # the second: with the connection before
+        for most in (RECONNECTS, RECONNECTS - 1)  # the second: including the connection before
     )
     members = judged.withColumn("in_storm", in_storm).withColumn(
         "begins", F.when(goes_on & (F.col("wait_ns") <= MINUTE), 0).otherwise(1)
@@ -126,7 +126,7 @@ def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
             F.count("*").alias("connections"),
             F.sum(F.col("closed_ns") - F.col("start_ns")).alias("lived_ns"),
         )
-        .where(F.col("connections") >= RECONNECTS)  # not the one that failed long before
+        .where(F.col("connections") >= RECONNECTS)  # not one that failed long before
         .withColumn("waits_ns", F.col("end_ns") - F.col("start_ns") - F.col("lived_ns"))
         .select(
             F.lit("closed").alias("outcome"),
@@ -140,9 +140,9 @@ def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
 
 
 def _attempts(findings: DataFrame) -> DataFrame:
-    """Connections that were never established, again and again, in the columns of `_storms`."""
+    """Return series of connection attempts that failed, with the columns of `_storms`."""
     words = [F.lit(word) for id_and_outcome in ATTEMPTS.items() for word in id_and_outcome]
-    is_of_one = F.contains("text", F.concat("src_ip", F.lit(" tried ")))  # else what is beyond 20 pairs, in one
+    is_of_one = F.contains("text", F.concat("src_ip", F.lit(" tried ")))  # else all attempts beyond 20 pairs, in one
     return findings.where(F.col("id").isin(*ATTEMPTS) & (F.col("count") > RECONNECTS)).select(
         F.create_map(*words)[F.col("id")].alias("outcome"),
         F.when(is_of_one, F.col("src_ip")).alias("client"),

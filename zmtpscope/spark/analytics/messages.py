@@ -1,4 +1,4 @@
-"""How much is said, how large it is, how often, and what is in it."""
+"""Message counts, sizes, rates and payload types."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from zmtpscope.records import SECOND
 from zmtpscope.spark.analytics.columns import PERCENTILES, span, timestamp
 
 LONGEST_SILENCE = 100_000
-"""Intervals without messages in a row that are rows; of a longer silence only the first and the last one is, since one
-wrong clock may put thirty years into a capture."""
+"""Maximum number of consecutive rows for intervals without messages. Of a longer silence only the first and last
+interval are rows, because one wrong clock may put thirty years into a capture."""
 
 
 def throughput(messages: DataFrame, interval: float = 1.0) -> DataFrame:
-    """How much was said, in each interval from the first message to the last; intervals without messages are there.
+    """Return the traffic in each interval from the first message to the last, including intervals without messages.
 
     `interval` is in seconds; intervals begin at whole multiples of it since 1970. A message counts where its last octet
     came. Columns: `start`, `messages`, `octets`, `messages_per_second`, `octets_per_second`; in the order of time. At
@@ -51,7 +51,7 @@ def throughput(messages: DataFrame, interval: float = 1.0) -> DataFrame:
 
 
 def size_distribution(messages: DataFrame) -> DataFrame:
-    """How large messages are, for each socket type that sends them.
+    """Return message sizes, for each socket type that sends them.
 
     Columns: `socket_type`; `messages`, `octets`; `smallest`, `p50`, `p90`, `p99`, `largest` and `mean` size [octets];
     `histogram`: an array of `{low, high, messages}`, sizes from `low` to `high` octets, where `low` is 0 or a power of
@@ -62,7 +62,7 @@ def size_distribution(messages: DataFrame) -> DataFrame:
 
 
 def topic_sizes(messages: DataFrame) -> DataFrame:
-    """How large the messages of each topic are.
+    """Return message sizes by topic.
 
     Columns: `socket_type` of the sender and `topic`, null where there is none or it is not known; `messages`,
     `octets`; `smallest`, `p50`, `p90`, `p99`, `largest` and `mean` size [octets]. Most octets first.
@@ -72,7 +72,7 @@ def topic_sizes(messages: DataFrame) -> DataFrame:
 
 
 def topic_rates(messages: DataFrame, interval: float = 1.0) -> DataFrame:
-    """How often each topic is sent. A message to three subscribers is three messages, as on the wire.
+    """Return message rates by topic. A message to three subscribers counts three times, as on the wire.
 
     Columns: `socket_type` of the sender and `topic`, null where there is none or it is not known; `messages`, `octets`,
     `connections` that carried it; `first` and `last` message; `messages_per_second` between these two, null where they
@@ -97,7 +97,7 @@ def topic_rates(messages: DataFrame, interval: float = 1.0) -> DataFrame:
             F.max("last_ns").alias("last_ns"),
         )
     )
-    busiest = F.max(F.struct("messages", (-F.col("bucket")).alias("before")))  # of equal ones the first
+    busiest = F.max(F.struct("messages", (-F.col("bucket")).alias("before")))  # the first of equal ones
     rates = in_intervals.groupBy(*keys).agg(
         F.sum("messages").alias("messages"),
         F.sum("octets").alias("octets"),
@@ -120,7 +120,7 @@ def topic_rates(messages: DataFrame, interval: float = 1.0) -> DataFrame:
 
 
 def payload_types(messages: DataFrame) -> DataFrame:
-    """What rides in messages, by the name of the payload dissector that claims it.
+    """Return messages by the payload dissector that claims them.
 
     Columns: `kind` (data, or encrypted: it stayed sealed) and `protocol` (null: nothing claims it); `messages`,
     `octets`, `connections`; `first` and `last` message. Most messages first.
@@ -144,8 +144,9 @@ def payload_types(messages: DataFrame) -> DataFrame:
 
 
 def _data(messages: DataFrame, *more: Column | str) -> DataFrame:
-    """The messages that are no subscriptions: what answers need of them, `ended_ns` and `octets`, no bodies."""
-    # what a message announces may be far more than is there, or than a number can hold
+    """Return the messages except subscriptions, with the columns that answers need, `ended_ns` and `octets`, without
+    bodies."""
+    # a message may announce far more octets than exist, or than a number can hold
     announced = F.aggregate("sizes", F.lit(0).cast("bigint"), lambda total, size: F.try_add(total, size))
     return messages.where(F.col("kind").isin("data", "encrypted")).select(
         "conn_id",
@@ -163,12 +164,12 @@ def _sums() -> tuple[Column, Column]:
 
 
 def _distinct_sizes(messages: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """How many messages of each size, `keys` apart."""
+    """Return the number of messages of each size, by `keys`."""
     return _data(messages).groupBy(*keys, "octets").agg(F.count("*").alias("messages"))
 
 
 def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> DataFrame:
-    """Percentiles, and the histogram, of sizes that were counted: no value is looked at more than once."""
+    """Return percentiles, and the histogram, of counted sizes. Each value is read only once."""
     of_keys = Window.partitionBy(*keys)
     ranked = sizes.withColumn("upto", F.sum("messages").over(of_keys.orderBy("octets"))).withColumn(
         "whole", F.sum("messages").over(of_keys)
@@ -203,12 +204,12 @@ def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> Da
 
 
 def _at_rank(percent: int) -> Column:
-    """The smallest size up to which there are so many of the messages; null where it is in an earlier bucket."""
+    """Return the size at this percentile, or null if it is in an earlier bucket."""
     return F.min(F.when(F.col("upto") * 100 >= F.col("whole") * percent, F.col("octets")))
 
 
 def _nanoseconds(interval: float) -> int:
-    """Raises `ValueError` if there is less than a microsecond in it."""
+    """Return nanoseconds. Raises `ValueError` for less than a microsecond."""
     width = round(interval * SECOND)
     if width < 1000:
         raise ValueError(f"an interval of {interval} s is too short; give 0.000001 or more")
@@ -216,5 +217,5 @@ def _nanoseconds(interval: float) -> int:
 
 
 def _bucket(width: int) -> Column:
-    """Which interval a message is in, counted since 1970."""
-    return F.expr(f"ended_ns div {width}")  # / would be of floating point
+    """Return the interval of a message, counted since 1970."""
+    return F.expr(f"ended_ns div {width}")  # / would return a float

@@ -1,5 +1,5 @@
-"""A report of captures: what `zmtpscope.spark.analytics` answers, as tables and as a page that opens without a network.
+"""A report on captures: the answers of `zmtpscope.spark.analytics` as tables, and as a page that needs no network.
 
-`answers.py` asks, `writing.py` puts the tables and the page into a directory, `page.py` makes the page of
+`answers.py` runs the analytics, `writing.py` writes tables and page to a directory, and `page.py` builds the page from
 `sections.py`, `plots.py` and `page.html`.
 """

@@ -1,4 +1,4 @@
-"""The page of a report: pure, from tables of answers to text."""
+"""Builds the page of a report from tables, as text, without side effects."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from zmtpscope.version import __version__
 
 SERIOUS = ("error", "warn")
 MOST_ROWS = 20
-"""Rows of a table in the page; the Parquet file has all."""
+"""Maximum rows of a table in the page. The Parquet file has all."""
 MOST_NAMED = 12
-"""Captures that are named."""
+"""Maximum number of capture names."""
 LONGEST_CELL, LONGEST_WORD = 160, 24
-"""Characters; what is longer than the first is cut, than the second is broken into lines."""
+"""Characters: longer cells are cut, longer words are broken."""
 
 HEADS = {
     "p50": "median",
@@ -40,7 +40,7 @@ HEADS = {
     "id": "rule",
     "missed_early": "missed before",
 }
-"""Heads of columns, where the name without `_ns` and `_` is no good one."""
+"""Column headings, unless the name without `_ns` and `_` is good enough."""
 
 SIZES = {"octets", "octets_sent", "octets_received", "smallest", "p50", "p90", "p99", "largest", "mean"}
 MOMENTS = {"start", "end", "first", "last", "busiest_start"}
@@ -51,13 +51,13 @@ Clock = Callable[[int], str]
 
 
 class About(NamedTuple):
-    """What a report is of: names of captures, how wide intervals are, and what could not be read, as sentences."""
+    """Properties of a report: names of captures, interval width, and read problems as sentences."""
 
     captures: Sequence[str]
     interval: float
     problems: Sequence[str] = ()
     periods: Sequence[tuple[int, int]] = ()
-    """What the captures cover, nanoseconds since 1970."""
+    """Periods that the captures cover, nanoseconds since 1970."""
 
 
 class Cell(NamedTuple):
@@ -66,7 +66,7 @@ class Cell(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A section as the page shows it."""
+    """A section of the page."""
 
     section: Section
     wide: Markup
@@ -77,7 +77,7 @@ class Shown(NamedTuple):
 
 
 def page(answers: Mapping[str, pa.Table], about: About) -> str:
-    """The page, as HTML that needs nothing else. `answers` has the tables of `answers.answers` by name."""
+    """Return the page as self-contained HTML. `answers` are the tables of `answers.answers` by name."""
     rows = {name: _rows(table) for name, table in answers.items()}
     clock = _clock(rows)
     causes = [row for row in rows["causes"] if row["because_of"] is None]
@@ -103,14 +103,14 @@ def page(answers: Mapping[str, pa.Table], about: About) -> str:
 
 
 def _clock(rows: Mapping[str, Sequence[Row]]) -> Clock:
-    """How moments are written: those of one day without it, since it stands on top."""
+    """Return the time format: without the date if all times are on one day, which the page states at its top."""
     named = (row[name] for each in rows.values() for row in each for name in MOMENTS & row.keys())
     days = {units.moment(moment)[:10] for moment in named if moment is not None}
     return units.time_of_day if len(days) == 1 else units.moment
 
 
 def _rows(table: pa.Table) -> list[Row]:
-    """Its rows; times are microseconds since 1970."""
+    """Return the rows of a table; times are microseconds since 1970."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             times = table.column(index).cast(pa.timestamp("us"), safe=False).cast(pa.int64())
@@ -123,7 +123,7 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 def _facts(rows: Mapping[str, Sequence[Row]], about: About) -> list[tuple[str, str, str]]:
-    """Name, value and a remark of what stands on top."""
+    """Return name, value and remark of each fact at the top."""
     lives, sizes, peers = rows["connection_lifetimes"], rows["size_distribution"], rows["top_talkers"]
     handshakes, payloads = rows["handshake_times"], rows["payload_types"]
     connections, messages = _sum(lives, "connections"), _sum(sizes, "messages")
@@ -165,7 +165,7 @@ def _number(number: int, word: str) -> str:
 
 
 def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
-    """What is wrong, in a sentence."""
+    """Return a sentence about the problems found."""
     counts = Counter(row["severity"] for row in rows["causes"] if row["because_of"] is None)
     words = [_number(counts["error"], "error")] if counts["error"] else []
     words += [_number(counts["warn"], "warning")] if counts["warn"] else []
@@ -181,7 +181,7 @@ def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
 
 
 def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
-    """A diagnosis as the overview shows it, with its consequences."""
+    """Return a diagnosis with its consequences, for the overview."""
     key = f"{row['rule']} {row['subject']}"
     text = f"likely: {row['text']}" if row["certainty"] == "likely" else row["text"]
     consequences = [each["text"] for each in causes if each["because_of"] == key]
@@ -190,7 +190,7 @@ def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
 
 
 def _finding(row: Row, clock: Clock) -> dict[str, Any]:
-    """A rule as the overview shows it."""
+    """Return a rule for the overview."""
     times = _number(row["findings"], "time")
     if row["connections"]:
         times += f" on {_number(row['connections'], 'connection')}"
@@ -205,7 +205,7 @@ def _where(row: Row, clock: Clock) -> str:
 
 
 def _handshakes(rows: Sequence[Row]) -> list[str]:
-    """Which handshakes failed."""
+    """Return the failed handshakes."""
     return [
         f"{units.count(row['failed'])} of {_number(row['connections'], 'handshake')} failed: {spoken(row)}"
         for row in rows
@@ -214,7 +214,7 @@ def _handshakes(rows: Sequence[Row]) -> list[str]:
 
 
 def _storm(row: Row, clock: Clock) -> dict[str, str]:
-    """A storm as the overview shows it."""
+    """Return a storm for the overview."""
     when = f"from {clock(row['start'])} UTC"
     if row["end"] is not None:
         when += f", for {units.duration((row['end'] - row['start']) * 1000)}"

@@ -1,7 +1,7 @@
-"""Plots as SVG that stands in a page: its colours are those of the page, its texts are texts, nothing is loaded.
+"""Plots as SVG for a page, with the colours of the page and text as text. They load nothing.
 
-matplotlib draws with colours that stand for names, which then become variables of the page's style sheet, so a plot is
-dark where the page is. Every plot is drawn twice, for a wide and for a narrow page.
+matplotlib draws with placeholder colours, which are replaced by variables of the style sheet. So a plot is dark if the
+page is. Each plot is drawn twice, for a wide and for a narrow page.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ COLOUR = re.compile("#[0-9a-f]{6}")
 
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 LEFT_OUT = (f"{SVG}metadata", f"{SVG}style")
-"""Who made it, and a rule that would hold for all of the page."""
+"""Removed elements: the metadata, and a style rule that would apply to the whole page."""
 
 WIDE, NARROW = 8.6, 3.6
-"""Inches of 80 pixels."""
+"""In inches of 80 pixels."""
 ROW = 0.46
-"""Height of a row of bars, inches."""
+"""Height of a row of bars, in inches."""
 LONGEST_LABEL = {WIDE: 90, NARROW: 42}
 
 SETTINGS: dict[str, Any] = {
@@ -66,7 +66,7 @@ Format = Callable[[float], str]
 
 
 class Plot(NamedTuple):
-    """One picture, drawn for two widths; `alternative` says in words what it shows."""
+    """A plot drawn for two widths; `alternative` describes it in words."""
 
     wide: str
     narrow: str
@@ -74,16 +74,16 @@ class Plot(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One kind of values, a value for each label."""
+    """One series, with a value for each label."""
 
     name: str | None
     values: Sequence[float]
     colours: Sequence[str]
-    """Names of colours, one for all or one for each label."""
+    """Names of colours: one for all labels or one for each."""
 
 
 class Range(NamedTuple):
-    """The least value, percentiles and the largest one."""
+    """Minimum, percentiles and maximum."""
 
     least: float
     p50: float
@@ -102,8 +102,8 @@ class Panel(NamedTuple):
 
 
 def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequence[Panel]) -> Plot:
-    """Values of intervals over time; `starts` in microseconds, each interval so many seconds wide. Intervals that
-    follow each other are a period; several periods are drawn side by side, with the time of each where it begins."""
+    """Draw values of intervals over time; `starts` in microseconds, `width` in seconds. Consecutive intervals form a
+    period. Several periods are drawn side by side, each with its start time."""
     begins = [0, *(place for place in range(1, len(starts)) if starts[place] - starts[place - 1] > width * 1.5e6)]
     is_one = len(begins) == 1
     edges = [_day(start) for start in (*starts, starts[-1] + round(width * 1e6))]
@@ -132,7 +132,7 @@ def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequen
 
 
 def bars(alternative: str, labels: Sequence[str], parts: Sequence[Part], format: Format) -> Plot:
-    """Lying bars, the parts of each behind one another, the label above and what they come to at the end."""
+    """Draw horizontal bars with stacked parts, the label above and the total at the end."""
 
     def draw(figure: Figure, inches: float) -> None:
         axes = figure.subplots()
@@ -155,9 +155,9 @@ def bars(alternative: str, labels: Sequence[str], parts: Sequence[Part], format:
 
 
 def ranges(alternative: str, labels: Sequence[str], rows: Sequence[Range], format: Format) -> Plot:
-    """From the least to the largest value on a logarithmic axis: thin in all, thick up to the 90th of a hundred, with
-    marks at the median and at the 99th."""
-    # a logarithmic axis has no place for 0
+    """Draw ranges on a logarithmic axis: a thin line from minimum to maximum, a thick one up to the 90th percentile,
+    and marks at the median and the 99th percentile."""
+    # a logarithmic axis has no 0
     floor = min((value for row in rows for value in row if value > 0), default=1.0)
     shown = [Range(*(max(value, floor) for value in row)) for row in rows]
 
@@ -182,7 +182,7 @@ def ranges(alternative: str, labels: Sequence[str], rows: Sequence[Range], forma
 
 
 def columns(alternative: str, labels: Sequence[str], parts: Sequence[Part], format: Format) -> Plot:
-    """Standing bars side by side, the parts of each on top of one another."""
+    """Draw vertical bars side by side, with stacked parts."""
 
     def draw(figure: Figure, inches: float) -> None:
         axes = figure.subplots()
@@ -207,7 +207,7 @@ def columns(alternative: str, labels: Sequence[str], parts: Sequence[Part], form
 def spans(
     alternative: str, labels: Sequence[str], rows: Sequence[tuple[int, int | None]], colours: Sequence[str]
 ) -> Plot:
-    """From a start to an end, in microseconds; a start alone is a mark."""
+    """Draw spans from start to end, in microseconds. A start without end is a mark."""
     first, last = min(start for start, _ in rows), max(end or start for start, end in rows)
     margin = max((last - first) // 20, 500_000)
 
@@ -226,7 +226,7 @@ def spans(
 
 
 def _apart(places: Sequence[int], distance: float) -> list[int]:
-    """Those of these places, in order, that leave this much room for the label of the one before."""
+    """Return the places, in order, that leave this much room for the previous label."""
     found = list(places[:1])
     for place in places[1:]:
         if place - found[-1] >= distance:
@@ -235,7 +235,7 @@ def _apart(places: Sequence[int], distance: float) -> list[int]:
 
 
 def _day(microseconds: int) -> float:
-    """A time in the unit of matplotlib, days since 1970."""
+    """Convert a time to days since 1970, the unit of matplotlib."""
     return microseconds / 86_400e6
 
 
@@ -246,7 +246,7 @@ def _time_axis(axes: Axes, inches: float) -> None:
 
 
 def _label_rows(axes: Axes, labels: Sequence[str], inches: float) -> None:
-    """Labels above their rows, from the left, so that long ones have room."""
+    """Put left-aligned labels above their rows, so that long ones fit."""
     longest = LONGEST_LABEL[inches]
     for row, label in enumerate(labels):
         shown = label if len(label) <= longest else f"{label[: longest - 1]}…"
@@ -267,7 +267,7 @@ def _plot(alternative: str, draw: Callable[[Figure, float], None], height: float
 
 def _svg(draw: Callable[[Figure, float], None], width: float, height: float, alternative: str) -> str:
     with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what no font of this machine has, the reader's may
+        warnings.simplefilter("ignore", UserWarning)  # a character missing in local fonts may exist in the reader's
         figure = Figure((width, height), layout="constrained")
         draw(figure, width)
         written = io.StringIO()
@@ -276,8 +276,8 @@ def _svg(draw: Callable[[Figure, float], None], width: float, height: float, alt
 
 
 def _for_page(drawn: str, alternative: str) -> str:
-    """The drawing as an element of a page: its colours are variables of the page, its fonts those of the page, and its
-    names are none that another drawing has."""
+    """Return the drawing as an element of a page, with the page's colours and fonts, and with ids that no other drawing
+    uses."""
     root = ElementTree.fromstring(drawn)
     mark = sha256(f"{alternative}: {drawn}".encode()).hexdigest()[:8]
     for parent in root.iter():

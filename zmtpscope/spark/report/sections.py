@@ -1,4 +1,4 @@
-"""What the page says of each answer: a title, a sentence, a picture, and which columns its table has."""
+"""The sections of the page: title, lead, plot and table columns for each answer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from zmtpscope.spark.report.plots import SERIES, Part, Plot, Range
 Row = dict[str, Any]
 
 MOST_DRAWN = 12
-"""Rows of a picture: the first ones."""
+"""Maximum number of rows in a plot."""
 LONGEST_SILENCE = 60
-"""Intervals without messages in a row that are drawn: a longer silence parts two periods."""
+"""Maximum number of consecutive empty intervals drawn. A longer silence separates two periods."""
 
 
 class Section(NamedTuple):
-    """`lead` says what is counted, `nothing` what it means that there are no rows, `draw` makes the picture of rows."""
+    """A section of the page. `lead` explains the counts, `nothing` the absence of rows, and `draw` makes the plot."""
 
     name: str
     title: str
@@ -29,15 +29,15 @@ class Section(NamedTuple):
     nothing: str
     draw: Callable[[Sequence[Row]], Plot | None]
     columns: tuple[str, ...] = ()
-    """Those of the page's table; none: all."""
+    """Columns of the page's table; empty: all."""
     order: str | None = None
-    """The column by which the table of the page is sorted, the largest first, without zeros; None: as it comes."""
+    """Column by which the page's table is sorted, descending and without zeros; None: not sorted."""
     averages: tuple[str, ...] = ()
-    """Columns that average over all of the time: left out if the captures are of several periods."""
+    """Columns that are averages over the whole time, left out for captures of several periods."""
 
 
 def _peer(row: Row) -> str:
-    """`"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
+    """Format a peer: `"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
     words = [_quoted(row["identity"])] if row.get("identity") else []
     words.append(_endpoint(row["address"], row["port"]))
     return " ".join([*words, row["socket_type"] or "of unknown type"])
@@ -83,7 +83,7 @@ def _storms(rows: Sequence[Row]) -> Plot | None:
 
 
 def storm(row: Row) -> str:
-    """`10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
+    """Format a storm: `10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
     who, where = row["client"] or "others", _endpoint(row["address"], row["port"])
     if row["outcome"] == "closed":
         return f"{who} connected {row['connections']:,} times to {where}, which failed or was closed each time"
@@ -103,7 +103,7 @@ def _throughput(rows: Sequence[Row]) -> Plot | None:
 
 
 def _without_silences(rows: Sequence[Row]) -> list[Row]:
-    """The intervals, without those of a long silence but the first."""
+    """Return the intervals, keeping only the first of a long silence."""
     found: list[Row] = []
     for is_silent, run in groupby(rows, lambda row: row["messages"] == 0):
         some = list(run)
@@ -114,7 +114,7 @@ def _without_silences(rows: Sequence[Row]) -> list[Row]:
 def _size_histogram(rows: Sequence[Row]) -> Plot | None:
     shown = rows[: len(SERIES)]
     lows = sorted({bucket["low"] for row in shown for bucket in row["histogram"]})
-    # empty buckets between are shown, too
+    # empty buckets in between are also shown
     buckets = [0] * (lows[0] == 0) + [1 << bit for bit in range(lows[-1].bit_length()) if 1 << bit >= (lows[0] or 1)]
     parts = []
     for row, colour in zip(shown, SERIES, strict=False):
@@ -171,7 +171,7 @@ def _handshakes(rows: Sequence[Row]) -> Plot | None:
 
 
 def spoken(row: Row) -> str:
-    """`3.1 CURVE`, `2.0`."""
+    """Format version and mechanism: `3.1 CURVE`, `2.0`."""
     version = row["version"] or "no version agreed"
     over = ["over WebSocket"] if row["transport"] == "ws" else []
     return " ".join([version, *([row["mechanism"]] if row["mechanism"] else []), *over])
@@ -197,7 +197,7 @@ def _heartbeats(rows: Sequence[Row]) -> Plot | None:
 
 
 def _durations(title: str, rows: Sequence[Row], word: Callable[[Row], str]) -> Plot | None:
-    """Durations at each endpoint, as far as there are any."""
+    """Draw durations at each endpoint, or return None if there are none."""
     shown = [row for row in rows if row["p50_ns"] is not None][:MOST_DRAWN]
     if not shown:
         return None

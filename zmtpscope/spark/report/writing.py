@@ -1,4 +1,4 @@
-"""A report in a directory: all of its files are complete, or none is there."""
+"""Writes a report to a directory. Its files appear only when all are complete."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FILES = (PAGE, *(f"{section.name}.parquet" for section in SECTIONS))
 
 
 def check_directory(directory: Path, *, force: bool) -> None:
-    """Raises `FileExistsError` where a report is there already, unless `force` is set, `NotADirectoryError` and
-    `IsADirectoryError` where there is something that no report can take the place of."""
+    """Raise `FileExistsError` if a report exists, unless `force` is set, and `NotADirectoryError` or
+    `IsADirectoryError` for a path that a report cannot replace."""
     if directory.exists() and not directory.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
     for path in (directory / name for name in FILES):
@@ -39,7 +39,7 @@ def check_directory(directory: Path, *, force: bool) -> None:
 
 @contextmanager
 def workspace(directory: Path) -> Iterator[Path]:
-    """A directory within `directory`, which is made when missing, for what is not wanted any more afterwards."""
+    """Yield a temporary directory within `directory`, which is created if missing."""
     made = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".analyze-", dir=directory))
@@ -48,12 +48,13 @@ def workspace(directory: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(work, ignore_errors=True)
         if made:
-            with suppress(OSError):  # it holds a report
+            with suppress(OSError):  # it contains a report
                 directory.rmdir()
 
 
 def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About, work: Path) -> list[Path]:
-    """Run the answers, and write them and the page into `directory`; the files. `work` is on the same file system."""
+    """Run the answers, and write them and the page to `directory`. Returns the files. `work` must be on the same file
+    system."""
     tables = {name: _run(answer, work / name) for name, answer in answers.items()}
     files = [OutputFile(directory / name) for name in FILES]
     try:
@@ -73,6 +74,6 @@ def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About
 
 
 def _run(answer: DataFrame, folder: Path) -> pa.Table:
-    """Spark writes the rows itself, so that what comes of many captures goes through no JVM's memory at once."""
+    """Run an answer. Spark writes the rows itself, so that large results do not pass through JVM memory at once."""
     answer.write.parquet(str(folder))
     return pq.read_table(folder)
