@@ -21,7 +21,7 @@ from zmtpscope.filter.fields import CAPTURE_START, FilterField
 
 
 class FieldColumns(Protocol):
-    """Rows as columns by the names of fields; `derive` has the names of those that there are."""
+    """Rows as columns by field name; `derive` has the available fields."""
 
     @property
     def derive(self) -> Mapping[str, Any]:
@@ -32,26 +32,26 @@ class FieldColumns(Protocol):
         """The field `ts_ns` as numbers."""
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
 
     def __getitem__(self, name: str) -> Column:
         """The column of a field."""
 
 
 class Rows:
-    """The rows of some runs. `start` is the time of the first packet of all, where that is known."""
+    """The rows of some runs. `start` is the time of the first packet of the run, or None if unknown."""
 
     def __init__(self, columns: FieldColumns, start: int | None) -> None:
         self.columns = columns
         self.known = {"record": columns["record"][0], CAPTURE_START: start}
-        """What is the same for all rows."""
+        """Fields with the same value in all rows."""
 
     def that_fulfil(self, condition: Condition) -> Bool:
-        """Which rows do."""
+        """Return which rows fulfil a condition."""
         return self._holds(condition, np.arange(len(self.columns)))
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
-        """Which of `rows` do."""
+        """Return which of `rows` fulfil a condition."""
         if isinstance(condition, Inverted):
             return ~self._holds(condition.of, rows)
         if isinstance(condition, Every | Either):
@@ -70,7 +70,7 @@ class Rows:
         return self._one_by_one(condition, columns, rows)
 
     def _joined(self, condition: Every | Either, rows: Int64) -> Bool:
-        """Part after part, the cheapest first, of the rows about which those in front have not decided."""
+        """Evaluate the parts, cheapest first, each only for rows that earlier parts have not decided."""
         decides = isinstance(condition, Either)
         held = np.full(len(rows), not decides)
         undecided = np.arange(len(rows))
@@ -83,13 +83,13 @@ class Rows:
         return held
 
     def _cost(self, condition: Condition) -> int:
-        """Which parts come first: what stands in a column of numbers or words, then texts, then what is made."""
+        """Return the rank of a part: numbers and words, then texts, then derived values."""
         return max((COSTS.get(name, 0) for name in condition.reads), default=0)
 
     # -- comparisons as arrays ---------------------------------------------------------------------------------------
 
     def _as_arrays(self, condition: Compared, rows: Int64) -> Bool | None:
-        """Which rows fit, where arrays can tell."""
+        """Return which rows fit, or None if arrays cannot evaluate it."""
         operand = condition.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -111,7 +111,7 @@ class Rows:
         return all_ & some if condition.is_all else any_
 
     def column(self, field: FilterField, name: str) -> Column | None:
-        """The column that holds the values of a field made of `name`; None where a value is made of more than that."""
+        """Return the column with the values of a field derived from `name`, or None if it is derived from more."""
         if field.name == "size" and name == "sizes":
             sizes = self.columns["sizes"]
             assert isinstance(sizes, Lists)
@@ -124,7 +124,7 @@ class Rows:
     # -- what is looked at once for many rows ------------------------------------------------------------------------
 
     def _by_words(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
-        """Once for each combination of words."""
+        """Evaluate once for each combination of words."""
         codes = np.zeros(len(rows), np.int64)
         for column in columns.values():
             size, of_rows = _codes(column, rows)
@@ -134,7 +134,7 @@ class Rows:
         return np.array(answers, np.bool_)[which] if len(rows) else np.zeros(0, np.bool_)
 
     def _by_texts(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
-        """Once for each different text."""
+        """Evaluate once for each distinct text."""
         ((name, column),) = columns.items()
         octets = column.octets if isinstance(column, Texts) else column
         assert isinstance(octets, Octets)
@@ -173,7 +173,7 @@ COSTS = {"topic": 1, "envelope": 2, "bodies": 2, "payload": 3}
 
 
 def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
-    """How many words a column has, and which each row has."""
+    """Return the number of words of a column, and the word of each row."""
     if isinstance(column, Words):
         return len(column.words), column.codes[rows]
     assert isinstance(column, Booleans)

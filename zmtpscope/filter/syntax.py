@@ -36,11 +36,11 @@ OPERATORS = {
     "matches": "matches",
     "~": "matches",
 }
-"""What stands between two operands, and its one name."""
+"""Aliases of operators."""
 
 FUNCTIONS = ("len", "lower", "upper")
 DEEPEST = 50
-"""Brackets and `not`s within each other."""
+"""Maximum depth of brackets and `not`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class Slice:
     start: int
     length: int | None
     is_element: bool
-    """Whether it was written as one number: of a list, that element itself."""
+    """Whether it was written as a single number, which selects that element of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A name, and what of its value: slices, and names of members that are no words."""
+    """A name with slices and quoted member names."""
 
     name: str
     steps: tuple[Slice | str, ...]
@@ -66,18 +66,18 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Something written as it is: text in quotes, or a word."""
+    """A literal: quoted text or a word."""
 
     token: Token
 
     @property
     def start(self) -> int:
-        """Its first character."""
+        """Position of the first character."""
         return self.token.start
 
     @property
     def stop(self) -> int:
-        """Behind its last one."""
+        """Position after the last character."""
         return self.token.stop
 
 
@@ -104,9 +104,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One comparison; without an operator: whether the operand is there. `right` has several members for "in".
+    """A comparison, or a test for presence if there is no operator. `right` has several members for "in".
 
-    `quantifier` is "any", "all", or None where nothing was said."""
+    `quantifier` is "any", "all" or None.
+    """
 
     left: Operand
     operator: str | None
@@ -117,14 +118,14 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite."""
+    """A negation."""
 
     of: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """All of these hold ("and"), or at least one does ("or")."""
+    """A conjunction ("and") or disjunction ("or")."""
 
     word: str
     parts: tuple[Expression, ...]
@@ -134,12 +135,12 @@ Expression = Test | Not | Both
 
 
 def parse(text: str) -> Expression:
-    """What a filter says. Raises `FilterError`."""
+    """Parse a filter. Raises `FilterError`."""
     return _Parser(text).filter()
 
 
 def parse_operand(text: str) -> Operand:
-    """What an operand by itself says. Raises `FilterError`."""
+    """Parse a single operand. Raises `FilterError`."""
     return _Parser(text).operand_alone()
 
 

@@ -1,5 +1,5 @@
-"""Which of the records of a chunk a filter holds of: packed columns decide first, and of what they leave open rows are
-made again."""
+"""Select the records of a chunk that match a filter: packed columns decide first, and only undecided rows are
+unpacked."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from zmtpscope.store.narrow import Memory, Narrow, OfStreams
 from zmtpscope.store.packed import Bool, Int64
 
 MakeBatch = Callable[[Int64], Batch]
-"""Some records of the chunk, which ascend, with their octets."""
+"""Returns sorted records of the chunk with their octets."""
 
 
 class StoredRowsOfFilter(Rows):
-    """Rows, or records, as a filter asks for them. `again` makes columns of some of them that have all fields."""
+    """Rows or records for filters. `again` returns columns with all fields for some of them."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class StoredRowsOfFilter(Rows):
         self.again = again
 
     def that_fulfil_of(self, condition: Condition, rows: Int64) -> Bool:
-        """Which of `rows` do."""
+        """Return which of `rows` fulfil a condition."""
         return self._holds(condition, rows)
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
@@ -62,7 +62,7 @@ class StoredRowsOfFilter(Rows):
 
 
 class Selecting:
-    """Asks chunks which of their records fulfil `condition`."""
+    """Selects the records of chunks that fulfil `condition`."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Selecting:
         self._memory: Memory = {}
 
     def rows(self, chunk: Chunk, rows: Int64 | None, batch_of: MakeBatch) -> Int64:
-        """Which of `rows` of a chunk, which ascend, do; None: of all."""
+        """Return which of the sorted `rows` of a chunk (None: all) fulfil the condition."""
         found: list[Int64] = []
         streams = OfStreams(chunk, self.start)
         tables = [(kind, None) for kind in chunk.tables] if rows is None else chunk.places(rows)
@@ -97,7 +97,7 @@ class Selecting:
         return fulfil.nonzero()[0]
 
     def _places(self, chunk: Chunk, kind: int, places: Int64 | None, streams: OfStreams, batch_of: MakeBatch) -> Int64:
-        """Which places of a table do."""
+        """Return the places of a table that fulfil the condition."""
         is_row = kind in (MESSAGE, FRAME)
         columns: StoredRows | StoredRecords
         columns = StoredRows(chunk, kind, self.files) if is_row else StoredRecords(chunk, kind, self.options, self.read)
@@ -116,7 +116,7 @@ class Selecting:
 
 
 def _maker(kind: int, chunk: Chunk, batch_of: MakeBatch, options: Options) -> Callable[[Int64], RowColumns[Any]]:
-    """Columns with all fields of some of a table."""
+    """Return a function that makes columns with all fields for some records of a table."""
 
     def again(some: Int64) -> RowColumns[Any]:
         batch = batch_of(some if chunk.kinds.more is None else chunk.rows_of(kind)[some])
