@@ -1,7 +1,7 @@
-"""The lines of records for people, as they are when all in front of them have been shown.
+"""Text lines of records, as if all earlier records had been printed.
 
-A line depends on what was shown before it: how sides are called, how wide columns are, which hints were told. So lines
-are made by a `TextLines` that has passed by what is in front of them; now and then a copy is kept, to go on from.
+A line depends on earlier ones: names of sides, column widths, hints already printed. So a `TextLines` that has passed
+all earlier records formats it; copies are kept at intervals to continue from.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from zmtpscope.dissect import Batch, Options
 from zmtpscope.export.text import Look, TextLines
 
 STEP = 8192
-"""Records that are passed by at once, and between two copies at least."""
+"""Number of records that are passed at once; minimum between two copies."""
 
 MOST_COPIES = 64
-"""Where there would be more, every second one goes."""
+"""Maximum number of copies. Above it every second one is removed."""
 
 MakeBatch = Callable[[int, int, bool], Batch]
-"""The records `low..high` (high excluded), with or without their octets."""
+"""Return the records `low..high` (high excluded), with or without their octets."""
 
 
 class Lines:
-    """The lines of a store, as `look` has them; `batch` makes its records."""
+    """The lines of a store in the format `look`; `batch` returns its records."""
 
     def __init__(self, look: Look, options: Options, batch: MakeBatch) -> None:
         self._batch = batch
         self._copies: dict[int, TextLines] = {0: TextLines(look, options)}
-        """By how many records each has passed by: what goes on from there is a copy of it."""
+        """By number of records passed; always copied before use."""
         self._step = STEP
         self._at = 0, self._copies[0].copy()
-        """Where the last line was made, and what made it."""
+        """The record after the last line, and the `TextLines` that formatted it."""
         self._lock = Lock()
 
     def lines(self, low: int, high: int) -> list[str | None]:
-        """Those of the records `low..high` (high excluded); None of what is of no news."""
+        """Return the lines of the records `low..high` (high excluded), None for records without a line."""
         with self._lock:
             text = self._text_at(low)
             lines: list[str | None] = [None] * (high - low)
@@ -45,7 +45,7 @@ class Lines:
             return lines
 
     def _text_at(self, row: int) -> TextLines:
-        """What makes the line of `row`."""
+        """Return a `TextLines` ready to format `row`."""
         at, text = self._at
         nearest = max(each for each in self._copies if each <= row)
         if not nearest <= at <= row:

@@ -1,7 +1,7 @@
-"""What packed columns tell of a condition as they are: without unpacking them, and once for rows that are alike.
+"""Evaluate conditions on packed columns without unpacking them, and once for equal values.
 
-Numbers are compared in the few octets that they take. What rows of a run share, the connection above all, is looked at
-once a run, and topics once for each different one.
+Numbers are compared in their packed type. Fields that rows of a run share, mainly the connection, are tested once per
+run, and topics once per distinct topic.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from zmtpscope.store.record_tables import OF_STREAM, REST
 from zmtpscope.store.rows import PackedRows
 
 Decision = bool | Bool
-"""Whether all rows fulfil a condition, or which do."""
+"""Whether all rows match a condition (or none), or which rows do."""
 
 SIZES = ("size", "sizes", "frame_sizes", "zmtp.length")
-"""Fields that are the size of the only frame, where rows have one each."""
+"""Fields that are the size of the only frame, if each row has one frame."""
 
 NUMBERS = {"ts_ns": "times", "packet": "packets", "parts": "counts"}
-"""Columns of rows that hold a field as it is; references of packets do where there is one file."""
+"""Row columns that hold a field unchanged; packet references do only with a single file."""
 
 STREAM_FIELDS = frozenset(OF_STREAM)
 
 TEXTS = {name: frozenset(("record", *names)) for name, names in REST.items()}
-"""The fields of records that are kept together, for each type."""
+"""Fields of each record type that are kept together."""
 
 Memory = dict[tuple[int, str, object], bool]
-"""What conditions (by id) say of topics, and of texts of records (by place); for as long as the conditions are there,
-and with those alone that read nothing else."""
+"""Results of conditions (by id) for topics and for texts of records (by place). Valid while the conditions exist, and
+only for conditions that read no other field."""
 
 
 class OfStreams:
-    """What conditions say of the streams of a chunk, each asked once for all types of records."""
+    """Results of conditions for the streams of a chunk, computed once for all record types."""
 
     def __init__(self, chunk: Chunk, start: int | None) -> None:
         self._chunk = chunk
@@ -52,7 +52,7 @@ class OfStreams:
         self._known: dict[tuple[int, bool], Bool] = {}
 
     def that_fulfil(self, condition: Condition, type: str) -> Bool:
-        """Which streams do, with records of a type. Fields of streams are in all types, or those of TCP or of UDP."""
+        """Which streams match, for records of a type. Stream fields are in all types, or only those of TCP or UDP."""
         key = id(condition), type == "datagram"
         if key not in self._known:
             streams = StoredStreams(self._chunk, NUMBER_OF[type])
@@ -61,7 +61,7 @@ class OfStreams:
 
 
 class Narrow:
-    """The rows or records of `columns`. `start` is the time of the first packet of all, where that is known."""
+    """Decides conditions on `columns`. `start` is the time of the first packet of the capture, if known."""
 
     def __init__(
         self, columns: StoredRows | StoredRecords, streams: OfStreams, start: int | None, memory: Memory
@@ -72,7 +72,7 @@ class Narrow:
         self.memory = memory
 
     def decide(self, condition: Condition) -> Decision | None:
-        """Which rows fulfil a condition; None: that takes more than packed columns."""
+        """Return which rows match a condition; None if packed columns do not suffice."""
         if isinstance(condition, Inverted):
             inner = self.decide(condition.of)
             return not inner if isinstance(inner, bool) else None if inner is None else ~inner
@@ -121,7 +121,7 @@ class Narrow:
         )
 
     def _of_texts(self, condition: Condition, columns: StoredRecords) -> Decision:
-        """Once for each place where texts are kept: the same ones are kept once."""
+        """Test each kept place once, because equal texts are kept once."""
         places, first, which = np.unique(columns.table.places.all(), return_index=True, return_inverse=True)
         fits = []
         for place, record in zip(places.tolist(), first.tolist(), strict=True):
@@ -165,11 +165,11 @@ class Narrow:
             return fits
         if packed is table.rows["times"] or packed is table.rows["packets"]:
             return fits
-        return columns.is_open if fits is True else columns.is_open & fits  # others have no size that is known
+        return columns.is_open if fits is True else columns.is_open & fits  # others have no known size
 
 
 def spread(fits: Bool, codes: Packed) -> Decision:
-    """What is true of each row, by what is true of what it has the code of."""
+    """Return the result of each row: `fits` at its code."""
     count = np.count_nonzero(fits)
     if count in (0, len(fits)):
         return bool(count)
@@ -180,7 +180,7 @@ def spread(fits: Bool, codes: Packed) -> Decision:
 
 
 def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None:
-    """Which numbers, less `shift`, fit a predicate; None where it is none of numbers."""
+    """Return which numbers, minus `shift`, match a predicate; None if the predicate does not test numbers."""
     if isinstance(predicate, IsThere):
         return True
     if isinstance(predicate, OneOf):
@@ -201,7 +201,7 @@ def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None
 
 
 def _bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
-    """From where to where numbers fit, both included, or do not fit (True); None where that is no answer."""
+    """Return (lowest, highest, inverted) of the numbers that match, both included; None if no such interval exists."""
     if isinstance(predicate, Within) and isinstance(predicate.low, int | Fraction):
         return math.ceil(predicate.low), math.floor(predicate.high), False
     if not isinstance(predicate, Comparison) or not isinstance(predicate.other, int | Fraction):
@@ -217,7 +217,7 @@ def _bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
 
 
 def _between(packed: Packed, low: int | None, high: int | None) -> Decision:
-    """Which numbers lie between two, both included."""
+    """Return which numbers are between `low` and `high`, both included."""
     more = packed.more
     most = 0 if more is None else int(np.iinfo(more.dtype).max)
     first = 0 if low is None else low - packed.base

@@ -1,8 +1,7 @@
-"""Whole packets again, as they stand in their files, and which of their octets nobody shall see.
+"""Whole packets as in their files, and which of their octets are secret.
 
-What was read of a stream is known to hold a password or not. Octets of a packet that are in no record near the one that
-somebody looks at are taken for secrets: a HELLO may be there of which only a part has come. Of octets that could not be
-read, those that the record shows are none.
+Parsed stream octets are known to hold a password or not. Octets of a packet in no record near the shown one are treated
+as secret: they may be part of an incomplete HELLO. Of unread octets, those that the record shows are not secret.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from zmtpscope.store.segment_index import WholePacket
 
 
 class ShownPacket(NamedTuple):
-    """A packet, and the places of octets in it that are secret."""
+    """A packet, and the ranges of its secret octets."""
 
     packet: WholePacket
     secrets: list[range]
 
 
 def with_secrets(packet: WholePacket, units: Batch, *, shows_leftovers: bool) -> ShownPacket:
-    """A packet, by the records that its octets are in; a stream offset is a place in the packet, moved."""
+    """Return a packet with its secrets, found with the records `units` that its octets are in."""
     shift = packet.start - packet.begin
     inside = range(packet.start, packet.stop)
     read, secret = [], []
@@ -37,7 +36,7 @@ def with_secrets(packet: WholePacket, units: Batch, *, shows_leftovers: bool) ->
 
 
 def _units(units: Batch, *, shows_leftovers: bool) -> Iterator[tuple[range, list[range]]]:
-    """What was read of a stream, and where secrets are in it."""
+    """Yield the stream range of every record, and the ranges of secrets in it."""
     for run in units.runs:
         begins, stops = run.offsets[run.first].tolist(), (run.bodies[run.last] + run.sizes[run.last]).tolist()
         for row, (begin, stop) in enumerate(zip(begins, stops, strict=True)):
@@ -59,7 +58,7 @@ def _moved(span: range, shift: int, inside: range) -> range:
 
 
 def _outside(whole: range, parts: list[range]) -> Iterator[range]:
-    """What of `whole` is in none of its parts."""
+    """Yield the ranges of `whole` that are in none of its parts."""
     at = whole.start
     for part in sorted(parts, key=lambda part: part.start):
         if part.start > at:
@@ -70,7 +69,7 @@ def _outside(whole: range, parts: list[range]) -> Iterator[range]:
 
 
 def _apart(spans: list[range]) -> list[range]:
-    """The same octets, in order, those that touch as one."""
+    """Return the ranges sorted, with touching and overlapping ones merged."""
     found: list[range] = []
     for span in sorted(filter(len, spans), key=lambda span: span.start):
         if found and span.start <= found[-1].stop:

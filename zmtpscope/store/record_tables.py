@@ -1,7 +1,7 @@
-"""Records that are no rows, packed: numbers as columns, everything else in few different octets that are kept once.
+"""Records other than rows, packed: numbers as columns, all other fields as few distinct values that are kept once.
 
-A greeting or READY says the same on thousands of connections, so what is left when its numbers and its stream are taken
-out is one of a few values; it is kept where octets are kept (`spool.py`), and read when somebody looks.
+A greeting or READY is the same on thousands of connections. Without its numbers and its stream it is one of a few
+values, which are kept in the spool (`spool.py`) and read on demand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zmtpscope.zmtp.reader import FieldNode
 
 OF_STREAM = Stream._fields
 SET = ("schema", "record")
-"""Fields that are the same in all records of a type."""
+"""Fields that are equal in all records of a type."""
 
 NUMBERS = {
     name: tuple(
@@ -31,7 +31,7 @@ NUMBERS = {
     )
     for name, type_ in RECORDS.items()
 }
-"""The fields of each type that are columns."""
+"""Fields of each type that are stored as columns."""
 TRUTHS = {
     name: frozenset(field.name for field in type_.fields if field.type == "bool") for name, type_ in RECORDS.items()
 }
@@ -39,21 +39,21 @@ REST = {
     name: tuple(field.name for field in type_.fields if field.name not in (*OF_STREAM, *SET, "file", *NUMBERS[name]))
     for name, type_ in RECORDS.items()
 }
-"""The others, that are kept together."""
+"""All other fields of each type, kept together."""
 
 LARGE = 2**63
-"""A number that is no signed 64 bits is kept with the others."""
+"""Numbers that exceed signed 64 bits are kept with the other fields."""
 
 ORDER = ("ordinal", "place", "side", "source", "offset")
-"""The order of a record, but for the rank of its type; places and offsets are numbers of 64 bits without a sign."""
+"""Sort key of a record without the rank of its type; places and offsets are unsigned 64-bit numbers."""
 
 UNSIGNED = 2**64 - 1
 
 
 @dataclass(slots=True)
 class Units:
-    """The units that records were made of: under what they are read, and where their octets, packets and trees are
-    kept, in how many octets (0: a record has none)."""
+    """The units of records: their regimes, and place and size of the kept octets, packets and trees (size 0: a record
+    has no unit)."""
 
     regimes: Words
     places: Packed
@@ -67,8 +67,8 @@ class Units:
 
 @dataclass(slots=True)
 class PackedRecords:
-    """Records of one type. `places` and `sizes` are those of all fields that are no numbers. `units` is None where no
-    record has one."""
+    """Records of one type. `places` and `sizes` locate the fields that are not numbers. `units` is None if no record
+    has one."""
 
     type: str
     streams: Packed
@@ -91,7 +91,7 @@ class PackedRecords:
         return found + (0 if self.units is None else self.units.nbytes)
 
     def record(self, place: int, stream_of: Callable[[int], Stream], read: Callable[[int, int], bytes]) -> Record:
-        """One of them again."""
+        """Restore a record."""
         values = empty(self.type)
         values["schema"], values["record"], values["file"] = 1, self.type, self.files[place]
         values.update(stream_of(self.streams[place])._asdict())
@@ -116,7 +116,8 @@ class PackedRecords:
 def pack_records(
     type_: str, records: Sequence[Record], code_of: Callable[[Stream], int], keep: Callable[[bytes], tuple[int, int]]
 ) -> PackedRecords:
-    """Records of one type. `code_of` numbers streams; `keep` keeps octets, the same ones once: place and size."""
+    """Pack records of one type. `code_of` numbers streams. `keep` stores octets, equal ones once, and returns place
+    and size."""
     streams, kept = [], []
     numbers: dict[str, list[int | None]] = {name: [] for name in NUMBERS[type_]}
     for record in records:
@@ -129,7 +130,7 @@ def pack_records(
                 large[name], number = number, None
             column.append(number)
         kept.append(keep(marshal.dumps(([values[name] for name in REST[type_]], large), 2)))
-    # what a place adds up to may need all of 64 bits, and an ordinal may be below zero
+    # a place may need all 64 bits, and an ordinal may be negative
     orders = np.array([[number & UNSIGNED for number in record.order[:-1]] for record in records], np.uint64)
     orders = orders.view(np.int64)
     places = np.array(kept, np.int64)
@@ -162,7 +163,7 @@ def _pack_units(units: Sequence[Unit | None], keep: Callable[[bytes], tuple[int,
 
 
 def _as_tuple(node: FieldNode) -> tuple[Any, ...]:
-    """A field tree as `marshal` takes it."""
+    """Return a field tree as tuples, for `marshal`."""
     return node.name, node.start, node.length, node.value, [_as_tuple(child) for child in node.children]
 
 
@@ -188,8 +189,7 @@ def _join_units(parts: Sequence[PackedRecords]) -> Units | None:
 
 
 def join_records(parts: Sequence[PackedRecords], stream_begins: Sequence[int]) -> PackedRecords:
-    """Records of chunks one behind the other; the streams of each begin at one of `stream_begins` in the joined
-    table."""
+    """Concatenate the records of chunks, whose streams begin at `stream_begins` in the joined table."""
     first = parts[0]
     return PackedRecords(
         first.type,

@@ -1,6 +1,6 @@
-"""Message and frame rows without their octets, packed; runs are made of them again.
+"""Packed message and frame rows without their octets, and how runs are restored from them.
 
-Rows stand in the order of records, and their frames likewise. What rows of a run share stands in tables of runs.
+Rows and their frames are in record order. Fields that the rows of a run share are in tables of runs.
 """
 
 from __future__ import annotations
@@ -25,53 +25,51 @@ from zmtpscope.store.topics import Topics, joined_topics
 from zmtpscope.zmtp.events import CANCEL, MARKED, SUBSCRIBE
 
 SHARED = ("regime", "confidence", "version", "socket_type", "peer_socket_type")
-"""What rows of a run share, besides their stream."""
+"""Fields that the rows of a run share, besides their stream."""
 
 OF_RUNS = ("ends", "bases", "kept", "places", "first_offsets")
-"""Of each run: `end` and `base`, how many octets were kept and where they are, and the offset of the first frame."""
+"""Columns of runs: `end`, `base`, number and place of the kept octets, offset of the first frame."""
 
 OF_MESSAGES = ("complete", "orders", "packets", "times", "packet_delays", "time_delays", "counts", "inside")
 OF_FRAME_ROWS = ("orders", "packets", "times", "messages")
-"""Of each row; `packet_delays` and `time_delays` are how much later the last octet came than the first, `counts` how
-many frames there are, `messages` how far behind the message its frame begins."""
+"""Columns of rows. `packet_delays` and `time_delays` are the differences from the first octet to the last, `counts` is
+the number of frames, `messages` the distance from the start of the message to the frame."""
 
 OF_FRAMES = ("offsets", "headers", "sizes", "flags")
-"""Of each frame: its offset behind the first frame of the run, and the size of its header."""
+"""Columns of frames. `offsets` count from the first frame of the run; `headers` are header sizes."""
 
 NEAR = 4096
-"""Octets between two messages that are read with them rather than each by itself."""
+"""Maximum octets between two messages of a run that are read together."""
 
 IN_FILES = -1
-"""Instead of a place: the octets of the run are those of its stream, and are read where these stand."""
+"""Replaces a place: the octets of the run are read from its stream."""
 
 
 MARKS = {0: b"", SUBSCRIBE: b"\1", CANCEL: b"\0"}
-"""The octet in front of a topic, by what the flags of the frame say of it."""
+"""The octet before a topic, by the marks in the frame flags."""
 
 
 class Source(Protocol):
-    """Where rows get back what is not in columns; `wants_octets`: octets are wanted, if they are there."""
+    """Source of data that is not in columns. `wants_octets`: return octets if available."""
 
     wants_octets: bool
 
     def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
-        """Those of stream offsets `start..stop`, the first of which is at `place` (or `IN_FILES`); None where nobody
-        wants them, or they are gone."""
+        """Return the stream octets `start..stop`, kept from `place` on (or `IN_FILES`); None if not wanted or gone."""
 
     def made(self, place: int, size: int) -> Dissected | None:
-        """What a dissector made of a message; None where nobody wants it."""
+        """Return the dissected payload of a message; None if not wanted."""
 
     def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
-        """How stream octets came; None where nobody wants to know."""
+        """Return the pieces in which stream octets arrived; None if not wanted."""
 
     def rest(self, place: int, size: int) -> bytes:
-        """Other octets that were kept."""
+        """Return other kept octets."""
 
 
 @dataclass(slots=True)
 class Payloads:
-    """What dissectors made, of the rows of which they made anything, in order: where it was kept, in how many octets,
-    and who said it."""
+    """Dissected payloads, in order of the rows that have one: place, size and protocol."""
 
     places: Packed
     sizes: Packed
@@ -80,8 +78,8 @@ class Payloads:
 
 @dataclass(slots=True)
 class PackedRows:
-    """Rows of one kind. `runs` are the tables of runs, `streams` and `run_of` codes: the stream of each run, and the
-    run of each row. Frame rows have no `payloads` and no `topics`."""
+    """Rows of one kind. `runs` are the columns of runs; `streams` is the stream code of each run, `run_of` the run of
+    each row. Frame rows have no `payloads` and no `topics`."""
 
     streams: Packed
     shared: Words
@@ -106,17 +104,17 @@ class PackedRows:
             found += payloads.places.nbytes + payloads.sizes.nbytes + payloads.protocols.nbytes
         return found + (0 if self.topics is None else self.topics.nbytes)
 
-    # -- what is derived of several columns ----------------------------------------------------------------------------
+    # -- derived from several columns ----------------------------------------------------------------------------------
 
     def first_frames(self) -> Int64 | None:
-        """The first frame of each row, and behind the last; None where each row is one frame."""
+        """Return the first frame of each row, and the end of the last; None if each row is one frame."""
         counts = self.rows.get("counts")
         if counts is None or (counts.more is None and counts.base == 1):
             return None
         return np.append(0, np.cumsum(counts.all()))
 
     def payload_places(self) -> Int64:
-        """By row, which of `payloads` it has."""
+        """Return the index into `payloads` of each row that has one."""
         has: Int64 = np.cumsum(self.rows["inside"].all() == OTHER_INSIDE)
         return has - 1
 
@@ -124,8 +122,8 @@ class PackedRows:
 def pack_messages(
     columns: MessageColumns, streams: Sequence[int], places: Sequence[int], keep: Callable[[Dissected], tuple[int, int]]
 ) -> PackedRows:
-    """The messages of a batch; `streams` and `places` are codes of the streams of their runs, and where the octets of
-    these are. `keep` keeps what dissectors made: place and size."""
+    """Pack the messages of a batch. `streams` and `places` are the stream codes and octet places of their runs. `keep`
+    stores a dissected payload and returns its place and size."""
     inside = np.where(columns.inside == JSON_INSIDE, OTHER_INSIDE, columns.inside)
     made = [columns.made.of(row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
     kept = np.array([keep(each) for each in made if each is not None], np.int64).reshape(-1, 2)
@@ -156,7 +154,7 @@ def pack_messages(
 
 
 def pack_frames(columns: FrameRowColumns, streams: Sequence[int], places: Sequence[int]) -> PackedRows:
-    """The frame rows of a batch."""
+    """Pack the frame rows of a batch."""
     in_runs = {name: columns.joined(name) for name in ("orders", "packets", "times")}
     in_runs["messages"] = columns.offsets - columns.joined("messages")
     return PackedRows(
@@ -170,8 +168,8 @@ def pack_frames(columns: FrameRowColumns, streams: Sequence[int], places: Sequen
 def _runs_and_frames(
     columns: MessageColumns | FrameRowColumns, streams: Sequence[int], places: Sequence[int], frames: Int64
 ) -> dict[str, Any]:
-    """The tables of runs, and of frames: these are `frames` of those of all runs, in the order of records. Columns are
-    packed before they are put in order: narrow ones are moved more quickly."""
+    """Return the columns of runs, and those of `frames` in record order. Columns are packed before they are reordered,
+    because narrow ones move faster."""
     runs: Sequence[MessageRun | FrameRun] = columns.runs
     first_offsets = np.array([run.offsets[0] for run in runs])
     of_runs = {
@@ -197,7 +195,7 @@ def _runs_and_frames(
 
 
 def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> PackedRows:
-    """Rows of chunks one behind the other; the streams of each begin at one of `stream_begins` in the joined table."""
+    """Concatenate the rows of chunks, whose streams begin at `stream_begins` in the joined table."""
     first = parts[0]
     payloads = [part.payloads for part in parts if part.payloads is not None]
     topics = [part.topics for part in parts if part.topics is not None]
@@ -223,11 +221,11 @@ def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> Pack
     )
 
 
-# -- rows become runs again --------------------------------------------------------------------------------------------
+# -- restoring runs from rows ------------------------------------------------------------------------------------------
 
 
 class Unpacked:
-    """Some rows of a chunk, sorted by run; `places` are theirs in `packed`, and ascend."""
+    """Some rows of a chunk, sorted by run. `places` in `packed` must ascend."""
 
     def __init__(self, packed: PackedRows, places: Int64) -> None:
         self.packed = packed
@@ -248,17 +246,17 @@ class Unpacked:
         self.sizes = packed.frames["sizes"].take(frames)
         self.flags = packed.frames["flags"].take(frames)
         self.ends = np.cumsum(self.counts)
-        """Behind the last frame of each row."""
+        """End of the last frame of each row."""
 
     def row(self, name: str) -> Int64:
-        """A column of the rows."""
+        """Return a column of the rows."""
         return self.packed.rows[name].take(self.places)
 
     def runs(
         self, stream_of: Callable[[int], Stream], source: Source
     ) -> Iterator[tuple[dict[str, Any], slice, slice, bool]]:
-        """What runs are made of: the fields that all have, their rows and their frames among these, and whether their
-        octets are there. Rows of one run are apart where many octets lie between them."""
+        """Yield the parts of each run: common fields, slices of its rows and frames, and whether its octets are
+        available. A run is split where rows are more than `NEAR` octets apart."""
         packed = self.packed
         first = self.ends - self.counts
         last = self.ends - 1
@@ -296,7 +294,7 @@ class Unpacked:
 def message_runs(
     packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source
 ) -> list[MessageRun]:
-    """The messages at `places`, which ascend, as runs."""
+    """Return the messages at `places` (ascending) as runs."""
     rows = Unpacked(packed, places)
     assert packed.topics is not None
     assert packed.payloads is not None
@@ -337,7 +335,7 @@ def message_runs(
 
 
 def _with_topics(run: MessageRun, texts: Sequence[bytes | None]) -> Iterator[MessageRun]:
-    """The messages of a run whose octets are gone, one by one, with as much of them as is known: the topic."""
+    """Yield the messages of a run whose octets are gone, one by one, with only their topics."""
     for row, text in enumerate(texts):
         part = run.part(row, row + 1)
         if text is not None:
@@ -348,7 +346,7 @@ def _with_topics(run: MessageRun, texts: Sequence[bytes | None]) -> Iterator[Mes
 
 
 def frame_runs(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source) -> list[FrameRun]:
-    """The same of frame rows."""
+    """Return the frame rows at `places` (ascending) as runs."""
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
     columns["messages"] = rows.offsets - rows.row("messages")

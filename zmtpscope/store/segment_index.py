@@ -1,4 +1,4 @@
-"""Which packet carried which octets of a stream, and where in its file, in some 10 octets a segment."""
+"""Map stream octets to packets and file offsets, in about 10 octets per segment."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from zmtpscope.store.packed import Int64, Packed, joined
 from zmtpscope.store.spool import OctetsError, Spool
 
 SMALL = 4096
-"""Tables of fewer segments are joined with those next to them."""
+"""Tables with fewer segments are joined with the next one."""
 
 IN_SPOOL = -2
-"""From this place on downwards octets stand in the spool: the first at place 0."""
+"""Places from here downwards are in the spool: `IN_SPOOL` is its place 0."""
 
 
 OF_SEGMENTS = ("lengths", "packets", "places", "heads", "tails")
@@ -31,8 +31,7 @@ OF_SEGMENTS = ("lengths", "packets", "places", "heads", "tails")
 
 
 class WholePacket(NamedTuple):
-    """A packet that carried octets of a stream: its reference, its octets, and which of these (`start..stop`) are the
-    octets of the stream from `begin` on."""
+    """A packet that carried stream octets: its `octets[start:stop]` are the stream from offset `begin`."""
 
     reference: int
     octets: bytes
@@ -44,9 +43,9 @@ class WholePacket(NamedTuple):
 @dataclass(slots=True)
 class Table:
     """The segments of some batches. `sides` ascend (see `side_of`); side i has the segments `edges[i] : edges[i + 1]`,
-    and the first of them begins at stream offset `begins[i]`. A place is an offset in the file of the packet,
-    `NOWHERE` of a hole, or `IN_SPOOL` minus a place in the spool. `heads` and `tails` are octets of the packet in front
-    of and behind the segment there."""
+    and the first of them begins at stream offset `begins[i]`. A place is an offset in the packet's file, `NOWHERE` for
+    a hole, or `IN_SPOOL` minus a place in the spool. `heads` and `tails` count octets of the packet before and after
+    the segment."""
 
     sides: Packed
     edges: Packed
@@ -65,22 +64,22 @@ class Table:
 
 
 class SegmentIndex:
-    """The segments of a run. `append` those of a batch before its records; whoever looks up octets says how many
-    records there were when these had come, at least, so that few tables are looked at."""
+    """The segments of all batches. Call `append` before storing the records of a batch. Lookups pass a record count by
+    which the octets had arrived, to search few tables."""
 
     def __init__(self, spool: Spool) -> None:
         self.files = CaptureFiles()
         self._spool = spool
         self._tables: tuple[tuple[Table, ...], tuple[int, ...]] = (), ()
-        """Tables, and how many records there were in front of each."""
+        """Tables, and the number of records before each."""
 
     @property
     def nbytes(self) -> int:
-        """Octets of memory of all columns."""
+        """Octets of all columns."""
         return sum(table.nbytes for table in self._tables[0])
 
     def append(self, segments: Sequence[Segments], files: Sequence[str | None], count: int) -> None:
-        """Take in the segments of a batch, in front of which there were `count` records. Raises `OctetsError`."""
+        """Add the segments of a batch that follows `count` records. Raises `OctetsError`."""
         if not segments:
             return
         place = self._spool.write(b"".join([each.octets for each in segments]))
@@ -120,8 +119,8 @@ class SegmentIndex:
         self._tables = tuple(tables), tuple(counts)
 
     def octets(self, stream: Stream, start: int, stop: int, count: int) -> bytes:
-        """The octets `start..stop` of a stream, which had come when there were `count` records. Raises `OctetsError`
-        where they are not there any more, or never were."""
+        """Return the octets `start..stop` of a stream, which had arrived when there were `count` records. Raises
+        `OctetsError` if they are gone or were never captured."""
         parts = []
         at = start
         for begin, end, packet, place in self._segments(stream, start, stop, count):
@@ -138,8 +137,8 @@ class SegmentIndex:
         return b"".join(parts)
 
     def whole_packets(self, stream: Stream, start: int, stop: int, count: int, most: int) -> list[WholePacket]:
-        """The first packets that carried octets `start..stop` of a stream, at most so many; none of those that stand in
-        no file as they are. Raises `OctetsError`."""
+        """Return the first packets, at most `most`, that carried the octets `start..stop` of a stream. Packets whose
+        octets are not in a file unchanged are skipped. Raises `OctetsError`."""
         found: list[WholePacket] = []
         for table, rows, begins in self._rows(stream, start, stop, count):
             columns = [getattr(table, name).take(rows).tolist() for name in OF_SEGMENTS]
@@ -150,13 +149,13 @@ class SegmentIndex:
         return found
 
     def pieces(self, stream: Stream, start: int, stop: int, count: int) -> Pieces:
-        """How the octets `start..stop` of a stream came."""
+        """Return the pieces in which the octets `start..stop` of a stream arrived."""
         found = list(self._segments(stream, start, stop, count))
         begin = found[0][0] if found else start
         return Pieces(begin, [end for _, end, _, _ in found], [packet for _, _, packet, _ in found])
 
     def _segments(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """(begin, end, packet, place) of every piece that holds octets of `start..stop`, in order."""
+        """Yield (begin, end, packet, place) of every piece with octets of `start..stop`, in order."""
         for table, rows, begins in self._rows(stream, start, stop, count):
             lengths = table.lengths.take(rows).tolist()
             packets, places = table.packets.take(rows).tolist(), table.places.take(rows).tolist()
@@ -164,7 +163,7 @@ class SegmentIndex:
                 yield begin, begin + length, packet, place
 
     def _rows(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[Table, slice, list[int]]]:
-        """The same as rows of tables, and where each begins in the stream."""
+        """Yield the same pieces as (table, rows, stream offset at which each row begins)."""
         tables, counts = self._tables
         last = bisect_right(counts, count)
         side = side_of(stream)
@@ -188,12 +187,12 @@ class SegmentIndex:
 
 
 def side_of(stream: Stream) -> int:
-    """A number for one side of a connection."""
+    """Return a number for one side of a connection."""
     return (stream.conn or 0) << 1 | (stream.side or 0)
 
 
 def _table(sides: Int64, begins: Int64, counts: Int64, *of_segments: Int64) -> Table:
-    """The table of pieces of sides, which are sorted by side and stream offset; those of one side follow each other."""
+    """Return a table of pieces of sides, sorted by side and stream offset; `counts` are segments per piece."""
     is_first = np.append(True, sides[1:] != sides[:-1])
     edges = np.append(0, np.cumsum(counts))
     return Table(

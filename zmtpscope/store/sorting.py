@@ -1,6 +1,6 @@
-"""Records in the order of a field: keys out of packed columns, chunk by chunk, then one sort of all.
+"""Sort records by a field: collect keys from packed columns, chunk by chunk, then sort all at once.
 
-Keys are numbers. Texts are numbered as they are met, and get their ranks when all of them are known.
+Keys are numbers. Texts are numbered in order of appearance, and replaced by their ranks when all are known.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from zmtpscope.store.columns import StoredRecords, StoredRows
 from zmtpscope.store.packed import Bool, Int64
 
 MOST_AT_ONCE = 1024
-"""Records whose octets are read at once."""
+"""Maximum number of records whose octets are read at once."""
 
 WAIT = 0.005
-"""Seconds between two looks at whether all is sorted."""
+"""Seconds between two checks whether sorting has finished."""
 
 NUMERIC = (Type.NUMBER, Type.TIME, Type.DURATION, Type.TRUTH)
 
 MakeBatch = Callable[[Int64], Batch]
-"""Some records of a chunk, which ascend, with their octets."""
+"""Return some records of a chunk, given in ascending order, with their octets."""
 
 
 class SortKeys:
-    """The keys of `count` records by `operand`: of several values of a record the first one counts."""
+    """Sort keys of `count` records by `operand`; of several values the first one counts."""
 
     def __init__(self, operand: Operand, count: int, options: Options, start: int | None) -> None:
         self.operand = operand
@@ -47,7 +47,7 @@ class SortKeys:
         self.keys: Int64 = np.zeros(count, np.int64)
         self.known: Bool = np.zeros(count, np.bool_)
         self._numbers: dict[Any, int] = {}
-        """Texts that were met, by the numbers that they have until all are there."""
+        """Provisional number of each text."""
 
     def fill(
         self,
@@ -58,8 +58,8 @@ class SortKeys:
         read: Callable[[int, int], bytes],
         batch_of: MakeBatch,
     ) -> Iterator[None]:
-        """Find the keys `part`, which are those of some records of a chunk, which ascend: step by step where octets
-        have to be read."""
+        """Compute the keys `part` from the records `rows` (ascending) of a chunk. Yields between steps if octets must
+        be read."""
         keys, known = np.zeros(len(chunk), np.int64), np.zeros(len(chunk), np.bool_)
         for kind, places in chunk.places(rows):
             numbers = places if chunk.kinds.more is None else chunk.rows_of(kind)[places]
@@ -77,8 +77,7 @@ class SortKeys:
         self.keys[part], self.known[part] = keys[rows], known[rows]
 
     def order(self, *, descending: bool) -> Int64:
-        """In which order the records are; those without a value are last, and those with the same one stay as they
-        are."""
+        """Return the sorted order of the records: stable, records without a value last."""
         keys = self.keys
         if self.operand.type not in NUMERIC:
             keys = self._ranks()[keys]
@@ -87,10 +86,10 @@ class SortKeys:
         known = self.known.nonzero()[0]
         return np.concatenate((known[_order(keys[known], descending=descending)], (~self.known).nonzero()[0]))
 
-    # -- where keys come from ------------------------------------------------------------------------------------------
+    # -- sources of keys -----------------------------------------------------------------------------------------------
 
     def _of_columns(self, columns: StoredRows | StoredRecords, places: Int64) -> tuple[Int64, Bool | bool] | None:
-        """Keys of packed columns, and which are known; None where they do not have the field."""
+        """Return keys from packed columns, and which are known; None if the columns lack the field."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -119,7 +118,7 @@ class SortKeys:
         return None
 
     def _values(self, batch: Batch) -> list[Any]:
-        """The first value of each record of a batch, all of which are of one type; None of one that has none."""
+        """Return the first value of each record of a batch of one type, None for a record without a value."""
         columns: RowColumns[Any]
         if batch.runs:
             columns = MessageColumns.of(batch, self.options)
@@ -145,7 +144,7 @@ class SortKeys:
         ), known
 
     def _ranks(self) -> Int64:
-        """The rank of each text among all, by its number."""
+        """Return the rank of each text, by its provisional number."""
         is_address = self.operand.type is Type.ADDRESS
         in_order = sorted(self._numbers, key=_address_key if is_address else _any_key)
         ranks = np.zeros(max(1, len(in_order)), np.int64)
@@ -154,7 +153,7 @@ class SortKeys:
 
 
 def _any_key(value: Any) -> tuple[str, Any]:
-    """Numbers among themselves, and texts: members of payloads may be anything."""
+    """Return a sort key: numbers first, then each other type by itself. Payload members can have any type."""
     is_number = isinstance(value, int | float)
     return ("", value) if is_number else (type(value).__name__, value)
 
@@ -168,8 +167,7 @@ def _address_key(text: str) -> tuple[int, int]:
 
 
 def _order(keys: Int64, *, descending: bool) -> Int64:
-    """How `argsort` orders keys, those that are equal as they stand: quicker where a key and its place fit into one
-    number."""
+    """Return the stable `argsort` of keys; faster if a key and its index fit into 64 bits."""
     if not len(keys):
         return np.empty(0, np.int64)
     low, high = int(keys.min()), int(keys.max())
@@ -185,7 +183,7 @@ def _order(keys: Int64, *, descending: bool) -> Int64:
 
 
 def ordered(keys: SortKeys, *, descending: bool) -> Iterator[Int64 | None]:
-    """The order of all records, made beside whoever waits: None as long as it is not there."""
+    """Sort in a thread: yield None until the order of all records is ready, then the order."""
     found: list[Int64] = []
     thread = Thread(target=lambda: found.append(keys.order(descending=descending)), daemon=True)
     thread.start()

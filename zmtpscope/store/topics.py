@@ -1,4 +1,4 @@
-"""The topics of many messages: different texts, and which of them each has, as long as there are few."""
+"""Topics of messages: the distinct texts and a code for each message, if there are few distinct texts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.store.packed import Int64, Packed, joined
 
 TEXT_COST = 64
-"""Octets of memory that a text takes beside its own."""
+"""Memory overhead of a text in octets."""
 
 PER_ROW = 8
-"""So many octets a row may take for different texts; where they would take more, rows have only the size of theirs."""
+"""Maximum octets of distinct texts per row. Above it only the size of each topic is kept."""
 
 FEW = 1024
-"""Octets of texts that are kept in any case."""
+"""Octets of texts that are kept for any number of rows."""
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Topics:
-    """`texts[codes[row]]`, None where a message has no topic. Where there are too many texts `codes` are sizes, below
-    zero where there is none, and the octets have to be read."""
+    """The topic of a row is `texts[codes[row]]`, None for a message without a topic. With too many texts `texts` is
+    None and `codes` are sizes, `NO_TOPIC` without a topic; the topic must be read from the octets."""
 
     __slots__ = ("codes", "texts")
 
@@ -34,7 +34,7 @@ class Topics:
 
     @classmethod
     def of(cls, octets: Octets, sizes: Int64) -> Topics:
-        """Those of rows; `sizes` are those of the topics, `NO_TOPIC` where there is none."""
+        """Pack the topics of rows. `sizes` are the topic sizes, `NO_TOPIC` without a topic."""
         has = np.flatnonzero(sizes != NO_TOPIC)
         if not len(has):
             return cls([None], Packed(0, len(sizes), None))
@@ -48,7 +48,7 @@ class Topics:
         return cls([None, *texts], Packed.of(of_rows))
 
     def sizes(self, places: Int64 | slice) -> Int64:
-        """Octets of some rows' topics, `NO_TOPIC` where there is none."""
+        """Return the topic sizes of some rows, `NO_TOPIC` without a topic."""
         codes = self.codes.take(places)
         return codes if self.texts is None else self._sizes()[codes]
 
@@ -58,7 +58,7 @@ class Topics:
 
     @property
     def nbytes(self) -> int:
-        """Octets of what each row has, and of the texts."""
+        """Octets of the codes and the texts."""
         return self.codes.nbytes + _cost([text for text in self.texts or () if text is not None])
 
 
@@ -67,12 +67,13 @@ def _cost(texts: Sequence[bytes]) -> int:
 
 
 def different(octets: Octets, rows: Int64, sizes: Int64) -> tuple[list[bytes] | None, Int64]:
-    """The different texts of some rows, and which each has. None where it would take long to tell."""
+    """Return the distinct texts of some rows, and the code of each row. The texts are None if hashes collide or the
+    octets are not kept."""
     if len(octets.octets.pieces) == 0:
         return None, rows
     whole = np.frombuffer(octets.octets.whole, np.uint8)
     starts = octets.starts[octets.index[rows]]
-    # a number for each text, which different ones rarely share; that none does is looked at below
+    # a hash of each text; collisions are checked for below
     marks = sizes.astype(np.uint64) + np.uint64(1)
     longest = int(sizes.max())
     for place in range(longest):
@@ -95,7 +96,7 @@ def different(octets: Octets, rows: Int64, sizes: Int64) -> tuple[list[bytes] | 
 
 
 def joined_topics(parts: Sequence[Topics]) -> Topics:
-    """Those of chunks one behind the other."""
+    """Concatenate the topics of chunks."""
     numbers: dict[bytes | None, int] = {}
     columns = []
     for part in parts:

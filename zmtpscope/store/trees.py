@@ -1,4 +1,4 @@
-"""The field trees of what rides inside a message, made when somebody looks: whoever claimed it reads it once more."""
+"""Field trees of payloads, made on demand: the dissector that decoded a payload parses it again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from zmtpscope.records import MASK
 
 
 def with_trees(run: MessageRun, row: int, options: Options) -> Dissected | None:
-    """What a dissector made of a message, with its field trees; what it said stays what it was, since that may depend
-    on the messages in front."""
+    """Return the dissected payload of a message with its field trees. Everything else stays as first dissected, because
+    it may depend on earlier messages."""
     made = run.made(row)
     if made is None or options.payloads is None or not made.protocol:
         return made
@@ -38,7 +38,7 @@ def with_trees(run: MessageRun, row: int, options: Options) -> Dissected | None:
 
 
 def without_secrets(detail: Detail) -> Detail:
-    """With stars in place of passwords, in octets and in the tree."""
+    """Return a copy of `detail` with passwords masked in its octets, and mask them in its tree."""
     spans = [*detail.secrets, *secret_spans(detail.tree)]
     if not spans:
         return detail
@@ -53,7 +53,7 @@ def without_secrets(detail: Detail) -> Detail:
 
 
 def _named(protocol: str, options: Options) -> Named:
-    """Who said it, with the argument that the user gave."""
+    """Return the name of the dissector, with the argument that the user gave."""
     rules = [rule.payload for rule in options.decode_as if rule.payload is not None]
     argument = next((argument for name, argument in rules if name == protocol), None)
     return Named(protocol, argument)
