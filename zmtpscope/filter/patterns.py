@@ -15,9 +15,9 @@ MISSING = "matches needs google-re2, of the extra regex: pip install 'zmtpscope[
 
 
 def pattern(expression: bytes, token: Token, text: str) -> Matches:
-    """Compile `expression` so that it matches anywhere in a text, ignoring case.
+    """Compile `expression` to match anywhere in a text, ignoring case.
 
-    Raises `FilterError` for an invalid expression, and where google-re2 is not installed.
+    Raises `FilterError` if the expression is invalid or google-re2 is not installed.
     """
     try:
         import re2  # slow to load

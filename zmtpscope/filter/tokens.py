@@ -1,4 +1,4 @@
-"""The words and signs of a filter, each with its place."""
+"""Split a filter into tokens, each with its position."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from zmtpscope.filter.errors import FilterError
 
 LONGEST = 10_000
-"""Characters of a filter."""
+"""Maximum length of a filter in characters."""
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     STRING = "text in quotes"
     WORD = "a name, a number, or a value without quotes"
@@ -22,7 +22,7 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """`text` is what stands there; of text in quotes, `value` is what it says."""
+    """A token: `text` as written; for text in quotes, `value` is its content."""
 
     kind: Kind
     text: str
@@ -39,7 +39,7 @@ _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\", '"': b'
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens of a filter, `END` the last of them. Raises `FilterError`."""
+    """Return all tokens of a filter, the last one `END`. Raises `FilterError`."""
     if len(text) > LONGEST:
         raise FilterError(f"a filter has at most {LONGEST:,} characters", text[:60], 0, 60)
     found: list[Token] = []
@@ -92,7 +92,7 @@ def _string(text: str, at: int) -> Token | None:
 
 
 def _escape(text: str, at: int) -> tuple[int, bytes]:
-    """Characters that an escape takes, and the octets that it stands for."""
+    """Return the length of an escape in characters, and its octets."""
     letter = text[at + 1]
     if letter == "x" and re.fullmatch(r"[0-9A-Fa-f]{2}", text[at + 2 : at + 4]):
         return 4, bytes.fromhex(text[at + 2 : at + 4])

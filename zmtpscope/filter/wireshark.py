@@ -1,6 +1,6 @@
-"""Names of Wireshark that filters understand: what they are called here, and what a plain number means there.
+"""Wireshark field names that filters accept: their names in zmtpscope, and the scale of plain numbers.
 
-A number n of Wireshark's is n * `scale` + `shift` of ours: `tcp.stream` counts from 0 and `conn` from 1,
+A Wireshark number n is n * `scale` + `shift` in zmtpscope: `tcp.stream` counts from 0 and `conn` from 1,
 `zmtp.ping.ttl` counts tenths of a second and `ttl_ms` milliseconds.
 """
 
@@ -12,7 +12,7 @@ from zmtpscope.records import SECOND
 
 
 class WiresharkName(NamedTuple):
-    """`version` is the version of IP that the addresses of a field have to be of."""
+    """A field name of Wireshark. `version` is the IP version that its addresses must have."""
 
     name: str
     ours: str

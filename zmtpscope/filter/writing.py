@@ -1,4 +1,4 @@
-"""A value of a record written as a filter that holds of all records with it: `topic == "a b"`."""
+"""Write a value of a record as a filter that matches all records with it: `topic == "a b"`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zmtpscope.filter.literals import LARGEST
 from zmtpscope.records import from_text
 
 LONGEST = 400
-"""Characters of a value that somebody would want to see in a filter."""
+"""Maximum length in characters of a value that is useful in a filter."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _DECIMAL = re.compile(r"-?\d{1,30}\.\d{1,30}")
@@ -23,19 +23,19 @@ _WORDS = frozenset({"and", "or", "not", "any", "all", "in", "eq", "ne", "lt", "l
 
 
 def comparison(name: str, value: Any, steps: Sequence[str] = ()) -> str | None:
-    """`name == value`; of a list, that one element is the value. `steps` lead to a member of what rides inside. None
-    where no filter says it, or a very long one."""
+    """Return `name == value`; for a list, the value is one of its elements. `steps` lead to a payload member. None
+    if no filter can express the value, or it is very long."""
     written = literal(FIELDS[name], value)
     return None if written is None or len(written) > LONGEST else f"{name}{_way(steps)} == {written}"
 
 
 def way_to(steps: Sequence[str]) -> str:
-    """A member of what rides inside a message."""
+    """Return the name of a payload member in a filter."""
     return f"{PAYLOAD}{_way(steps)}"
 
 
 def member(steps: Sequence[str], value: Any) -> str | None:
-    """The same of a member of what rides inside a message, by the names of members on the way to it."""
+    """Return `name == value` for a payload member; `steps` are the member names that lead to it."""
     return comparison(PAYLOAD, value, steps)
 
 
@@ -48,7 +48,7 @@ def _way(steps: Sequence[str]) -> str:
 
 
 def literal(field: FilterField, value: Any) -> str | None:
-    """A value of a field as it is written behind an operator; None where there is no way to write it."""
+    """Return a value of a field as written after an operator; None if it cannot be written."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -68,12 +68,12 @@ def literal(field: FilterField, value: Any) -> str | None:
 
 
 def _word(field: FilterField, text: str) -> str:
-    """Text without quotes where they are not needed."""
+    """Return the text, in quotes only if needed."""
     is_word = _PLAIN.fullmatch(text) and ".." not in text and text not in _WORDS
     names_field = text.partition("[")[0] in FIELDS or text.startswith(f"{PAYLOAD}.")
     return text if is_word and (not names_field or text in field.words) else quoted(from_text(text))
 
 
 def quoted(octets: bytes) -> str:
-    """Octets as text in quotes."""
+    """Return octets as text in quotes."""
     return '"' + typed(octets).replace('"', '\\"') + '"'
