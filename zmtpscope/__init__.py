@@ -91,12 +91,12 @@ _MODULES = {
     **dict.fromkeys(("Sniffer", "sniff"), "api.sniffing"),
     **dict.fromkeys(("Departure", "Evidence", "Payload", "Property", "Record"), "api.rows"),
 }
-"""Where each public name lives, where it is no class of records. All is loaded when it is first used: commands, and
-parts of the package by themselves, want none of it."""
+"""Modules of the public names that are not record classes. All are loaded on first use, because commands and single
+parts of the package need none of them."""
 
 
 def __dir__() -> list[str]:
-    """What is public; completion looks here."""
+    """Return the public names, for completion."""
     return [*__all__]
 
 

@@ -1,7 +1,8 @@
-"""Functions that are compiled, where that could be done when zmtpscope was installed.
+"""Functions with a compiled version, if it was built when zmtpscope was installed.
 
-Each has a twin in Python, which says what it does, and runs where nothing was compiled: `name` in `module.py` is that
-of `name` in `module_compiled.pyx` beside it. Both give the same for any input (docs/seams.md, P20).
+Each has a Python twin with the documentation, which runs if nothing was compiled: `name` in `module.py` is the twin
+of
+`name` in `module_compiled.pyx` next to it. Both return the same for any input (docs/seams.md, P20).
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, NamedTuple, TypeVar
 
 IS_WANTED = os.environ.get("ZMTPSCOPE_COMPILED") != "0"
-"""Whether what was compiled is used."""
+"""Whether to use compiled functions."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Pair(NamedTuple):
-    """A function that is compiled, and the same in Python."""
+    """A compiled function, and its Python twin."""
 
     compiled: Callable[..., Any]
     twin: Callable[..., Any]
 
 
 PAIRS: dict[str, Pair] = {}
-"""Those in use, by the name of the module and of the function."""
+"""The pairs in use, by module and function name."""
 
 
 def state() -> str:
-    """Whether what can be compiled is, in words."""
+    """Describe in words whether compiled functions are in use."""
     scanner = os.path.join(os.path.dirname(__file__), "zmtp", "scanner_compiled")
     if not any(os.path.exists(scanner + suffix) for suffix in EXTENSION_SUFFIXES):
         return "not compiled, so slower"
@@ -38,7 +39,7 @@ def state() -> str:
 
 
 def where_possible(twin: Function) -> Function:
-    """The compiled function of a twin; the twin itself where there is none."""
+    """Return the compiled version of a twin, or the twin itself if there is none."""
     name = f"{twin.__module__}_compiled"
     try:
         compiled: Function = getattr(import_module(name), twin.__name__) if IS_WANTED else twin

@@ -1,6 +1,5 @@
-"""The options of the analyser as text, as a command line or a table of strings has them. All raise `ValueError`, whose
-message is one sentence for people. Light to import: what it has to know of other parts is looked up when it is
-needed."""
+"""Parse analyser options from text, for command lines and tables of strings. All functions raise `ValueError` with a
+one-sentence message for users. Light to import: other parts are imported when needed."""
 
 from __future__ import annotations
 
@@ -16,23 +15,24 @@ DURATIONS_NS = {"us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 36
 SELECTORS = ("tcp.port", "udp.port", "conn", "topic")
 LAST_PORT = 65535
 BODY_FORMS = ("auto", "text", "hex", "payload")
-"""How bodies are shown: as text where they are text and else in hex; always so; what dissectors say of them."""
+"""Formats of message bodies: as text if printable, else hex; always text; always hex; as decoded by payload
+dissectors."""
 
 
 class Body(NamedTuple):
-    """What to keep of message bodies ("full", "head", "none") and the number that goes with it, if one was given."""
+    """How to keep message bodies ("full", "head", "none") and the number after it, if given."""
 
     keep: str
     octets: int | None
 
     def options(self) -> dict[str, Any]:
-        """The same as arguments of `dissect.Options`."""
+        """Return the arguments for `dissect.Options`."""
         number = {} if self.octets is None else {{"full": "body_limit", "head": "head"}[self.keep]: self.octets}
         return {"bodies": self.keep, **number}
 
 
 class Forced(NamedTuple):
-    """Connections that a selector names, datagrams, or messages of one topic: the arguments of `dissect.DecodeAs`."""
+    """The connections, datagrams or messages of a topic that a selector names: the arguments of `dissect.DecodeAs`."""
 
     selector: str
     value: int | bytes
@@ -43,7 +43,7 @@ class Forced(NamedTuple):
 
 
 def parse_body(text: str) -> Body:
-    """`full[:LIMIT]`, `head:N` or `none`; numbers may end in k, M or G."""
+    """Parse `full[:LIMIT]`, `head:N` or `none`; numbers can end in k, M or G."""
     match = re.fullmatch(r"(full|head|none)(?::([0-9]+)([kKMG]?))?", text)
     if match is None or (match[1] == "head" and not match[2]) or (match[1] == "none" and match[2]):
         raise ValueError(f"{text!r} is none of full, full:LIMIT, head:N and none; try full:64k or head:100")
@@ -51,7 +51,7 @@ def parse_body(text: str) -> Body:
 
 
 def parse_duration(text: str) -> int:
-    """`1s`, `100ms`, `1.5min`; a plain number is seconds. As nanoseconds."""
+    """Parse `1s`, `100ms`, `1.5min`, or a plain number of seconds, and return nanoseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([a-z]*)", text)
     if match is None or (match[2] and match[2] not in DURATIONS_NS):
         raise ValueError(f"{text!r} is no length of time; write a number and one of {', '.join(DURATIONS_NS)}: 100ms")
@@ -59,8 +59,8 @@ def parse_duration(text: str) -> int:
 
 
 def parse_decode_as(text: str) -> Forced:
-    """`tcp.port==N,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, and likewise for the other selectors; what
-    is empty in front of another is not said."""
+    """Parse `tcp.port==N,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, and likewise the other selectors.
+    A part left empty before another part is not set."""
     match = re.fullmatch(r"(.*?)==(.*),zmtp((?:/[^/:]*){0,3})(?::([^/]+)(?:/(.+))?)?", text)
     if match is None:
         raise ValueError(f"{text!r} is not of the form tcp.port==5555,zmtp/3.1/NULL/PUB:json")
@@ -98,13 +98,13 @@ def parse_decode_as(text: str) -> Forced:
 
 
 def parse_payload(text: str) -> str:
-    """`auto`, `off`, or the name of a payload dissector."""
+    """Check and return `auto`, `off`, or the name of a payload dissector."""
     return text if text in ("auto", "off") else known_payload(text)
 
 
 def known_payload(name: str) -> str:
-    """The name of a payload dissector that is installed."""
-    from zmtpscope.payloads.registry import names  # looking for them takes its time
+    """Check and return the name of an installed payload dissector."""
+    from zmtpscope.payloads.registry import names  # slow: searches for installed dissectors
 
     if name not in (known := names()):
         raise ValueError(f"there is no payload dissector {name!r}{nearest(name, known)}")
@@ -120,14 +120,14 @@ def _known_type(name: str) -> str:
 
 
 def _mechanisms() -> list[str]:
-    from zmtpscope.zmtp.mechanisms import MECHANISMS  # imported where it is asked for: the core takes its time
+    from zmtpscope.zmtp.mechanisms import MECHANISMS  # slow to import
 
     return list(MECHANISMS)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to add to a sentence about a name that is not known: the one that was meant, or all."""
-    import difflib  # it is for mistakes only
+    """Return a suggestion for an unknown name: the nearest known name, or all names."""
+    import difflib  # only needed for mistakes
 
     known = list(known)
     found = difflib.get_close_matches(name, known, 1)

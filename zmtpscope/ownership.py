@@ -1,5 +1,5 @@
-"""Whether nobody but this user, and root, can change a file or folder whose content runs as a program, or is as good as
-one."""
+"""Check that only this user and root can change a file or folder whose content runs as a program, or is equally
+trusted."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Exposed(NamedTuple):
-    """What others can change: it belongs to another user; or else, it is ours and open to their writes."""
+    """A file or folder that others can change: it belongs to another user, or it is ours but others can write to it."""
 
     path: str
     is_of_another: bool
 
 
 def exposed(path: str | Path, status: os.stat_result) -> Exposed | None:
-    """What others can change of a file or folder with this status (of the open file, if its content is to be trusted);
-    None: nothing."""
+    """Return how others can change a file or folder with this status; None if they cannot. Use the status of the
+    open file if its content is to be trusted."""
     if status.st_uid not in (os.geteuid(), 0):
         return Exposed(str(path), is_of_another=True)
     return Exposed(str(path), is_of_another=False) if status.st_mode & WRITTEN_BY_OTHERS else None
 
 
 def exposed_in(folder: Path) -> Exposed | None:
-    """The same of what is started by its path: `folder`, which is resolved, and all that it lies below, where somebody
-    could put another in its place; in a folder with the sticky bit, as /tmp, only its owner can. Raises `OSError`."""
+    """Return how others can change a program started by its path: `folder` (resolved) and all its parents, where
+    another folder could be put in its place. In a folder with the sticky bit, such as /tmp, only the owner can.
+    Raises `OSError`."""
     found = exposed(folder, folder.stat())
     return found or next(_exposed_above(folder), None)
 

@@ -1,3 +1,3 @@
-"""The version of zmtpscope; what is built from it and what writes it down ask here."""
+"""The version of zmtpscope: the only definition, also used by the build."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""What Python programs use: `import zmtpscope`, and everything here by its name there."""
+"""The Python API: `import zmtpscope` exports every public name in this package."""

@@ -1,4 +1,4 @@
-"""What Python sees of batches: the records of a class, as a batch and as objects."""
+"""Select the records of a class from a batch, as a batch or as objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zmtpscope.export.values import record_values
 
 
 def part_of(batch: Batch, record: type[Record]) -> Batch:
-    """The records of a batch that are of a class; `Record` means all."""
+    """Return the records of a batch that belong to a class; `Record` means all."""
     if record is Record:
         return batch
     if record is Message:
@@ -24,7 +24,7 @@ def part_of(batch: Batch, record: type[Record]) -> Batch:
 
 
 def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
-    """The records of a batch as objects, in order."""
+    """Yield the records of a batch as objects, in order."""
     order = batch.arranged()
     messages = Values(MessageColumns.of_arrangement(order, batch.files, options))
     if batch.frame_runs:

@@ -1,4 +1,4 @@
-"""`zmtpscope.open`: all records of captures at hand, by number, by class and by filter."""
+"""`zmtpscope.open`: all records of captures in memory, by index, class and filter."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=Record)
 
 AT_ONCE = 4096
-"""Records that are made at a time where one after the other is wanted."""
+"""Number of record objects created at a time during iteration."""
 
 SHOWN = 20
-"""Records that a notebook shows of many."""
+"""Maximum number of records in a notebook table."""
 
 
 def open(
@@ -40,8 +40,8 @@ def open(
     packets: int | None = None,
     **settings: Unpack[Settings],
 ) -> Capture:
-    """All records of captures, at hand until they are let go; with those of frames if asked for. Takes and raises what
-    `zmtpscope.read` does; reads all of it at once."""
+    """Return all records of captures, read at once and kept in memory; frames only if requested. Takes and raises
+    the same as `zmtpscope.read`."""
     options = replace(analyser_options(settings, frames=frames), index=True)
     captures = open_captures(names(paths), packet_limit=packet_limit(packets))
     store = Store(options)
@@ -81,22 +81,21 @@ class View(Sequence[R], Tabular[R]):
             yield from self._rows(self._numbers[begin : begin + AT_ONCE])
 
     def filter(self, filter: str) -> View[R]:
-        """Those that a filter of `-Y` holds of (docs/filters.md). Raises `FilterError`."""
+        """Return the records that match a `-Y` filter (docs/filters.md). Raises `FilterError`."""
         numbers = self._store.select(Filter(filter), self._numbers)
         self._warn()
         return View(self._store, self._record, numbers)
 
     def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> View[R]:
-        """Those of a connection, of the connections of the peer with an identity, or of a topic; of all that is
-        given."""
+        """Return the records of a connection, of the connections of the peer with this identity, or of a topic.
+        Several arguments narrow the result."""
         if conn is None and peer is None and topic is None:
             raise TypeError("follow takes conn, peer or topic")
         followed = self._store.follow(conn=conn, peer=peer, topic=topic)
         return View(self._store, self._record, np.intersect1d(self._numbers, followed, assume_unique=True))
 
     def of(self, record: type[S]) -> View[S]:
-        """Those that are of a class. Raises `ValueError` for frames where there are none, since nobody asked for
-        them."""
+        """Return the records of a class. Raises `ValueError` for frames if they were not requested at opening."""
         check_class(record)
         if record is Record:
             return cast(View[S], self)
@@ -106,32 +105,32 @@ class View(Sequence[R], Tabular[R]):
         return View(self._store, record, found)
 
     def messages(self) -> View[Message]:
-        """Those that are messages."""
+        """Return the messages."""
         return self.of(Message)
 
     def commands(self) -> View[Command]:
-        """Those that are commands."""
+        """Return the commands."""
         return self.of(Command)
 
     def connections(self) -> View[Connection]:
-        """Those that are connections."""
+        """Return the connections."""
         return self.of(Connection)
 
     def findings(self) -> View[Finding]:
-        """Those that are findings."""
+        """Return the findings."""
         return self.of(Finding)
 
     def line(self, index: int) -> str | None:
-        """The line that `zmtpscope read` prints for a record; None where it prints none."""
+        """Return the line that `zmtpscope read` prints for a record; None if it prints none."""
         return self._store.line(self._number(index))
 
     def detail(self, index: int) -> str:
-        """What `zmtpscope read -V -x` prints under that line: fields and octets."""
+        """Return the text that `zmtpscope read -V -x` prints below that line: fields and octets."""
         return "".join(self._store.detail(self._number(index)))
 
     def octets(self, index: int) -> bytes:
-        """The octets of the stream that a record stands for, headers included. Raises `OctetsError` where the file that
-        they stood in has changed."""
+        """Return the octets of a record in the stream, headers included. Raises `OctetsError` if the capture file
+        has changed."""
         return self._store.octets(self._number(index))
 
     def _number(self, index: int) -> int:
@@ -146,7 +145,7 @@ class View(Sequence[R], Tabular[R]):
         return batch
 
     def _warn(self) -> None:
-        """Warn where octets could not be read again."""
+        """Warn if octets could not be read again."""
         problem, self._store.problem = self._store.problem, None
         if problem is not None:
             warnings.warn(f"{problem}; bodies are missing", CaptureWarning, stacklevel=3)
@@ -159,7 +158,7 @@ class View(Sequence[R], Tabular[R]):
         return f"<{counted(len(self), 'record' if self._record is Record else self._record.type.name)}>"
 
     def _repr_html_(self) -> str:
-        """The first of them as a table, for notebooks."""
+        """Return the first records as an HTML table, for notebooks."""
         rows = [dict(shown_fields(record)) for record in self[:SHOWN]]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         head = "".join(f"<th>{escape(name)}</th>" for name in ("", *columns))
@@ -179,6 +178,6 @@ class Capture(View[Record]):
         super().__init__(store, Record, np.arange(len(store)))
 
     def find(self, reference: str) -> Record | None:
-        """The record that one of the `refs` of a finding names; None where there is none."""
+        """Return the record that one of the `refs` of a finding names; None if there is none."""
         number = self._store.find(reference)
         return None if number is None else self[number]

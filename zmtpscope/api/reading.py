@@ -1,4 +1,4 @@
-"""`zmtpscope.read`: captures in, records out, one after the other, as they become known."""
+"""`zmtpscope.read`: yield the records of captures one by one, as they become known."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ R = TypeVar("R", bound=Record)
 
 
 class CaptureWarning(UserWarning):
-    """A capture was damaged or lost packets, or something that was given for reading it was of no use; what could be
-    read was."""
+    """A capture was damaged or lost packets, or a file given to decode it was unusable. All readable records were
+    returned."""
 
 
 @overload
@@ -57,14 +57,14 @@ def read(
     packets: int | None = None,
     **settings: Unpack[Settings],
 ) -> Records[Any]:
-    """The records of captures that are of one class; `zmtpscope.Record` means all but frames and
-    derived ones.
+    """Return the records of captures that belong to one class; `zmtpscope.Record` means all but frames and derived
+    records.
 
-    `paths` are files and directories, `"-"` is standard input; `filter` is one of `-Y` (docs/filters.md), `packets` how
-    many are read at most. What else can be asked for is in `Settings`.
+    `paths` are files and directories, `"-"` is standard input; `filter` is a `-Y` filter (docs/filters.md),
+    `packets` the
+    maximum number of packets to read. `Settings` lists the other arguments.
 
-    Raises `CaptureError` where nothing can be read, `FilterError` and other `ValueError`s for what cannot be
-    understood.
+    Raises `CaptureError` if nothing can be read, and `FilterError` or another `ValueError` for invalid arguments.
     """
     check_class(record)
     chosen = None if filter is None else Filter(filter)
@@ -76,10 +76,11 @@ def read(
 
 
 class Records(Tabular[R]):
-    """Records of one reading, each handed out once, in the order in which they became known.
+    """Records of one reading, each returned once, in the order in which they became known.
 
-    To be iterated in a loop, or with `async for`: files are read in a thread then, so that the event loop goes on. What
-    has to be said of the captures at their end is warned of, as `CaptureWarning`.
+    Iterate with `for`, or with `async for`, which reads files in a thread so that the event loop keeps running. At
+    the end
+    of the captures, problems are reported as `CaptureWarning`.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Records(Tabular[R]):
                 yield row
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         self._rows.close()
         self._batches.close()
 
@@ -126,7 +127,7 @@ class Records(Tabular[R]):
         return cast(Iterator[R], rows_of(batch, self._options))
 
     def _parts(self, batches: Iterator[Batch], filter: Filter | None) -> Generator[Batch]:
-        """What of each batch is wanted; the warnings behind the last one."""
+        """Yield the requested records of each batch; warn after the last batch."""
         for batch in batches:
             self._has_begun = True
             part = part_of(batch, self._record)
@@ -137,7 +138,8 @@ class Records(Tabular[R]):
 
 
 async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
-    """The next batch, made in a thread; None behind the last one. Who cancels waits for it: nobody can end a thread."""
+    """Return the next batch, read in a thread; None after the last one. Cancellation waits for it: threads cannot be
+    killed."""
     next_batch = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
     try:
         return await asyncio.shield(next_batch)
@@ -147,7 +149,7 @@ async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
 
 
 def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
-    """Warn of what was damaged or lost in captures that were read, and of what was of no use."""
+    """Warn of damaged or lost data in captures that were read, and of unusable files."""
     problems = [str(problem) for problem in captures.problems]
     if drops := captures.statistics.dropped():
         problems.append(dropped(drops))

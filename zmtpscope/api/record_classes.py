@@ -1,5 +1,5 @@
-"""The classes of records. What type checkers and editors know of them is in `record_classes.pyi`, which
-`python docs/api/generate.py` writes from the same schema."""
+"""The classes of records. Their types for type checkers and editors are in `record_classes.pyi`, which `python
+docs/api/generate.py` writes from the same schema."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ CLASSES = {
         *(Request, Subscription, Heartbeat, Peer, Topic, Delivery, Diagnosis),
     )
 }
-"""The class of each record type, by its name."""
+"""Record classes by record type name."""

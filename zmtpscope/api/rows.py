@@ -1,4 +1,4 @@
-"""Rows as objects of Python: an attribute for each field, read from the columns when somebody asks for it."""
+"""Rows as Python objects: an attribute for each field, read from the columns on first access."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zmtpscope.records import COMMON, STREAM, RecordType
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 LONGEST_SHOWN = 60
-"""Characters of a value where a row is shown as a whole."""
+"""Maximum length in characters of a value where a whole row is shown."""
 
 
 class Payload(NamedTuple):
-    """What rides inside a message: the dissector that claims it, one line about it, and its members."""
+    """The decoded payload of a message: the dissector's name, a summary line and its members."""
 
     protocol: str
     summary: str
@@ -28,14 +28,14 @@ class Payload(NamedTuple):
 
 
 class Property(NamedTuple):
-    """A property of metadata."""
+    """A metadata property."""
 
     name: str
     value: str
 
 
 class Departure(NamedTuple):
-    """The end of a connection of a peer."""
+    """The end of a peer's connection."""
 
     ts_ns: int
     conn_id: str
@@ -44,7 +44,7 @@ class Departure(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What a diagnosis stands on: a packet, and the record that it is about."""
+    """Evidence for a diagnosis: a packet, and its record."""
 
     ts_ns: int
     file: str | None
@@ -54,8 +54,8 @@ class Evidence(NamedTuple):
 
 
 class Values(dict[str, Any]):
-    """Values of many records: `values[field][row]`. They are made when a field is first asked for: cheap ones for all
-    rows, which costs less than one by one, the others row by row."""
+    """Values of many records: `values[field][row]`. Computed on first access: cheap fields for all rows at once,
+    which costs less than one by one, the others row by row."""
 
     def __init__(self, columns: RowColumns[Any]) -> None:
         self._columns = columns
@@ -67,16 +67,17 @@ class Values(dict[str, Any]):
 
 
 def _total(sizes: Column) -> Column:
-    """`size` of messages, which is no field of theirs."""
+    """Return `size` of messages, which is not one of their fields."""
     assert isinstance(sizes, Lists)
     return sizes.sums()
 
 
 class Record:
-    """A record: an attribute for each field of its type, None where it is unknown (docs/records.md).
+    """A record: an attribute for each field of its type, None if unknown (docs/records.md).
 
-    `values[field][row]` are its values. Those of messages are read when they are asked for, from the columns of all
-    messages that became known together: who keeps one keeps these.
+    `values[field][row]` are its values. Message values are read on access from the columns of all messages that
+    became
+    known together: keeping one message keeps these columns in memory.
     """
 
     __slots__ = ("_row", "_values")
@@ -89,18 +90,18 @@ class Record:
 
     @property
     def time(self) -> datetime:
-        """Time of the packet, cut to microseconds; `ts_ns` has all of it."""
+        """Time of the packet, truncated to microseconds; `ts_ns` is exact."""
         return EPOCH + timedelta(microseconds=self._values["ts_ns"][self._row] // 1000)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field by its name; octets are bytes."""
+        """Return every field by name; octets are bytes."""
         return {field.name: self._values[field.name][self._row] for field in self.type.fields}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in shown_fields(self))})"
 
     def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
+        """Return the record as an HTML table, for notebooks."""
         rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in shown_fields(self))
         return f"<table><caption>{escape(type(self).__name__)}</caption>{''.join(rows)}</table>"
 
@@ -113,11 +114,11 @@ _PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "
     "ts_end_ns",
     "version",
 }
-"""Fields that say little where a record is shown as a whole."""
+"""Fields omitted where a whole record is shown."""
 
 
 def shown_fields(record: Record) -> Iterator[tuple[str, str]]:
-    """What is worth showing of a record as a whole: names and short texts, safe to print."""
+    """Yield the fields worth showing for a whole record: names and short texts, safe to print."""
     for field in record.type.fields:
         value = None if field.name in _PASSED_OVER else getattr(record, field.name)
         if value is not None and value != []:
@@ -125,7 +126,7 @@ def shown_fields(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def class_of(type_: RecordType) -> type[Record]:
-    """The class of a record type."""
+    """Return the class of a record type."""
     members: dict[str, Any] = {field.name: _attribute(field.name, field.type, field.meaning) for field in type_.fields}
     if "sizes" in members:
         members["size"] = _attribute("size", "int", "Octets in all frames; None where they are not known")
@@ -134,7 +135,7 @@ def class_of(type_: RecordType) -> type[Record]:
 
 
 def class_name(record: str) -> str:
-    """What the class of a record type is called: `ZrePair` for `zre_pair`."""
+    """Return the class name of a record type: `ZrePair` for `zre_pair`."""
     return "".join(word.capitalize() for word in record.split("_"))
 
 
@@ -157,10 +158,10 @@ _STRUCTS: dict[str, Callable[[Any], Any]] = {
     "list<struct<ts_ns:int,conn_id": lambda departures: [Departure(**each) for each in departures],
     "list<struct<ts_ns:int,file": lambda evidence: [Evidence(**each) for each in evidence],
 }
-"""What stands in place of the structs of some types."""
+"""Replacements for the structs of some types."""
 
 
 def check_class(record: object) -> None:
-    """Raises `TypeError` for what is no class of records."""
+    """Raise `TypeError` if the argument is not a record class."""
     if not isinstance(record, type) or not issubclass(record, Record):
         raise TypeError(f"records are named by their class, as zmtpscope.Finding, not {record!r}")

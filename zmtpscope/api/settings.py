@@ -1,4 +1,4 @@
-"""What callers ask of a reading, as keyword arguments with types, made options of the analyser."""
+"""Typed keyword arguments for reading captures, converted to options of the analyser."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ PathLike = str | os.PathLike[str]
 
 
 class Settings(TypedDict, total=False):
-    """How captures are read; the defaults are those of the command line.
+    """Options for reading captures; the defaults are the same as on the command line.
 
-    `keys` are files with CURVE keys (docs/keys.md). `decode_as` says what `-d` says: `"tcp.port==5555,zmtp/3.1/NULL"`.
-    `payload` is "auto", "off" or the name of a payload dissector; `payload_files` what such a one needs to know, by its
-    name: `{"protobuf": ["prices.desc"]}`. `body` is how much of bodies is kept: "full", "full:64k", "head:100" or
-    "none". Passwords are masked unless `show_secrets` is true.
+    `keys` are files with CURVE keys (docs/keys.md). `decode_as` takes the same text as `-d`:
+    `"tcp.port==5555,zmtp/3.1/NULL"`. `payload` is "auto", "off" or the name of a payload dissector; `payload_files`
+    are the
+    files that dissectors need, by dissector name: `{"protobuf": ["prices.desc"]}`. `body` limits the octets kept of
+    each
+    body: "full", "full:64k", "head:100" or "none". Passwords are masked unless `show_secrets` is true.
     """
 
     keys: PathLike | Sequence[PathLike]
@@ -36,12 +38,12 @@ class Settings(TypedDict, total=False):
 
 
 OTHERS = {"display_filter": "filter", "bpf_filter": "capture_filter"}
-"""What similar libraries call what has another name here."""
+"""Names of the same arguments in similar libraries."""
 
 
 def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:
-    """Options of the analyser. Raises `ValueError` for what cannot be understood, `KeyFileError` or `OSError` for files
-    that cannot be read, `TypeError` for a setting that there is not."""
+    """Return the analyser options for these settings. Raises `ValueError` for invalid values, `KeyFileError` or
+    `OSError` for unreadable files, `TypeError` for unknown settings."""
     from zmtpscope.dissect import DecodeAs, Options
     from zmtpscope.payloads.registry import Registry
 
@@ -67,7 +69,7 @@ def analyser_options(settings: Settings, *, frames: bool = False, details: bool 
 
 
 def names(given: PathLike | Iterable[PathLike]) -> list[str]:
-    """One name, or several, as a list. Raises `TypeError` for anything else."""
+    """Return one name, or several, as a list. Raises `TypeError` for anything else."""
     several: object = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(several, Iterable) or isinstance(several, bytes | IOBase):
         raise TypeError(f"a name is wanted, or several, and this is {type(given).__name__}")
@@ -75,7 +77,7 @@ def names(given: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def packet_limit(packets: int | None) -> int | None:
-    """How many packets are read at most. Raises `ValueError` for what is no such number."""
+    """Check and return the maximum number of packets to read. Raises `ValueError` if it is invalid."""
     if packets is not None and (not isinstance(packets, int) or packets < 1):
         raise ValueError(f"packets={packets!r}: give 1 or more")
     return packets

@@ -1,4 +1,4 @@
-"""`zmtpscope.sniff`: the records of what passes on network interfaces, as it happens."""
+"""`zmtpscope.sniff`: yield records from network interfaces, as traffic arrives."""
 
 from __future__ import annotations
 
@@ -54,12 +54,13 @@ def sniff(
     seconds: float | None = None,
     **settings: Unpack[Settings],
 ) -> Sniffer[Any]:
-    """The records of what passes on interfaces ("lo", or "any") from now on, as `zmtpscope.read` has those of files,
-    until `stop`, so many `packets` or so many `seconds`. Only packets that `capture_filter` (pcap-filter(7)) lets
-    through are captured.
+    """Capture on interfaces ("lo", or "any") and return the records, as `zmtpscope.read` does for files. Ends at
+    `stop`, or after `packets` packets or `seconds` seconds. `capture_filter` (pcap-filter(7)) selects the packets to
+    capture.
 
-    Raises `CaptureRefused` where nothing can be captured (docs/live.md has the rights), `CaptureFilterError`, and what
-    `read` raises.
+    Raises `CaptureRefused` if capturing is impossible (docs/live.md explains the rights), `CaptureFilterError`, and
+    the
+    errors of `read`.
     """
     check_class(record)
     chosen = None if filter is None else Filter(filter)  # before anything is captured
@@ -76,15 +77,14 @@ def sniff(
 
 
 class Sniffer(Records[R]):
-    """Records as they happen. The capture ends with `stop`, with `close`, or where it is used in a `with` block with
-    that."""
+    """Records of live traffic. The capture ends at `stop`, at `close`, or at the end of a `with` block."""
 
     def __init__(self, record: type[R], capture: OwnCapture, options: Options, filter: Filter | None) -> None:
         self._capture = capture
         super().__init__(record, capture.captures, _batches(capture, Analyser(options)), options, filter)
 
     def stop(self) -> None:
-        """Capture no more; what came until now is still handed out. May be called from another thread."""
+        """Stop capturing; records captured so far are still returned. Other threads may call this."""
         self._capture.stop()
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Sniffer(Records[R]):
 
 
 def _batches(capture: OwnCapture, analyser: Analyser) -> Generator[Batch]:
-    """Batches, also empty ones: so whoever waits is asked again and again whether it still does."""
+    """Yield batches, including empty ones so that the consumer can regularly check whether to stop."""
     for step in steps(analyser, capture.captures, capture):
         yield from step
         yield Batch([])

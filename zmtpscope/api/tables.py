@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 class Tabular(ABC, Generic[R]):
-    """What can be made a table. `record` is the class of its records; `Record` means all of them."""
+    """Base of objects that convert to tables. `record` is the class of the records; `Record` means all classes."""
 
     def __init__(self, record: type[R], options: Options) -> None:
         self._record = record
@@ -28,13 +28,13 @@ class Tabular(ABC, Generic[R]):
 
     @abstractmethod
     def _batches_of(self, record: type[Record]) -> Iterator[Batch]:
-        """Those of a class."""
+        """Return the batches with the records of a class."""
 
     def to_arrow(self, record: type[Record] | str | None = None) -> pyarrow.Table:
-        """A table of Arrow, with the columns of `zmtpscope export --format parquet`. Where there are records of all
-        classes, `record` says which, as `zmtpscope.Finding` or "findings"; by default messages.
+        """Return a table of Arrow, with the columns of `zmtpscope export --format parquet`. If the records have
+        several classes, `record` selects one, as `zmtpscope.Finding` or "findings"; the default is messages.
 
-        Raises `ImportError` where pyarrow is missing.
+        Raises `ImportError` if pyarrow is not installed.
         """
         class_: type[Record] = Message if self._record is Record else self._record
         if record is not None:
@@ -42,18 +42,18 @@ class Tabular(ABC, Generic[R]):
         return table_of(self._batches_of(class_), class_, self._options)
 
     def to_pandas(self, record: type[Record] | str | None = None) -> pandas.DataFrame:
-        """The same as a frame of pandas."""
+        """Return the same table as a pandas data frame."""
         return self.to_arrow(record).to_pandas()
 
     def to_polars(self, record: type[Record] | str | None = None) -> polars.DataFrame:
-        """The same as a frame of polars."""
+        """Return the same table as a polars data frame."""
         import polars
 
         return cast(polars.DataFrame, polars.from_arrow(self.to_arrow(record)))
 
 
 def class_named(name: str) -> type[Record]:
-    """The class of a record type, by its name or that of its table. Raises `ValueError`."""
+    """Return a record class by the name of its type or its table. Raises `ValueError`."""
     found = CLASSES.get(name) or CLASSES.get(name.removesuffix("s"))
     if found is None:
         raise ValueError(f"there are no records {name!r}{nearest(name, [f'{each}s' for each in CLASSES])}")
@@ -61,7 +61,7 @@ def class_named(name: str) -> type[Record]:
 
 
 def table_of(batches: Iterable[Batch], record: type[Record], options: Options) -> pyarrow.Table:
-    """The records of batches, all of which are of one class, as a table."""
+    """Return the records of batches, all of one class, as a table."""
     import pyarrow as pa
 
     from zmtpscope.export.arrow import arrow_batch, arrow_schema, held_schema

@@ -47,7 +47,7 @@ def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
 
 
 def _among(references: Int64, known: Int64) -> Bool:
-    """Return which of `references` are in `known`, which is sorted."""
+    """Return the mask of `references` found in `known`, which is sorted."""
     if not len(known):
         return np.zeros(len(references), np.bool_)
     found: Bool = known[np.minimum(np.searchsorted(known, references), len(known) - 1)] == references
@@ -55,7 +55,7 @@ def _among(references: Int64, known: Int64) -> Bool:
 
 
 def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
-    """Return the packets of a block that belong to wanted connections, or carry octets of wanted stretches."""
+    """Return the packets of a block that belong to wanted connections, or contain octets of wanted stretches."""
     found = [np.empty(0, np.int64)]
     for number, key in enumerate(block.keys):
         size = (len(key) - 4) // 2
