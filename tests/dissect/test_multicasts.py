@@ -68,6 +68,7 @@ def test_a_group_that_no_host_joins_is_reported(size: int) -> None:
         pytest.param((membership(report("239.255.255.250")), *to_group("239.255.255.1")), id="a group of SSDP"),
         pytest.param((membership(report(JOINED, type_=3)), *to_group(SENT)), id="a host only leaves the other one"),
         pytest.param((membership(report(JOINED)), *to_group("10.0.0.3")), id="no multicast"),
+        pytest.param((membership(report("239.255.1.255")), *to_group("255.255.255.255")), id="a broadcast"),
         pytest.param(tuple(to_group(SENT)), id="no host joins anything"),
     ],
 )

@@ -7,8 +7,12 @@ import orjson
 import pytest
 
 from tests.meaning.talking import CLIENT, SERVER, Talk, knowledge_of
+from tests.traffic import Capture
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.meaning.diagnose import diagnose
 from zmtpscope.meaning.diagnosis import Diagnosis
+from zmtpscope.meaning.observers.calls import OCTETS
 from zmtpscope.payloads.registry import Registry
 
 RULE = "call-unanswered"
@@ -149,3 +153,23 @@ def test_several_clients_of_one_server_are_one_diagnosis() -> None:
 )
 def test_all_else_is_silent(made: Talk) -> None:
     assert found(made) == []
+
+
+def test_an_empty_message_beside_those_of_a_broker_is_none_of_them() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    made.multipart(CLIENT, b"", b"MDPC01", b"echo", b"x").message(CLIENT, b"").message(SERVER, b"")
+    (diagnosis,) = found(made.wait(5).close(CLIENT))
+    assert "1 call (echo) has no reply" in diagnosis.statement
+
+
+def test_calls_take_room_until_they_have_a_reply() -> None:
+    made = talk(5).multipart(CLIENT, b"", event("x", "block")).wait(1)
+    derivation, packets = Derivation(), sorted(made.conversation.packets, key=lambda packet: packet.time)
+    derivation.room.left = OCTETS
+    for batch in Analyser(Options(bodies="none", payloads=Registry())).run(Capture(packets, 1)):
+        derivation.feed(batch)
+    (connection,) = derivation.knowledge().connections
+    calls = connection.sides[CLIENT].calls
+    assert calls is not None
+    assert (calls.answered, len(calls.open), calls.is_incomplete) == (5, 1, False)
+    assert derivation.room.left == 0

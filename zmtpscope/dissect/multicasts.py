@@ -16,8 +16,8 @@ NO_MEMBER = "RADIO-UDP-02"
 
 MOST_GROUPS = 1024
 """Maximum number of groups of each kind. If there are more, groups not seen prove nothing."""
-SMALLEST_GROUP = {4: 0xE0, 16: 0xFF}
-"""First octet of the lowest group address, by address length."""
+FIRST_OCTETS = {4: range(0xE0, 0xF0), 16: range(0xFF, 0x100)}
+"""First octets of group addresses, by address length. Broadcasts to 255.255.255.255 have no group."""
 OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
 """Prefixes of groups that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
 MOST_OCTETS_APART = 2
@@ -70,7 +70,7 @@ class Multicasts:
                     self.joined.setdefault(group, host)
         for key in datagrams.keys:
             size = (len(key) - 4) // 2
-            if key[size] >= SMALLEST_GROUP[size] and key[-2:] != b"\0\0":
+            if key[size] in FIRST_OCTETS[size] and key[-2:] != b"\0\0":
                 _add(self.used, key[size : 2 * size])
         return len(memberships)
 
@@ -78,7 +78,7 @@ class Multicasts:
         """Count a ZeroMQ datagram sent on the flow `key`."""
         size = (len(key) - 4) // 2
         group = key[size : 2 * size]
-        if group[0] < SMALLEST_GROUP[size]:
+        if group[0] not in FIRST_OCTETS[size]:
             return
         if group not in self.sent and len(self.sent) < MOST_GROUPS:
             self.sent[group] = Sent(writer, key, arrival)

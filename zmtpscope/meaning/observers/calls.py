@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observers.observed_calls import ObservedCalls
+from zmtpscope.meaning.observers.observed_calls import MOST_OPEN, ObservedCalls
 from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.payloads.dissected import Dissected
 
@@ -18,6 +18,8 @@ OF_ITS_OWN = "_zpc_"
 """Prefix of the names of events that zerorpc itself sends, such as heartbeats."""
 MARK = b'"jsonrpc"'
 LONGEST_ID, LONGEST_NAME = 80, 40
+OCTETS = 500
+"""Memory of an open call."""
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
 """Headers of both versions; 18/MDP has partial replies."""
 REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
@@ -48,11 +50,21 @@ class CallObserver(Observer):
         for _, number, run, row, call in sorted(found, key=_order):
             caller = self.observed.sides[1 - number if call.replies else number]
             if call.replies and caller.calls is not None:
-                caller.calls.reply(call.id, int(run.times[row]))
+                if caller.calls.reply(call.id, int(run.times[row])):
+                    self.room.give_back(self.observed, OCTETS)
             elif call.id is not None and not call.replies:
                 caller.calls = caller.calls or ObservedCalls()
                 moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
-                caller.calls.call(call.id, moment, call.name)
+                self._call(caller.calls, call.id, moment, call.name)
+
+    def _call(self, calls: ObservedCalls, id_: str, moment: Moment, name: str) -> None:
+        """Remember a call if there is room."""
+        if id_ in calls.open:
+            return
+        if len(calls.open) < MOST_OPEN and self.room.take(self.observed, OCTETS):
+            calls.open[id_] = moment, name
+        else:
+            calls.is_incomplete = True
 
     def derive(self) -> list[DerivedTable]:
         return []
@@ -67,16 +79,14 @@ def _order(each: tuple[int, int, MessageRun, int, Call]) -> tuple[int, int]:
 
 def _calls(run: MessageRun) -> Iterator[tuple[int, Call]]:
     """Yield the calls and replies in a run, with their rows."""
-    rows = range(len(run.first)) if MARK in run.data else ()
-    payloads: Iterator[tuple[int, Dissected | None]] = ((row, run.made(row)) for row in rows)
-    if not rows:
-        payloads = enumerate(run.payloads or ())
+    rows = range(len(run.first))
     if b"MDPC0" in run.data or b"MDPW0" in run.data:
-        for row in range(len(run.first)):
+        for row in rows:
             call = _of_mdp(run, row)
             if call is not None:
                 yield row, call
-    for row, made in payloads:
+    payloads: Iterable[Dissected | None] = map(run.made, rows) if MARK in run.data else run.payloads or ()
+    for row, made in enumerate(payloads):
         call = None
         if made is not None and made.protocol == MESSAGEPACK:
             call = _of_zerorpc(made.fields)
@@ -116,7 +126,7 @@ def _of_json_rpc(fields: Any) -> Call | None:
 def _of_mdp(run: MessageRun, row: int) -> Call | None:
     """Return a request or final reply of a broker's client or worker. A partial reply precedes the final one."""
     frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
-    header, *rest = frames[1:] if not frames[0] else frames
+    header, *rest = frames[1:] if not frames[0] and len(frames) > 1 else frames
     is_from_broker = run.socket_type == "ROUTER"
     if header in MDP_CLIENT:
         if MDP_CLIENT[header]:

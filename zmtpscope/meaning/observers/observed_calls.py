@@ -24,17 +24,11 @@ class ObservedCalls:
     is_incomplete: bool = False
     """There were more calls than remembered."""
 
-    def call(self, id_: str, moment: Moment, name: str) -> None:
-        """Remember a call."""
-        if len(self.open) < MOST_OPEN:
-            self.open.setdefault(id_, (moment, name))
-        else:
-            self.is_incomplete = True
-
-    def reply(self, id_: str | None, ns: int) -> None:
-        """Remove the call that a reply belongs to; without an id, the oldest."""
+    def reply(self, id_: str | None, ns: int) -> bool:
+        """Remove the call that a reply belongs to (without an id, the oldest), and return whether it was open."""
         called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
         if called is not None:
             self.answered += 1
             self.longest_ns = max(self.longest_ns, ns - called[0].ns)
             self.last_answered_ns = max(self.last_answered_ns, called[0].ns)
+        return called is not None

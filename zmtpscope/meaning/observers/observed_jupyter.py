@@ -25,17 +25,3 @@ class ObservedJupyter:
     """The time of the last response no longer in `responses`."""
     is_busy: bool = False
     """The last published status was not idle."""
-
-    def responded(self, id_: str, ns: int) -> None:
-        """Remember a response to a request."""
-        self.response_count += 1
-        self.responses.pop(id_, None)
-        self.responses[id_] = ns
-        if len(self.responses) > MOST_IDS:
-            self.forgot_ns = self.responses.pop(next(iter(self.responses)))
-
-    def ask(self, id_: str, moment: Moment) -> None:
-        """Remember a request."""
-        self.requests += 1
-        if len(self.asked) < MOST_IDS:
-            self.asked.setdefault(id_, moment)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from zmtpscope.meaning.across.endings import ending_of, is_agreed
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
@@ -23,6 +23,9 @@ HINT = (
     "give each call a time-out"
 )
 
+Called = tuple[Endpoint, str]
+"""The endpoint and the name of a program that is called."""
+
 
 class Waiting:
     """The unanswered calls of one side of a connection, up to `until` (ns)."""
@@ -34,35 +37,58 @@ class Waiting:
         self.open = sorted(calls.open.values(), key=lambda call: call[0].ns)
         self.waited = until - self.open[0][0].ns
 
-    def hands_on(self, other: Waiting) -> bool:
-        """Whether the called program is a broker that itself waits for `other`.
+    @property
+    def called(self) -> Called:
+        """The called program."""
+        return self.connection.endpoint, name_of(self.connection, 1 - self.side)
 
-        Either the broker requests work at the same endpoint, or it has passed the same call on later.
+
+class Work:
+    """The unanswered calls by caller: a broker that waits for its worker is a caller itself."""
+
+    def __init__(self, waiting: Iterable[Waiting]) -> None:
+        self._at: dict[Endpoint, set[Called]] = {}
+        """The workers that the listener of an endpoint waits for."""
+        self._passed_on: dict[tuple[str, str], dict[Called, int]] = {}
+        """By address of the caller and id: the programs called, and the latest time (ns)."""
+        for each in waiting:
+            if each.side == each.connection.listener:
+                self._at.setdefault(each.connection.endpoint, set()).add(each.called)
+            for id_, (moment, _) in each.calls.open.items():
+                latest = self._passed_on.setdefault((each.connection.sides[each.side].ip, id_), {})
+                latest[each.called] = max(latest.get(each.called, 0), moment.ns)
+
+    def handed_on(self, waiting: Waiting) -> set[Called]:
+        """Return the programs that the called program itself waits for, if it is a broker.
+
+        Either it requests work at the same endpoint, or it has passed the same call on later.
         """
-        calls, broker = other.calls.open, self.connection.sides[1 - self.side].ip
-        if other.connection.endpoint == self.connection.endpoint:
-            return other.side == other.connection.listener and self.side != self.connection.listener
-        if other.connection.sides[other.side].ip != broker:
-            return False
-        return any(id_ in calls and calls[id_][0].ns >= moment.ns for id_, (moment, _) in self.calls.open.items())
+        connection, side = waiting.connection, waiting.side
+        found = set(self._at.get(connection.endpoint, ())) if side != connection.listener else set()
+        broker = connection.sides[1 - side].ip
+        for id_, (moment, _) in waiting.calls.open.items():
+            latest = self._passed_on.get((broker, id_), {})
+            found.update(called for called, ns in latest.items() if ns >= moment.ns and called != waiting.called)
+        return found
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each called program."""
-    found: dict[tuple[Endpoint, str], list[Waiting]] = {}
     waiting = [
         each
         for connection in knowledge.connections
         for side in (0, 1)
         if (each := _waiting(connection, side, knowledge)) is not None
     ]
+    work, found, callers = Work(waiting), dict[Called, list[Waiting]](), dict[Called, list[Waiting]]()
     for each in waiting:
-        if not any(each.hands_on(other) for other in waiting):
-            called = name_of(each.connection, 1 - each.side)
-            found.setdefault((each.connection.endpoint, called), []).append(each)
-    for same in found.values():
-        callers = [each for each in waiting if any(each.hands_on(other) for other in same)]
-        yield _diagnosis(sorted(same, key=lambda each: -each.waited), callers)
+        handed_on = work.handed_on(each)
+        if not handed_on:
+            found.setdefault(each.called, []).append(each)
+        for called in handed_on:
+            callers.setdefault(called, []).append(each)
+    for called, same in found.items():
+        yield _diagnosis(sorted(same, key=lambda each: -each.waited), callers.get(called, []))
 
 
 def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Waiting | None:

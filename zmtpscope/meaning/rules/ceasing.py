@@ -52,6 +52,9 @@ HOST_UNKNOWN = (
     "ZMQ_TCP_KEEPALIVE on the other side notices that"
 )
 
+MOST_COMPARED = 64
+"""Maximum number of silent workers of a host to compare a broker with."""
+
 
 class Silence(NamedTuple):
     """A side that sent nothing from its last message until `until`, although its connection was open.
@@ -86,9 +89,15 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if connection.is_whole and is_agreed(connection)
         for silence in _of_connection(connection, knowledge)
     ]
+    workers: dict[str, list[Silence]] = {}
+    for silence in silences:
+        of_host = workers.setdefault(silence.connection.endpoint[0], [])
+        if len(of_host) < MOST_COMPARED and _is_worker(silence):
+            of_host.append(silence)
     found: dict[tuple[str, int] | tuple[str, str | None], list[Silence]] = {}
     for silence in silences:
-        if not any(_is_waited_for(worker, silence) for worker in silences):
+        own = workers[silence.connection.endpoint[0]] if silence.is_of_listener else []
+        if not any(_is_waited_for(worker, silence) for worker in own):
             side = silence.connection.sides[silence.side]
             peer = silence.connection.endpoint if silence.is_of_listener else (side.ip, side.identity)
             found.setdefault(peer, []).append(silence)
@@ -96,16 +105,17 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield _diagnosis(same)
 
 
+def _is_worker(silence: Silence) -> bool:
+    """Whether a listener still sends to a client that fell silent."""
+    asked = silence.connection.sides[1 - silence.side].rhythm
+    is_asked = asked is not None and asked.since(silence.rhythm.last.ns) >= LEAST_UNANSWERED
+    return is_asked and not silence.is_of_listener and silence.severity == "warn"
+
+
 def _is_waited_for(worker: Silence, broker: Silence) -> bool:
-    """Whether a broker has nothing to send to its clients because a worker, to which it still sends, fell silent."""
-    if worker.is_of_listener or not broker.is_of_listener or worker.severity != "warn":
-        return False
-    if worker.connection.endpoint[0] != broker.connection.endpoint[0]:
-        return False
+    """Whether a broker has nothing to send to its clients because a worker fell silent at the same time."""
     longest = max(SECOND, worker.rhythm.longest_ns, broker.rhythm.longest_ns)
-    asked = worker.connection.sides[1 - worker.side].rhythm
-    is_asked = asked is not None and asked.since(worker.rhythm.last.ns) >= LEAST_UNANSWERED
-    return is_asked and abs(worker.rhythm.last.ns - broker.rhythm.last.ns) <= longest
+    return abs(worker.rhythm.last.ns - broker.rhythm.last.ns) <= longest
 
 
 def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:

@@ -14,6 +14,9 @@ from zmtpscope.meaning.observers.observed_rounds import MOST_TIMES, ObservedRoun
 LONGEST_ROUND_NS, LONGEST_ON_ONE_HOST_NS = 250_000_000, 5_000_000
 """Messages repeated later may have been published again on both sides or, on one host, forwarded twice."""
 
+MOST_COMPARED = 64
+"""Maximum number of links from one host to another to compare with those back."""
+
 
 class Link(NamedTuple):
     """A connection on which a proxy sends the same messages repeatedly to another proxy."""
@@ -53,7 +56,9 @@ def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
             same = [number for number in link.rounds if number in other.rounds and _alternates(link, other, number)]
             if same and other.connection.endpoint != link.connection.endpoint:
                 yield _diagnosis(other, link, same)
-        by_hosts.setdefault(link.hosts, []).append(link)
+        same_way = by_hosts.setdefault(link.hosts, [])
+        if len(same_way) < MOST_COMPARED:
+            same_way.append(link)
 
 
 def _alternates(one: Link, other: Link, number: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.meaning.across.endings import ending_of, is_agreed
-from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.knowledge import Knowledge, once
 from zmtpscope.meaning.across.words import address, counted, duration, name_of
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.moments import Moment
@@ -92,10 +92,8 @@ def _asked(connections: list[ObservedConnection], knowledge: Knowledge) -> Asked
 def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
     """Whether a publisher of the host was captured and published neither a response to the client nor a busy status."""
     found = False
-    for connection in knowledge.connections:
-        published, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
-        if (client.ip, connection.endpoint[0]) != (asked.client, asked.host) or client.socket_type != "SUB":
-            continue
+    for connection in _between(knowledge).get((asked.client, asked.host, "SUB"), ()):
+        published = connection.sides[connection.listener]
         found = found or (connection.is_whole and is_agreed(connection))
         jupyter = published.jupyter
         if jupyter is not None and (
@@ -111,12 +109,21 @@ def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
     None if the capture contains no heartbeats.
     """
     found = None
+    for connection in _between(knowledge).get((asked.client, asked.host, "REQ"), ()):
+        requests = connection.requests
+        last = None if requests is None else requests.last_reply
+        is_alive = requests is not None and last is not None and last.ns >= asked.first.ns
+        found = (found or 0) + (requests.counts["answered"] if is_alive and requests is not None else 0)
+    return found
+
+
+@once
+def _between(knowledge: Knowledge) -> dict[tuple[str, str, str | None], list[ObservedConnection]]:
+    """Return the connections by addresses of client and listener, and the client's socket type."""
+    found: dict[tuple[str, str, str | None], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
-        client, requests = connection.sides[1 - connection.listener], connection.requests
-        if client.socket_type == "REQ" and (client.ip, connection.endpoint[0]) == (asked.client, asked.host):
-            last = None if requests is None else requests.last_reply
-            is_alive = requests is not None and last is not None and last.ns >= asked.first.ns
-            found = (found or 0) + (requests.counts["answered"] if is_alive and requests is not None else 0)
+        client = connection.sides[1 - connection.listener]
+        found.setdefault((client.ip, connection.endpoint[0], client.socket_type), []).append(connection)
     return found
 
 
