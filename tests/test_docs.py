@@ -14,8 +14,8 @@ import sys
 import pytest
 
 from tests.readings import CAPTURES
+from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.findings import FINDINGS
-from zmtpscope.meaning.rules.catalogue import RULES
 
 ROOT = CAPTURES.parent
 PAGES = [

@@ -111,7 +111,7 @@ def test_the_command_line_starts_without_what_single_commands_need() -> None:
 
 def test_spark_plans_a_query_without_the_analyser() -> None:
     """The first query of a session loads the data source in four processes, one after the other."""
-    analyser = ("zmtpscope.dissect", "zmtpscope.filter", "zmtpscope.meaning", "pyarrow")
+    analyser = ("zmtpscope.dissect", "zmtpscope.filter", "zmtpscope.diagnosis", "pyarrow")
     code = (
         "import pyspark_zmtp\n"
         "assert not {'numpy', 'zmtpscope.capture'} & set(sys.modules), 'Spark only asks for the name'\n"

@@ -36,7 +36,7 @@ NOT_YET = frozenset(
         "docs/decisions/export.md",
         "docs/decisions/filters.md",
         "docs/decisions/live-capture.md",
-        "docs/decisions/meaning.md",
+        "docs/decisions/diagnosis.md",
         "docs/decisions/payloads.md",
         "docs/decisions/python.md",
         "docs/decisions/sockets.md",
@@ -60,7 +60,7 @@ MODULES_NOT_YET = frozenset(
         "zmtpscope/export/time_order.py",
         "zmtpscope/filter/rows.py",
         "zmtpscope/filter/syntax.py",
-        "zmtpscope/meaning/across/why.py",
+        "zmtpscope/diagnosis/across/why.py",
         "zmtpscope/records.py",
     }
 )

@@ -11,9 +11,9 @@ import pytest
 
 from tests.readings import run
 from zmtpscope.capture import open_captures
+from zmtpscope.diagnosis.rules.catalogue import RULES
+from zmtpscope.diagnosis.watch import Watch
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.meaning.rules.catalogue import RULES
-from zmtpscope.meaning.watch import Watch
 
 LOGIN = "security/plain-refused-4.3.5.pcap"
 PUSH_BLOCKED = "problems/push-blocked.pcap"

@@ -13,11 +13,11 @@ from zmtpscope.api.rows import Record, check_class
 from zmtpscope.api.settings import PathLike, Settings, analyser_options, names, packet_limit
 from zmtpscope.api.tables import Tabular
 from zmtpscope.capture import Captures, open_captures
+from zmtpscope.diagnosis.deriving import with_derived
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.summary import dropped
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
-from zmtpscope.meaning.deriving import with_derived
 from zmtpscope.records import DERIVED
 
 R = TypeVar("R", bound=Record)

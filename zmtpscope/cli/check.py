@@ -19,9 +19,9 @@ from zmtpscope.cli.read_through import Run, read_through
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:
+    from zmtpscope.diagnosis.derivation import Derivation
+    from zmtpscope.diagnosis.diagnosis import Explained, Rule
     from zmtpscope.dissect import Batch
-    from zmtpscope.meaning.derivation import Derivation
-    from zmtpscope.meaning.diagnosis import Explained, Rule
 
 FAILS = {"error": ("error",), "warn": ("error", "warn")}
 """Severities that fail, by value of `--fail-on`."""
@@ -31,7 +31,7 @@ FOUND = 4
 
 
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    from zmtpscope.meaning.rules.catalogue import RULES
+    from zmtpscope.diagnosis.rules.catalogue import RULES
     from zmtpscope.option_texts import nearest
 
     for name in names:
@@ -43,7 +43,7 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
 def _explain(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
     if name is None:
         return
-    from zmtpscope.meaning.rules.catalogue import RULES
+    from zmtpscope.diagnosis.rules.catalogue import RULES
 
     for rule in RULES.values() if name == "all" else [RULES[each] for each in _rules(context, parameter, (name,))]:
         click.echo(f"{rule.severity:<5} {rule.id}: {rule.title}")
@@ -112,7 +112,7 @@ def _report_option(name: str, what: str) -> Callable[[Any], Any]:
 def check(**given: Any) -> int:
     """Diagnose problems in capture FILEs. Each diagnosis states the cause in one sentence, then the evidence
     (packets and times), the consequences, and the fix."""
-    from zmtpscope.meaning.derivation import Derivation
+    from zmtpscope.diagnosis.derivation import Derivation
 
     if given["why"] is not None:
         return _answer(given)
@@ -131,14 +131,14 @@ def check(**given: Any) -> int:
 
 def _answer(given: dict[str, Any]) -> int:
     """Explain why messages reached a peer or did not."""
+    from zmtpscope.diagnosis.across.topic_messages import TopicSearch
+    from zmtpscope.diagnosis.across.why import answers, peer_names
+    from zmtpscope.diagnosis.across.words import topic_name
+    from zmtpscope.diagnosis.derivation import Derivation
     from zmtpscope.export.clock import Clock
     from zmtpscope.export.diagnosis.why_json import why_json
     from zmtpscope.export.diagnosis.why_lines import nothing_found, why_lines
     from zmtpscope.export.json_lines import escaped
-    from zmtpscope.meaning.across.topic_messages import TopicSearch
-    from zmtpscope.meaning.across.why import answers, peer_names
-    from zmtpscope.meaning.across.words import topic_name
-    from zmtpscope.meaning.derivation import Derivation
     from zmtpscope.records import from_text, to_text
 
     why: Why = given["why"]
@@ -173,15 +173,15 @@ def _answer(given: dict[str, Any]) -> int:
 
 def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
     """Write the diagnoses. Return whether `--fail-on` matches any."""
-    from zmtpscope.meaning.diagnose import diagnose
-    from zmtpscope.meaning.rules.catalogue import RULES
+    from zmtpscope.diagnosis.diagnose import diagnose
+    from zmtpscope.diagnosis.rules.catalogue import RULES
 
     rules = [RULES[name] for name in given["rules"] or RULES]
     found = diagnose(derivation.knowledge(), rules)
     if given["as_json"]:
+        from zmtpscope.diagnosis.diagnosis_records import diagnosis_records
         from zmtpscope.dissect import Batch
         from zmtpscope.export.json_lines import text_of
-        from zmtpscope.meaning.diagnosis_records import diagnosis_records
 
         batch = Batch(run.captures.files, records=list(diagnosis_records(found, 0)))
         for text in text_of(batch, run.options, ascii_only=sys.stdout.isatty()):

@@ -6,11 +6,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from zmtpscope.diagnosis.watch import Watch
 from zmtpscope.dissect import Batch
 from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.report import one_line
-from zmtpscope.meaning.watch import Watch
 
 INTERVAL, SHARE = 1.0, 20
 """Minimum seconds between updates, and minimum ratio to the duration of the last one, which grows with the data."""

@@ -164,7 +164,7 @@ def wants_derived(given: dict[str, Any]) -> bool:
 
 
 def _deriving(writer: Writer) -> Writer:
-    from zmtpscope.meaning.deriving import Deriving
+    from zmtpscope.diagnosis.deriving import Deriving
 
     deriving = Deriving()
 

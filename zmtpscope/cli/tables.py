@@ -45,8 +45,8 @@ def write_tables(
     # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.cli.progress import Progress
+    from zmtpscope.diagnosis.deriving import with_derived
     from zmtpscope.dissect import Analyser
-    from zmtpscope.meaning.deriving import with_derived
 
     paths, keys = named_captures(given), given_keys(given)
     said = say_problems(keys)

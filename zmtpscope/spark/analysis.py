@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.capture.statistics import FileReports, run_statistics
+from zmtpscope.diagnosis.derivation import Derivation, derived_records
 from zmtpscope.dissect import Analyser, Batch, Options
-from zmtpscope.meaning.derivation import Derivation, derived_records
 from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.comparing import FactChunks, end_chunk
 from zmtpscope.spark.deriving import observed_chunks

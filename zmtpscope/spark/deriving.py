@@ -6,10 +6,10 @@ import pickle
 from collections.abc import Iterable, Iterator
 
 from zmtpscope.capture.packets import LATEST
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.deriving import last_records
 from zmtpscope.dissect import Batch, Options
-from zmtpscope.meaning.across.knowledge import Knowledge
-from zmtpscope.meaning.derivation import Derivation
-from zmtpscope.meaning.deriving import last_records
 from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.comparing import compare
 

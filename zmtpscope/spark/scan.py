@@ -81,6 +81,6 @@ def _analysed(analyser: Analyser, captures: Captures, settings: ReadSettings, fl
 def _with_derived(batches: Iterator[Batch], settings: ReadSettings) -> Iterator[Batch]:
     if settings.record not in DERIVED:
         return batches
-    from zmtpscope.meaning.deriving import with_derived  # a fifth of what a worker imports
+    from zmtpscope.diagnosis.deriving import with_derived  # a fifth of what a worker imports
 
     return with_derived(batches)

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.capture.statistics import FileReports
+from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.dissect import Options
-from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.records import ACROSS, DERIVED
 from zmtpscope.spark.analysis import PartitionAnalysis
 from zmtpscope.spark.balance import file_tasks

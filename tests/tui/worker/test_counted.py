@@ -7,11 +7,11 @@ import pytest
 from tests.readings import CAPTURES
 from tests.store.stores import opened
 from tests.tui.worker.views.fed import store_of
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.observers.observer import DerivedTable
+from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.filter import Filter
-from zmtpscope.meaning.derivation import Derivation
-from zmtpscope.meaning.observers.observer import DerivedTable
-from zmtpscope.meaning.rules.catalogue import RULES
 from zmtpscope.store import Spool, Store
 from zmtpscope.tui.requests import Table, TableOf
 from zmtpscope.tui.worker.counted import CountedViews

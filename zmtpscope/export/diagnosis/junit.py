@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
+from zmtpscope.diagnosis.diagnosis import FAILING, Explained, Rule
 from zmtpscope.export.diagnosis.words import flat, sentence
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.meaning.diagnosis import FAILING, Explained, Rule
 
 SUITE = "zmtpscope check"
 

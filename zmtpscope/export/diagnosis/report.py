@@ -6,15 +6,15 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Explained
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.words import folded, when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.words import counted
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.meaning.diagnosis import Diagnosis, Explained
-from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.rules.catalogue import RULES
 
 INDENT = "      "
 

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import orjson
 
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Explained, Rule
 from zmtpscope.export.diagnosis.words import flat, packet, sentence
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Explained, Rule
 from zmtpscope.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

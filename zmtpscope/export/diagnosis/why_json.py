@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
+from zmtpscope.diagnosis.across.why import Answer
+from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.dissect.records.row_columns import file_name
 from zmtpscope.export.diagnosis.why_lines import came
-from zmtpscope.meaning.across.why import Answer
-from zmtpscope.meaning.moments import Moment
 
 
 def why_json(topic: str, found: Iterable[Answer]) -> Iterator[bytes]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from zmtpscope.diagnosis.across.why import Answer, Stretch
+from zmtpscope.diagnosis.observers.observed import ObservedFinding
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.words import when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
-from zmtpscope.meaning.across.why import Answer, Stretch
-from zmtpscope.meaning.observers.observed import ObservedFinding
 
 MOST_LINES = 200
 """Maximum number of lines of an answer."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Explained
+from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.meaning.diagnosis import Diagnosis, Explained
-from zmtpscope.meaning.moments import Moment
 
 
 def flat(found: Sequence[Explained]) -> list[Diagnosis]:

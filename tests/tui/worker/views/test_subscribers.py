@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.meaning.publishing_traffic import Subscriber, derivation_of
+from tests.diagnosis.publishing_traffic import Subscriber, derivation_of
 from zmtpscope.tui.worker.views.subscribers import subscribers_of
 
 

@@ -6,13 +6,13 @@ import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator
 
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.diagnose import diagnosing
+from zmtpscope.diagnosis.diagnosis import Explained
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.export.words import severities_in_words
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.meaning.across.knowledge import Knowledge
-from zmtpscope.meaning.derivation import Derivation
-from zmtpscope.meaning.diagnose import diagnosing
-from zmtpscope.meaning.diagnosis import Explained
 from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.kept_requests import KeptRequests
 from zmtpscope.tui.worker.views.view import Counter, Step, View

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
 from zmtpscope.export.top.table import scaled
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.meaning.diagnosis import Diagnosis, Evidence
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of

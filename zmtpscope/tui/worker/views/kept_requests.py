@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.meaning.observers.observer import DerivedTable
-from zmtpscope.meaning.observers.request_table import ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN, RequestTable
+from zmtpscope.diagnosis.observers.observer import DerivedTable
+from zmtpscope.diagnosis.observers.request_table import ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN, RequestTable
 
 MOST_SINGLE = 100
 """Maximum requests kept of a connection."""

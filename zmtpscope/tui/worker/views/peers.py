@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from zmtpscope.diagnosis.across.endings import ending_of
+from zmtpscope.diagnosis.across.peers import Peer, peers
+from zmtpscope.diagnosis.across.words import address
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
-from zmtpscope.meaning.across.endings import ending_of
-from zmtpscope.meaning.across.peers import Peer, peers
-from zmtpscope.meaning.across.words import address
-from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of

@@ -8,14 +8,14 @@ from functools import partial
 
 import numpy as np
 
+from zmtpscope.diagnosis.across.words import name_of
+from zmtpscope.diagnosis.observers.distribution import Distribution
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_requests import ObservedRequest, ObservedRequests
+from zmtpscope.diagnosis.observers.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
-from zmtpscope.meaning.across.words import name_of
-from zmtpscope.meaning.observers.distribution import Distribution
-from zmtpscope.meaning.observers.observed import ObservedConnection
-from zmtpscope.meaning.observers.observed_requests import ObservedRequest, ObservedRequests
-from zmtpscope.meaning.observers.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.publishers import Subscriber
+from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, not_made_again
+from zmtpscope.diagnosis.across.words import address, name_of
+from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.subscriptions import delay_of
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_TYPE, named
-from zmtpscope.meaning.across.knowledge import Knowledge
-from zmtpscope.meaning.across.publishers import Subscriber
-from zmtpscope.meaning.across.resubscribing import had_time_to_subscribe, not_made_again
-from zmtpscope.meaning.across.words import address, name_of
-from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
-from zmtpscope.meaning.observers.subscriptions import delay_of
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS_AND_DISH
 

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
+from zmtpscope.diagnosis.across.publishers import Subscriber
+from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import begins_with, equals, every, one_of
-from zmtpscope.meaning.across.publishers import Subscriber
-from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
-from zmtpscope.meaning.observers.subscriptions import delay_of, ref_of_subscription
 from zmtpscope.records import to_text
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView

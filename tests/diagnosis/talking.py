@@ -1,0 +1,102 @@
+"""Scripted connections of ZMTP 3.1 with NULL, for tests of what connections mean together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.traffic import Capture, Conversation
+from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.records import SECOND
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+START = 1_700_000_000 * SECOND
+CLIENT, SERVER = 0, 1
+
+
+class Talk:
+    """Connection `number` of 10.0.0.`client` to 10.0.0.1, which began `at` seconds after the first; side 0 is the
+    client."""
+
+    def __init__(self, number: int, *, at: float | None = None, client: int = 2, port: int = 5555) -> None:
+        start = START + int((10 * number if at is None else at) * SECOND)
+        hosts = bytes([10, 0, 0, client]), bytes([10, 0, 0, 1])
+        self.conversation = Conversation(
+            initial=(1000 + number, 9000 + number), ports=(40_000 + number, port), start=start, hosts=hosts
+        )
+
+    def greet(self, side: int, mechanism: str = "NULL") -> Talk:
+        """The whole greeting of a side."""
+        return self.say(side, build_greeting_3(mechanism, version="3.1"))
+
+    def command(self, side: int, name: str, mechanism: str = "NULL", **fields: object) -> Talk:
+        """A command of a side."""
+        return self.say(side, build_frame(Framing.V2, build_command(mechanism, name, fields), command=True))
+
+    def ready(self, side: int, socket_type: str, identity: str | None = None) -> Talk:
+        """READY of a side."""
+        properties = [{"name": "Socket-Type", "value": socket_type}]
+        properties += [{"name": "Identity", "value": identity}] if identity else []
+        return self.command(side, "READY", metadata=properties)
+
+    def handshake(self, client: str, server: str, identity: str | None = None) -> Talk:
+        """All of it, with the socket types of both sides and the identity of the client."""
+        return self.greet(CLIENT).greet(SERVER).ready(CLIENT, client, identity).ready(SERVER, server)
+
+    def message(self, side: int, body: bytes) -> Talk:
+        """A message of one frame."""
+        return self.say(side, build_frame(Framing.V2, body))
+
+    def multipart(self, side: int, *frames: bytes) -> Talk:
+        """A message of several frames."""
+        more = b"".join(build_frame(Framing.V2, frame, more=True) for frame in frames[:-1])
+        return self.say(side, more + build_frame(Framing.V2, frames[-1]))
+
+    def say(self, side: int, octets: bytes) -> Talk:
+        """Octets of a side, and that the other has them."""
+        self.conversation.send(side, octets)
+        self.conversation.acknowledge(1 - side)
+        return self
+
+    def wait(self, seconds: float) -> Talk:
+        """Nothing happens for a while."""
+        self.conversation.wait(int(seconds * SECOND))
+        return self
+
+    def close(self, side: int = CLIENT) -> Talk:
+        """A side closes, then the other."""
+        self.conversation.add(side, FIN | ACK)
+        self.conversation.add(1 - side, FIN | ACK)
+        self.conversation.add(side, ACK)
+        return self
+
+    def refused(self) -> Talk:
+        """In place of all that: nobody listens, and the SYN is answered by RST."""
+        del self.conversation.packets[1:]
+        return self.reset(SERVER)
+
+    def unanswered(self, syns: int) -> Talk:
+        """In place of all that: so many SYNs, a second apart, and nothing comes back."""
+        (first,) = self.conversation.packets[:1]
+        self.conversation.packets = [replace(first, time=first.time + number * SECOND) for number in range(syns)]
+        return self
+
+    def reset(self, side: int) -> Talk:
+        """A side resets it."""
+        self.conversation.reset(side)
+        return self
+
+
+def knowledge_of(*talks: Talk, payloads: Registry | None = None) -> Knowledge:
+    """What is known where a capture of these connections ends; `payloads` are the dissectors that are asked."""
+    packets = [packet for talk in talks for packet in talk.conversation.packets]
+    derivation, capture = Derivation(), Capture(sorted(packets, key=lambda packet: packet.time))
+    for batch in Analyser(Options(bodies="none", payloads=payloads)).run(capture):
+        derivation.feed(batch)
+    return derivation.knowledge()

@@ -1,0 +1,40 @@
+"""What rules tell of captures and of scripted connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.diagnosis.reading import diagnoses
+from tests.diagnosis.talking import Talk, knowledge_of
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Explained
+
+ALWAYS = ("clear-text",)
+"""Told of nearly all captures."""
+
+
+def told(path: Path) -> dict[str, Diagnosis]:
+    """The causes in a capture, by rule."""
+    return _by_rule(diagnoses(path))
+
+
+def told_of(*talks: Talk) -> dict[str, Diagnosis]:
+    """The causes in scripted connections, by rule."""
+    return _by_rule(diagnose(knowledge_of(*talks)))
+
+
+def consequences_of(rule: str, *talks: Talk) -> set[str]:
+    """Rules that stand beneath the diagnosis of another one."""
+    (explained,) = [each for each in diagnose(knowledge_of(*talks)) if each.diagnosis.rule == rule]
+    return {each.rule for each in explained.consequences}
+
+
+def _by_rule(found: Iterable[Explained]) -> dict[str, Diagnosis]:
+    by_rule: dict[str, Diagnosis] = {}
+    for explained in found:
+        diagnosis = explained.diagnosis
+        if diagnosis.rule not in ALWAYS:
+            assert diagnosis.rule not in by_rule, "one cause is told once"
+            by_rule[diagnosis.rule] = diagnosis
+    return by_rule

@@ -1,0 +1,106 @@
+"""What was sent again and again and never acknowledged: the network is to blame, and nobody else is accused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.reading import derive
+from tests.diagnosis.requesting_traffic import Asker, diagnosed, records_from
+from tests.diagnosis.telling import told
+from tests.dissect.test_outages import cut_off
+from tests.traffic import Conversation
+from zmtpscope.capture import open_captures
+from zmtpscope.diagnosis.across.deliveries import deliveries
+from zmtpscope.diagnosis.across.topic_messages import TopicSearch
+from zmtpscope.diagnosis.across.why import answers
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.dissect import Analyser, Options
+
+REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
+
+
+def test_a_path_that_drops_large_packets_is_named_as_such() -> None:
+    assert "MTU" in told(REPORTED / "mtu-black-hole.pcap")["not-acknowledged"].hint
+    assert "MTU" not in told(REPORTED / "nat-idle-req-hang.pcap")["not-acknowledged"].hint
+
+
+def resent(asker: Asker, seconds: int) -> None:
+    """The last packet is sent again each second."""
+    last = asker.packets[-1]
+    for _ in range(seconds):
+        asker.pause(1000)
+        asker.add(last.side, last.flags, last.payload)
+        asker.packets[-1] = asker.packets[-1].__class__(**(vars(asker.packets[-1]) | {"sequence": last.sequence}))
+    asker.next[last.side] = (last.sequence + len(last.payload)) % (1 << 32)
+
+
+def test_a_request_that_was_acknowledged_hangs_at_the_server() -> None:
+    """Its system has the request: the program is to blame."""
+    asker = Asker()
+    asker.ask(b"work")
+    asker.acknowledge(1)
+    asker.pause(5000)
+    asker.acknowledge(0)
+    assert diagnosed(asker, rule="request-unanswered")
+    assert not diagnosed(asker, rule="not-acknowledged")
+
+
+def test_a_request_that_was_not_is_lost_on_the_way() -> None:
+    asker = Asker()
+    asker.acknowledge(0)
+    asker.ask(b"work")
+    resent(asker, 5)
+    assert diagnosed(asker, rule="not-acknowledged")
+    assert not diagnosed(asker, rule="request-unanswered")
+    (request,) = records_from(asker)
+    assert request["acknowledged"] is False
+
+
+def test_a_request_with_a_reply_was_acknowledged() -> None:
+    asker = Asker()
+    asker.ask(b"work")
+    asker.answer(b"done")
+    (request,) = records_from(asker)
+    assert request["acknowledged"] is True
+
+
+@pytest.mark.parametrize("conversation", [cut_off(0, recovers=True), cut_off(2, recovers=True)])
+def test_what_tcp_mends_at_once_is_not_told(conversation: Conversation) -> None:
+    assert not diagnosed(conversation, rule="not-acknowledged")
+
+
+def test_one_direction_shows_no_acknowledgments() -> None:
+    conversation = cut_off()
+    conversation.packets = [packet for packet in conversation.packets if packet.side == 0]
+    assert not diagnosed(conversation, rule="not-acknowledged")
+
+
+def test_messages_that_were_not_acknowledged_did_not_come() -> None:
+    path = REPORTED / "unplugged-heartbeats-untold.pcapng"
+    (delivery,) = deliveries(derive(path)[0].knowledge())
+    assert (delivery.messages, delivery.unacknowledged) == (23, 3)
+    assert why(path, "10.77.0.2") == [
+        (1, 23, True, "came"),
+        (24, 26, False, "never acknowledged: TCP sent it again for 6.75 s, 5 times, in vain"),
+    ]
+
+
+def test_messages_of_an_outage_that_was_mended_came_late() -> None:
+    assert why(REPORTED / "link-outage-delays.pcapng", "10.9.7.2") == [
+        (1, 34, True, "came"),
+        (35, 37, True, "came late: TCP sent again for 6.25 s, 5 times, what was not acknowledged"),
+        (38, 106, True, "came, perhaps late: sent right behind 6.25 s in which nothing was acknowledged"),
+        (107, 150, True, "came"),
+    ]
+
+
+def why(path: Path, peer: str) -> list[tuple[int, int, bool, str]]:
+    """What `check --why` says of all that was published to a peer."""
+    search, derivation = TopicSearch(b""), Derivation()
+    for batch in Analyser(Options(bodies="full")).run(open_captures([str(path)])):
+        search.feed(batch)
+        derivation.feed(batch)
+    (answer,) = answers(search, derivation.knowledge(), peer)
+    return [(each.first, each.last, each.reason.came, each.reason.text) for each in answer.stretches]

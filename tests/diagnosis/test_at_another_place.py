@@ -1,0 +1,114 @@
+"""Messages that are elsewhere: at another publisher, in front of a proxy, or with another worker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.publishing_traffic import MS, Subscriber, diagnosed
+from tests.diagnosis.requesting_traffic import Asker
+from tests.scripted import message
+from tests.zmtp.sides import command
+from zmtpscope.capture.segments import ACK, FIN
+
+SECONDS = 1000
+
+
+def waits(subscriber: Subscriber, milliseconds: int) -> Subscriber:
+    subscriber.wait(milliseconds * MS)
+    subscriber.add(0, ACK)
+    return subscriber
+
+
+# -- a publisher that sends nothing ------------------------------------------------------------------------------------
+
+
+def served(host: int = 3, times: int = 20) -> Subscriber:
+    """Another publisher of the same host publishes "orders", to somebody else."""
+    subscriber = Subscriber(host, 5, "orders", port=5557)
+    subscriber.publish(b"orders", b"1", times=times, every=300)
+    return subscriber
+
+
+def test_a_topic_that_another_publisher_has_is_named() -> None:
+    (diagnosis,) = diagnosed(
+        waits(Subscriber(2, 0, "orders"), 6 * SECONDS), served(), rule="subscription-without-messages"
+    )
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+    assert 'SUB 10.0.0.2 subscribed to "orders" at PUB 10.0.0.1:5556, which sent nothing for' in diagnosis.text
+    assert diagnosis.text.endswith("; PUB 10.0.0.1:5557 publishes it")
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [waits(Subscriber(2, 0, "orders"), 6 * SECONDS), served(host=2)],
+        [waits(Subscriber(2, 0, "orders"), 1 * SECONDS), served(times=5)],
+        [waits(Subscriber(2, 0, "orderz"), 6 * SECONDS), served()],
+        [waits(Subscriber(2, 0, "orders"), 6 * SECONDS)],
+    ],
+    ids=["the client is connected to both", "a moment only", "another topic", "nobody publishes it"],
+)
+def test_a_quiet_publisher_is_nothing_to_tell(others: list[Subscriber]) -> None:
+    assert [
+        each.text for each in diagnosed(*others, rule="subscription-without-messages") if "publishes it" in each.text
+    ] == []
+
+
+# -- a proxy that forwards messages only -------------------------------------------------------------------------------
+
+
+def behind(host: int = 2) -> Subscriber:
+    return waits(Subscriber(host, 0, "k", types=("SUB", "XPUB")), 4 * SECONDS)
+
+
+def in_front(*, forwards: bool) -> Subscriber:
+    publisher = Subscriber(3, 5, types=("PUB", "XSUB"), port=5557)
+    if forwards:
+        publisher.send(1, command("NULL", "SUBSCRIBE", topic="k"))
+    return waits(publisher, 4 * SECONDS)
+
+
+def test_a_proxy_that_passes_no_subscription_on_is_named() -> None:
+    (diagnosis,) = diagnosed(behind(), in_front(forwards=False), rule="subscriptions-not-forwarded")
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert diagnosis.text == (
+        'The proxy XPUB 10.0.0.1:5556 passes no subscription on: SUB 10.0.0.2 subscribed to "k" there, and XSUB '
+        "10.0.0.1:5557 asked PUB 10.0.0.3 for nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        [behind(), in_front(forwards=True)],
+        [waits(Subscriber(2, 0, types=("SUB", "XPUB")), 4 * SECONDS), in_front(forwards=False)],
+        [waits(Subscriber(2, 3600, "k", types=("SUB", "XPUB")), 100), in_front(forwards=False)],
+    ],
+    ids=["it forwards", "nobody subscribed", "it had no time"],
+)
+def test_a_proxy_that_has_nothing_to_pass_on_or_does_is_not(talks: list[Subscriber]) -> None:
+    assert diagnosed(*talks, rule="subscriptions-not-forwarded") == []
+
+
+# -- workers that come when all is given out ---------------------------------------------------------------------------
+
+
+def worker(host: int, at: int, messages: int, stays: int, every: int = 1) -> Asker:
+    pull = Asker(("PULL", "PUSH"), host=host, at=at)
+    for _ in range(messages):
+        pull.send(1, message(b"task"))
+        pull.pause(every - 1)
+    pull.pause(stays)
+    pull.add(0, FIN | ACK)
+    pull.add(1, FIN | ACK)
+    return pull
+
+
+def test_a_worker_that_left_when_all_was_given_out_had_its_share_too() -> None:
+    (diagnosis,) = diagnosed(worker(2, 0, 100, 20_000), worker(3, 300, 0, 5000), rule="unbalanced-push")
+    assert "PULL 10.0.0.3 0, which connected 300 ms later: what was sent until then was gone" in diagnosis.text
+
+
+def test_a_worker_that_left_while_more_came_is_not_compared() -> None:
+    busy = worker(2, 0, 100, 5000, every=50)
+    assert diagnosed(busy, worker(3, 5, 0, 10), rule="unbalanced-push") == []

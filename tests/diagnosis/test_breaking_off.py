@@ -1,0 +1,48 @@
+"""Publishers that end before their messages can be sent, and those that only have nothing to publish."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import told_of
+
+RULE = "publisher-leaves-early"
+
+
+def visit(number: int, *, stays: float = 0.05, messages: int = 0, subscribes: bool = True) -> Talk:
+    """A PUB connects to an XSUB, gets a subscription and closes."""
+    talk = Talk(number, at=2 * number).handshake("PUB", "XSUB")
+    if subscribes:
+        talk.command(SERVER, "SUBSCRIBE", topic="event")
+    for _ in range(messages):
+        talk.message(CLIENT, b"event")
+    return talk.wait(stays).close(CLIENT)
+
+
+def test_publishers_that_close_without_a_message_are_named() -> None:
+    diagnosis = told_of(*map(visit, range(5)))[RULE]
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert diagnosis.text == (
+        "PUB 10.0.0.2 closes 5 of 5 connections to XSUB 10.0.0.1:5555 within 63 ms without a message, although a "
+        "subscription came on each: what it published before that came is lost"
+    )
+
+
+def test_some_of_them_may_be_in_time() -> None:
+    assert RULE in told_of(*(visit(number, messages=number % 2) for number in range(6)))
+
+
+@pytest.mark.parametrize(
+    "visits",
+    [
+        [visit(number, messages=1) for number in range(5)],
+        [visit(number, messages=number % 3) for number in range(6)],
+        [visit(number, stays=4) for number in range(5)],
+        [visit(number, subscribes=False) for number in range(5)],
+        [visit(number) for number in range(2)],
+    ],
+    ids=["they publish", "most publish", "they stay", "nobody subscribes", "few"],
+)
+def test_others_are_not(visits: list[Talk]) -> None:
+    assert RULE not in told_of(*visits)

@@ -1,0 +1,175 @@
+"""Calls of zerorpc and JSON-RPC between DEALER and ROUTER that have no reply."""
+
+from __future__ import annotations
+
+import msgpack
+import orjson
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
+from tests.traffic import Capture
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.diagnosis.diagnosis import Diagnosis
+from zmtpscope.diagnosis.observers.calls import OCTETS
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.payloads.registry import Registry
+
+RULE = "call-unanswered"
+
+
+def event(id_: str, name: str, to: str | None = None) -> bytes:
+    """An event of zerorpc; `to` is the call that it belongs to."""
+    header = {"message_id": id_, "v": 3} | ({} if to is None else {"response_to": to})
+    return msgpack.packb([header, name, [0]])
+
+
+def rpc(id_: object, **members: object) -> bytes:
+    """An object of JSON-RPC."""
+    return orjson.dumps({"jsonrpc": "2.0", "id": id_, **members})
+
+
+def talk(answered: int = 0, number: int = 0, client: int = 2) -> Talk:
+    """A client of zerorpc, so many calls of which have a reply."""
+    made = Talk(number, at=0, client=client).handshake("DEALER", "ROUTER").wait(0.5)
+    for each in range(answered):
+        made.multipart(CLIENT, b"", event(f"c{each}", "add")).wait(0.1)
+        made.multipart(SERVER, b"", event(f"s{each}", "OK", f"c{each}"))
+    return made
+
+
+def found(*talks: Talk) -> list[Diagnosis]:
+    knowledge = knowledge_of(*talks, payloads=Registry())
+    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == RULE]
+
+
+def test_the_last_calls_have_no_reply_while_those_before_had_one() -> None:
+    made = talk(7)
+    for number in range(3):
+        made.multipart(CLIENT, b"", event(f"x{number}", "block")).wait(1)
+    (diagnosis,) = found(made.wait(3).close(CLIENT))
+    assert diagnosis.statement == (
+        "likely: ROUTER 10.0.0.1:5555 does not reply to DEALER 10.0.0.2: the last 3 calls (block) have no reply for "
+        "6.01 s; the 7 before had one"
+    )
+    assert (diagnosis.severity, diagnosis.count) == ("warn", 3)
+
+
+def test_calls_of_json_rpc_are_matched_by_their_ids() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for id_ in (1, 2, "three"):
+        made.multipart(CLIENT, rpc(id_, method="get_info"))
+    made.multipart(SERVER, rpc(2, result={})).multipart(SERVER, rpc("three", error={"code": 1}))
+    (diagnosis,) = found(made.wait(5).close(CLIENT))
+    assert "1 call (get_info) has no reply for 5.01 s; 2 others had one" in diagnosis.statement
+
+
+def test_it_is_the_cause_of_a_silence() -> None:
+    made = talk(10).wait(2).multipart(CLIENT, b"", event("x", "block"))
+    for number in range(5):
+        made.wait(4).multipart(CLIENT, b"", event(f"h{number}", "_zpc_hb", "x"))
+    told = [each.diagnosis.rule for each in diagnose(knowledge_of(made.close(CLIENT), payloads=Registry()))]
+    assert told == [RULE]
+
+
+def test_a_broker_that_waits_itself_is_not_blamed() -> None:
+    front = talk(2).multipart(CLIENT, b"", event("x", "f")).wait(5).close(CLIENT)
+    back = Talk(1, at=1, client=1, port=5556).handshake("DEALER", "ROUTER")
+    back.multipart(CLIENT, b"", event("x", "f")).wait(5).close(CLIENT)
+    (diagnosis,) = found(front, back)
+    assert diagnosis.subject == "ROUTER 10.0.0.1:5556"
+
+
+def mdp(version: int, *, lost: int) -> tuple[Talk, Talk]:
+    """A client, and a worker that does the work of two requests, and not that of `lost` more."""
+    client = Talk(0, at=0).handshake("DEALER", "ROUTER", "client").wait(1)
+    worker = Talk(1, at=0).handshake("DEALER", "ROUTER", "worker").wait(1)
+    asks, answers = ((b"MDPC02", b"\2"), (b"MDPC02", b"\4")) if version == 2 else ((b"MDPC01",), (b"MDPC01",))
+    header, done = b"MDPW0%d" % version, b"\4" if version == 2 else b"\3"
+    for number in range(2 + lost):
+        body = b"order %d" % number
+        client.multipart(CLIENT, b"", *asks, b"orders", body).wait(0.2)
+        worker.wait(0.1).multipart(SERVER, b"", header, b"\2", b"client", b"", body)
+        if number < 2:
+            worker.multipart(CLIENT, b"", header, done, b"client", b"", body)
+            client.multipart(SERVER, b"", *answers, b"orders", body)
+        worker.wait(0.1)
+    return client.wait(6).close(CLIENT), worker.wait(6)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_work_that_a_worker_does_not_do_is_matched_by_counts(version: int) -> None:
+    (diagnosis,) = found(*mdp(version, lost=1))
+    assert diagnosis.subject == 'DEALER "worker" 10.0.0.2'
+    assert "the last call (work) has no reply for 6." in diagnosis.statement
+    assert "the 2 before had one; so 1 caller of ROUTER 10.0.0.1:5555 waits too" in diagnosis.statement
+    assert found(*mdp(version, lost=0)) == []
+
+
+def test_several_clients_of_one_server_are_one_diagnosis() -> None:
+    talks = [talk(2, number, 2 + number).multipart(CLIENT, b"", event("x", "f")).wait(5).close() for number in (0, 1)]
+    (diagnosis,) = found(*talks)
+    assert diagnosis.statement.endswith("; the same on 1 other connection")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(talk(3).wait(9).close(), id="all answered"),
+        pytest.param(talk(3).multipart(CLIENT, b"", event("x", "f")).wait(2).close(), id="a short wait"),
+        pytest.param(talk(3).multipart(CLIENT, b"", event("x", "f")).wait(9).close(SERVER), id="the server closes"),
+        pytest.param(
+            talk(3)
+            .multipart(CLIENT, b"", event("x", "f"))
+            .wait(5)
+            .multipart(SERVER, b"", event("h", "_zpc_hb", "x"))
+            .wait(5)
+            .close(),
+            id="a heartbeat of the call",
+        ),
+        pytest.param(
+            talk()
+            .multipart(CLIENT, b"", event("x", "f"))
+            .wait(4)
+            .multipart(SERVER, b"", event("s", "OK", "x"))
+            .multipart(CLIENT, b"", event("y", "f"))
+            .wait(9)
+            .close(),
+            id="no longer than others",
+        ),
+        pytest.param(
+            Talk(0, at=0)
+            .handshake("DEALER", "ROUTER")
+            .multipart(CLIENT, orjson.dumps({"jsonrpc": "2.0", "method": "note"}))
+            .wait(9)
+            .close(),
+            id="a notification",
+        ),
+        pytest.param(
+            Talk(0, at=0).handshake("PUSH", "PULL").message(CLIENT, rpc(1, method="f")).wait(9).close(),
+            id="sockets that reply to nothing",
+        ),
+    ],
+)
+def test_all_else_is_silent(made: Talk) -> None:
+    assert found(made) == []
+
+
+def test_an_empty_message_beside_those_of_a_broker_is_none_of_them() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    made.multipart(CLIENT, b"", b"MDPC01", b"echo", b"x").message(CLIENT, b"").message(SERVER, b"")
+    (diagnosis,) = found(made.wait(5).close(CLIENT))
+    assert "1 call (echo) has no reply" in diagnosis.statement
+
+
+def test_calls_take_room_until_they_have_a_reply() -> None:
+    made = talk(5).multipart(CLIENT, b"", event("x", "block")).wait(1)
+    derivation, packets = Derivation(), sorted(made.conversation.packets, key=lambda packet: packet.time)
+    derivation.room.left = OCTETS
+    for batch in Analyser(Options(bodies="none", payloads=Registry())).run(Capture(packets, 1)):
+        derivation.feed(batch)
+    (connection,) = derivation.knowledge().connections
+    calls = connection.sides[CLIENT].calls
+    assert calls is not None
+    assert (calls.answered, len(calls.open), calls.is_incomplete) == (5, 1, False)
+    assert derivation.room.left == 0

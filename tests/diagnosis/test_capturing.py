@@ -1,0 +1,40 @@
+"""What a capture lacks is told of the capture, and nobody else is accused of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.telling import told
+from zmtpscope.diagnosis import derivation
+
+NOTES = {"peer-departed"}
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "words"),
+    [
+        ("holes", "capture-loss", "Packets are missing from the capture: 20728 octets of 1 connection"),
+        ("one-segment-lost", "capture-loss", "Packets are missing"),
+        ("snap-length-96", "capture-loss", "Packets were cut when they were captured"),
+        ("cut-file", "capture-loss", "the file ends inside a packet"),
+        ("one-direction", "one-sided-capture", "Only one direction of 2 connections was captured"),
+    ],
+)
+def test_what_is_missing_is_all_that_is_wrong(captures: Path, name: str, rule: str, words: str) -> None:
+    found = told(captures / f"damage/{name}.pcap")
+    assert set(found) - NOTES == {rule}
+    assert words in found[rule].text
+
+
+@pytest.mark.parametrize("name", ["duplicates", "reordered", "overlaps", "reorder-duplicate"])
+def test_what_tcp_mends_is_no_loss(captures: Path, name: str) -> None:
+    assert set(told(captures / f"damage/{name}.pcap")) <= {"clock-went-back"}
+
+
+def test_what_had_no_room_is_counted(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = captures / "problems/login-refused.pcap"
+    assert "limits-reached" not in told(path)
+    monkeypatch.setattr(derivation, "MOST_CONNECTIONS", 4)
+    assert "connections left out, the oldest first" in told(path)["limits-reached"].text

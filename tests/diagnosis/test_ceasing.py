@@ -1,0 +1,238 @@
+"""Peers that fall silent while others go on, and those that only have no more to send."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.requesting_traffic import Asker, derived_from, diagnosed
+from tests.scripted import message, ready
+from zmtpscope.capture.segments import ACK
+from zmtpscope.diagnosis.diagnosis import Diagnosis
+
+RULE = "fell-silent"
+
+
+class Worker(Asker):
+    """A DEALER that tells a ROUTER every so many milliseconds that it is there."""
+
+    def __init__(self, host: int = 2, at: int = 0, types: tuple[str, str] = ("DEALER", "ROUTER")) -> None:
+        super().__init__(types, host, at)
+
+    def beat(self, times: int, every: int = 500) -> Worker:
+        for _ in range(times):
+            self.send(0, message(b"here"))
+            self.send(1, message(b"noted"))
+            self.pause(every - 2)
+        return self
+
+    def asks(self, times: int, every: int = 1000) -> Worker:
+        for _ in range(times):
+            self.send(0, message(b"are you there?"))
+            self.pause(every - 1)
+        return self
+
+    def calls(self, times: int, open_calls: int = 4) -> Worker:
+        """Send two messages for each reply; the last replies come when nothing more is asked."""
+        for number in range(times + open_calls):
+            if number < times:
+                self.send(0, message(b"call"))
+                self.send(0, message(b"log"))
+            if number >= open_calls:
+                self.send(1, message(b"result"))
+            self.pause(200)
+        return self
+
+    def idles(self, milliseconds: int) -> Worker:
+        self.pause(milliseconds)
+        self.add(1, ACK)
+        return self
+
+
+def told(*workers: Asker) -> list[tuple[str, str]]:
+    found: list[Diagnosis] = diagnosed(*workers, rule=RULE)
+    return [(each.severity, each.text) for each in found]
+
+
+def test_a_peer_that_answered_and_is_still_asked_has_fallen_silent() -> None:
+    assert told(Worker().beat(10).asks(5)) == [
+        (
+            "warn",
+            "ROUTER 10.0.0.1:5555 sent nothing after packet 27, for 4.5 s, though DEALER 10.0.0.2 sent 5 messages "
+            "since; before, no pause of it was longer than 500 ms",
+        )
+    ]
+
+
+def test_it_has_also_if_its_peer_gives_up() -> None:
+    worker = Worker().beat(10).asks(5)
+    worker.close()
+    assert [severity for severity, _ in told(worker)] == ["warn"]
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        Worker().beat(10).asks(2),
+        Worker().beat(10).asks(5, every=200),
+        Worker().beat(4).asks(5),
+        Worker().beat(10, every=50).asks(5),
+        Worker().asks(10).beat(1).asks(10),
+        Worker().beat(10, every=4000).asks(20, every=500),
+        Worker().beat(20).idles(30_000),
+        Worker().calls(40).idles(3000),
+    ],
+    ids=[
+        "few questions",
+        "a pause",
+        "few answers",
+        "an exchange at the start",
+        "one answer in a stream",
+        "another way to talk",
+        "nobody goes on",
+        "the last replies",
+    ],
+)
+def test_other_silences_are_not_reported(worker: Worker) -> None:
+    assert told(worker) == []
+
+
+def test_a_client_whose_siblings_go_on_has_fallen_silent() -> None:
+    stopped, other = Worker(2).beat(10).idles(6000), Worker(3, at=100).beat(22)
+    assert told(stopped, other) == [
+        (
+            "note",
+            "DEALER 10.0.0.2 sent nothing after packet 51, for 6.5 s, while 1 other client of this endpoint goes on; "
+            "before, no pause of it was longer than 500 ms",
+        )
+    ]
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_who_leaves_has_not_fallen_silent(by_itself: bool) -> None:
+    gone, other = Worker(2).beat(10), Worker(3, at=100).beat(22)
+    gone.pause(5000)
+    if by_itself:
+        gone.close()
+    assert bool(told(gone, other)) is not by_itself
+
+
+def test_who_asks_for_replies_may_stop_asking() -> None:
+    types = ("REQ", "REP")
+    done, other = Worker(2, types=types).beat(10).idles(6000), Worker(3, at=100, types=types).beat(22)
+    assert told(done, other) == []
+
+
+def test_others_of_another_rhythm_tell_nothing() -> None:
+    rare, frequent = Worker(2).beat(5, every=5000).idles(25_000), Worker(3, at=100).beat(100)
+    assert told(rare, frequent) == []
+
+
+def test_a_named_worker_that_is_silent_for_long_is_a_warning() -> None:
+    stopped, other = NamedWorker(2).beat(20).idles(12_000), NamedWorker(3, at=100).beat(46)
+    assert [severity for severity, _ in told(stopped, other)] == ["warn"]
+
+
+class NamedWorker(Worker):
+    """One with an identity."""
+
+    def __init__(self, host: int, at: int = 0) -> None:
+        super().__init__(host, at)
+
+    def send(self, side: int, octets: bytes) -> None:
+        named = ready("DEALER", ("Identity", f"worker-{self.ports[0]}"))
+        super().send(side, named if octets == ready("DEALER") else octets)
+
+
+def test_of_who_is_sent_nothing_it_is_unknown_whether_the_host_is_there() -> None:
+    (asked,) = diagnosed(Worker().beat(10).asks(5), rule=RULE)
+    assert asked.hint.endswith("its host still answers for it")
+    (left_alone,) = diagnosed(ceased_publisher(), rule=RULE)
+    assert "or its host, or the way to it, is gone" in left_alone.hint
+
+
+def test_a_publisher_that_ceases_is_a_note() -> None:
+    ((severity, text),) = told(ceased_publisher())
+    assert (severity, text.partition(",")[0]) == ("note", "PUB 10.0.0.1:5555 sent nothing after packet 38")
+
+
+def ceased_publisher() -> Asker:
+    publisher = Asker(("SUB", "PUB"))
+    publisher.send(0, b"\x04\x0a\x09SUBSCRIBE")
+    for _ in range(30):
+        publisher.send(1, message(b"weather"))
+        publisher.pause(199)
+    publisher.pause(12_000)
+    publisher.add(0, ACK)
+    return publisher
+
+
+def brokered(*, broker_stops: bool) -> tuple[Asker, Asker]:
+    """A ROUTER forwards the requests of a client to a worker, which stops; or it forwards nothing more itself."""
+    client, worker = Asker(("DEALER", "ROUTER"), 2, 0), Asker(("DEALER", "ROUTER"), 3, 50)
+    for number in range(24):
+        client.send(0, message(b"request"))
+        if number < 12 or not broker_stops:
+            worker.send(1, message(b"request"))
+        if number < 12:
+            worker.send(0, message(b"result"))
+            client.send(1, message(b"result"))
+        client.pause(500)
+        worker.pause(500)
+    return client, worker
+
+
+@pytest.mark.parametrize(
+    ("broker_stops", "blamed"), [(False, "DEALER 10.0.0.3"), (True, "ROUTER 10.0.0.1:5555")], ids=["worker", "broker"]
+)
+def test_a_broker_that_waits_for_a_stopped_worker_has_not_fallen_silent(broker_stops: bool, blamed: str) -> None:
+    warnings = [text for severity, text in told(*brokered(broker_stops=broker_stops)) if severity == "warn"]
+    assert [text.partition(" sent nothing")[0] for text in warnings] == [blamed]
+
+
+class Served(Worker):
+    """A DEALER whose requests a ROUTER answers, but for those that come while it is blocked: these it answers later."""
+
+    def waits(self, times: int, every: int = 2000) -> Served:
+        for _ in range(times):
+            self.send(0, message(b"request"))
+            self.pause(every - 1)
+        for _ in range(times):
+            self.send(1, message(b"result"))
+        return self
+
+    def continues(self) -> Served:
+        self.beat(10)
+        return self
+
+
+def blocked() -> Served:
+    served = Served()
+    served.beat(10)
+    return served.waits(4).continues()
+
+
+def test_a_server_that_was_blocked_and_goes_on_is_a_note() -> None:
+    (diagnosis,) = diagnosed(blocked(), rule="paused")
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 sent nothing for 8.5 s after packet 27, though DEALER 10.0.0.2 sent 4 messages "
+        "meanwhile; no other pause of it was longer than 500 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [Served().waits(2).continues(), Served().continues().idles(9000).beat(5), Worker().beat(3, every=4000).beat(10)],
+    ids=["two requests", "nobody asked", "slow before"],
+)
+def test_a_pause_in_which_little_was_asked_is_nothing_to_tell(worker: Worker) -> None:
+    assert diagnosed(worker, rule="paused") == []
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_pauses_are_the_same_in_blocks_of_any_size(size: int) -> None:
+    derivation, _ = derived_from(blocked(), size=size)
+    (connection,) = derivation.knowledge().connections
+    rhythm = connection.sides[1].rhythm
+    assert rhythm is not None
+    assert (rhythm.longest_ns // 10**6, rhythm.second_ns // 10**6, rhythm.asked) == (8499, 500, 4)

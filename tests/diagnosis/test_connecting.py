@@ -1,0 +1,155 @@
+"""Nobody there, not any more, or not yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import consequences_of, told, told_of
+from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.zmtp.greeting import build_signature
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "words"),
+    [
+        ("unreachable/server-down", "connection-refused", "Nobody listens at 10.0.0.1:5555: 10.0.0.2 tried 20 times"),
+        ("problems/connection-refused", "connection-refused", "Nobody listens at 10.0.0.1:5599: 10.0.0.2 tried 14"),
+        ("problems/connection-unanswered", "connection-unanswered", "Nothing answers at 10.0.0.1:5555"),
+    ],
+)
+def test_nobody_is_there(captures: Path, name: str, rule: str, words: str) -> None:
+    (diagnosis,) = told(captures / f"{name}.pcap").values()
+    assert (diagnosis.rule, diagnosis.severity) == (rule, "error")
+    assert diagnosis.text.startswith(words)
+
+
+def test_who_came_later_is_a_note(captures: Path) -> None:
+    (diagnosis,) = told(captures / "unreachable/server-up-later.pcap").values()
+    assert (diagnosis.rule, diagnosis.severity) == ("listener-late", "note")
+    assert "was there 1.32 s after 10.0.0.2 began to connect (8 attempts)" in diagnosis.text
+
+
+def test_who_came_at_once_is_nothing_to_tell(captures: Path) -> None:
+    assert told(captures / "problems/server-started-later.pcap") == {}
+
+
+def _refused(first: int, times: int, at: float, client: int = 2) -> list[Talk]:
+    """Attempts of a client, ten each second."""
+    return [Talk(first + number, at=at + number / 10, client=client).refused() for number in range(times)]
+
+
+def _connected(number: int, at: float, seconds: float, client: int = 2) -> Talk:
+    return Talk(number, at=at, client=client).handshake("DEALER", "ROUTER").wait(seconds).close(SERVER)
+
+
+def test_a_client_that_started_first_still_misses_a_server_that_goes_away() -> None:
+    talks = [*_refused(0, 5, 0), _connected(10, 0.6, 3), *_refused(20, 50, 3.8)]
+    found = told_of(*talks)
+    assert list(found) == ["peer-departed"]
+    assert "in vain until the capture ended" in found["peer-departed"].text
+    assert consequences_of("peer-departed", *talks) == {"connection-refused"}
+
+
+def test_each_client_that_a_server_leaves_is_named() -> None:
+    talks = [*_refused(0, 1, 0), _connected(10, 0.3, 2), _connected(11, 0.1, 2.2, client=3)]
+    talks += _refused(20, 20, 2.5) + _refused(50, 20, 2.55, client=3)
+    text = told_of(*talks)["peer-departed"].text
+    assert "closes 2 connections" in text
+    assert "DEALER 10.0.0.2" in text
+    assert "DEALER 10.0.0.3" in text
+
+
+def test_a_server_that_another_client_got_back_to_is_there_again() -> None:
+    """The program of the other one may have ended meanwhile."""
+    talks = [_connected(10, 0, 2), _connected(11, 0, 2, client=3), *_refused(20, 3, 2.2), *_refused(30, 5, 2.2, 3)]
+    talks.append(_connected(12, 2.9, 2, client=3))
+    assert list(told_of(*talks)) == ["peer-departed"]
+    assert consequences_of("peer-departed", *talks) == set()
+
+
+def test_a_server_is_late_for_the_first_connection_only() -> None:
+    found = told_of(*_refused(0, 12, 0), _connected(20, 1.3, 1), *_refused(30, 12, 2.4), _connected(50, 4, 30))
+    assert "was there 1.3 s after 10.0.0.2 began to connect (12 attempts)" in found["listener-late"].text
+
+
+@pytest.mark.parametrize(("times", "severity"), [(120, "warn"), (40, "note")])
+def test_a_server_that_is_missed_for_long_is_a_warning_even_if_nothing_else_is_in_the_capture(
+    times: int, severity: str
+) -> None:
+    found = told_of(_connected(0, 0, 2), *_refused(10, times, 2.2))
+    assert found["peer-departed"].severity == severity
+
+
+def _unanswered(at: float) -> Talk:
+    return Talk(50, at=at, client=4).unanswered(7)
+
+
+def test_who_gets_no_answer_although_others_are_served_has_a_firewall_or_no_route() -> None:
+    others = [_connected(10, 0, 9), _connected(11, 0.5, 9, client=3)]
+    diagnosis = told_of(*others, _unanswered(0.2))["connection-unanswered"]
+    assert diagnosis.severity == "error"
+    assert diagnosis.text.startswith(
+        "Nothing answers at 10.0.0.1:5555, although it serves 10.0.0.2 and 10.0.0.3 meanwhile: 10.0.0.4 tried once"
+    )
+    assert "firewall" in diagnosis.hint
+    assert "the host is up" in diagnosis.hint
+
+
+@pytest.mark.parametrize("at", [0, 4], ids=["served before the host went down", "served when it was up again"])
+def test_others_that_were_served_at_another_time_say_nothing_of_the_host(at: float) -> None:
+    diagnosis = told_of(_connected(10, at, 1), _unanswered(0 if at else 2))["connection-unanswered"]
+    assert diagnosis.text.startswith("Nothing answers at 10.0.0.1:5555: 10.0.0.4 tried once")
+    assert "the host is down" in diagnosis.hint
+
+
+def test_who_is_refused_although_others_are_served_is_not_told_that_nobody_listens() -> None:
+    others = [_connected(10, 0, 9, client=3), _connected(11, 0.5, 9, client=5)]
+    diagnosis = told_of(*others, *_refused(20, 5, 2, client=4))["connection-refused"]
+    assert diagnosis.severity == "error"
+    assert diagnosis.text.startswith(
+        "10.0.0.1:5555 refuses connections, although it serves 10.0.0.3 and 10.0.0.5 meanwhile: 10.0.0.4 tried 5 times"
+    )
+    assert "the program runs" in diagnosis.hint
+
+
+def _closed_but_told_of_later(number: int) -> Talk:
+    """The server closes after 1 s, and 2 s later the client still sends."""
+    talk = Talk(number, at=0, client=3).handshake("DEALER", "ROUTER").wait(1)
+    talk.conversation.add(SERVER, FIN | ACK)
+    return talk.wait(2).message(CLIENT, b"late").reset(SERVER)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [_connected(10, 0, 1, client=3), _closed_but_told_of_later(10), _connected(10, 4, 1, client=3)],
+    ids=["left before", "left before, and its client did not see it", "served when it was up again"],
+)
+def test_who_was_connected_at_another_time_says_nothing_of_who_listens(other: Talk) -> None:
+    diagnosis = told_of(other, *_refused(20, 5, 2, client=4))["connection-refused"]
+    assert diagnosis.text.startswith("Nobody listens at 10.0.0.1:5555: 10.0.0.4 tried 5 times")
+
+
+def test_another_port_of_the_host_that_answers_shows_that_it_is_up() -> None:
+    served = Talk(0, at=0, port=5556).handshake("PULL", "PUSH").wait(4).message(SERVER, b"a")
+    diagnosis = told_of(served, Talk(1, at=0.5).unanswered(6))["connection-unanswered"]
+    assert diagnosis.text.endswith("; 10.0.0.1:5556 on the same host answers meanwhile")
+    assert "host is down" not in diagnosis.hint
+
+
+def test_connections_that_a_program_does_not_accept_fill_the_queue_of_its_listener() -> None:
+    waiting = [Talk(number, at=number / 10).say(CLIENT, build_signature(1)) for number in range(3)]
+    talks = [*waiting, Talk(9, at=1).unanswered(6), Talk(10, at=1.2).unanswered(6)]
+    assert list(told_of(*talks)) == ["handshake-timeout"]
+    assert consequences_of("handshake-timeout", *talks) == {"connection-unanswered"}
+
+
+def test_a_port_that_accepts_later_is_not_one_where_nobody_listens_whatever_it_speaks() -> None:
+    web = [
+        Talk(30 + n, at=2 + n).say(CLIENT, build_signature(1)).say(SERVER, b"HTTP/1.1 400\r\n\r\n") for n in range(3)
+    ]
+    found = told_of(*_refused(0, 8, 0), *(talk.close(SERVER) for talk in web))
+    assert "connection-refused" not in found
+    assert "foreign-client" in found

@@ -1,0 +1,66 @@
+"""Requests and replies without their empty frame: who is told to have left it out, and who is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import told_of
+from tests.scripted import message
+
+RULE = "delimiter-missing"
+
+
+def _talk(client: str, server: str, *steps: tuple[int, tuple[bytes, ...]]) -> Talk:
+    talk = Talk(1).handshake(client, server)
+    for side, frames in steps:
+        talk.say(side, message(*frames)).wait(0.01)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "side", "who"),
+    [
+        ("REQ", "ROUTER", SERVER, "ROUTER 10.0.0.1:5555 replies to REQ 10.0.0.2"),
+        ("REQ", "REP", SERVER, "REP 10.0.0.1:5555 replies to REQ 10.0.0.2"),
+        ("REQ", "ROUTER", CLIENT, "REQ 10.0.0.2 asks ROUTER 10.0.0.1:5555"),
+        ("DEALER", "REP", CLIENT, "DEALER 10.0.0.2 asks REP 10.0.0.1:5555"),
+        ("ROUTER", "REQ", CLIENT, "ROUTER 10.0.0.2 replies to REQ 10.0.0.1:5555"),
+    ],
+)
+def test_who_leaves_the_empty_frame_out_is_told(client: str, server: str, side: int, who: str) -> None:
+    request, reply = (b"", b"request"), (b"", b"reply")
+    steps = [(side, (b"bare",))] if side == CLIENT else [(CLIENT, request), (SERVER, (b"bare",))]
+    diagnosis = told_of(_talk(client, server, *steps, (1 - side, reply)).close(CLIENT))[RULE]
+    assert who in diagnosis.text
+    assert diagnosis.severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "steps"),
+    [
+        ("REQ", "ROUTER", [(CLIENT, (b"", b"request")), (SERVER, (b"", b"reply"))]),
+        ("REQ", "ROUTER", [(CLIENT, (b"\1\2\3\4", b"", b"request")), (SERVER, (b"\1\2\3\4", b"", b"reply"))]),
+        ("REQ", "ROUTER", [(CLIENT, (b"", b"READY")), (SERVER, (b"", b"client", b"", b"work"))]),
+        ("DEALER", "ROUTER", [(CLIENT, (b"request",)), (SERVER, (b"reply",))]),
+        ("DEALER", "REP", [(CLIENT, (b"name", b"", b"request")), (SERVER, (b"name", b"", b"reply"))]),
+    ],
+)
+def test_who_needs_none_or_has_one_is_not(client: str, server: str, steps: list[tuple[int, tuple[bytes, ...]]]) -> None:
+    assert RULE not in told_of(_talk(client, server, *steps))
+
+
+def test_that_a_req_leaves_because_of_it_is_said() -> None:
+    stays = _talk("REQ", "ROUTER", (CLIENT, (b"", b"request")), (SERVER, (b"reply",)))
+    assert "closes" not in told_of(stays)[RULE].text
+    stays.wait(3).close(CLIENT)
+    assert "closes" not in told_of(stays)[RULE].text
+    leaves = _talk("REQ", "ROUTER", (CLIENT, (b"", b"request")), (SERVER, (b"reply",))).close(CLIENT)
+    assert "and the REQ closes the connection" in told_of(leaves)[RULE].text
+
+
+def test_a_reply_without_the_id_of_the_request_is_dropped_by_its_req() -> None:
+    steps = [(CLIENT, (b"\1\2\3\4", b"", b"request")), (SERVER, (b"", b"reply"))]
+    talk = _talk("REQ", "ROUTER", *steps).wait(5)
+    assert list(told_of(talk)) == [RULE]
+    assert told_of(talk)[RULE].text.startswith("ROUTER 10.0.0.1:5555 replies to REQ 10.0.0.2 without the request id")

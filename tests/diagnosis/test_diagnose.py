@@ -1,0 +1,55 @@
+"""Causes are told once, with what they stand on; what follows from them stands beneath."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.reading import diagnoses
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
+from zmtpscope.diagnosis.rules.catalogue import RULES
+from zmtpscope.findings.kinds import Severity
+
+
+def test_a_login_that_is_refused_is_told_once_with_its_packet(captures: Path) -> None:
+    diagnosis = diagnoses(captures / "security/plain-refused-4.3.5.pcap")[0].diagnosis
+    assert (diagnosis.rule, diagnosis.severity) == ("login-refused", "error")
+    assert "400, the login of the user" in diagnosis.text
+    assert diagnosis.evidence[0].moment.packet is not None
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_rules_say_what_they_stand_on_in_sentences(rule: Rule) -> None:
+    assert RULES[rule.id] is rule
+    assert rule.explanation.endswith(".")
+    assert rule.refuted_by.endswith(".")
+    assert not rule.title.endswith(".")
+    assert set(rule.consequences) <= set(RULES)
+
+
+@pytest.mark.parametrize(("cause", "consequence"), [("error", "error"), ("error", "warn"), ("note", "note")])
+def test_a_consequence_stands_beneath_its_cause(cause: Severity, consequence: Severity) -> None:
+    assert beneath(cause, consequence) == ["reconnect-storm"]
+
+
+@pytest.mark.parametrize(("cause", "consequence"), [("note", "error"), ("note", "warn"), ("warn", "error")])
+def test_nothing_stands_beneath_a_cause_that_is_less_severe(cause: Severity, consequence: Severity) -> None:
+    assert beneath(cause, consequence) == []
+
+
+def beneath(cause: Severity, consequence: Severity) -> list[str]:
+    """The rules beneath a cause."""
+    rules = [
+        Rule(rule, severity, "", "", "", lambda _, rule=rule, severity=severity: [_about_one(rule, severity)])
+        for rule, severity in (("violating-frame", cause), ("reconnect-storm", consequence))
+    ]
+    found = diagnose(Knowledge((), (), None, 0), rules)
+    (explained,) = [each for each in found if each.diagnosis.rule == "violating-frame"]
+    return [each.rule for each in explained.consequences]
+
+
+def _about_one(rule: str, severity: Severity) -> Diagnosis:
+    return Diagnosis(rule, severity, "", "", "", (), conn_ids=frozenset({"one"}))

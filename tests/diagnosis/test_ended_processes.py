@@ -1,0 +1,118 @@
+"""A process that ends leaves all its endpoints at once: that is one diagnosis."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.requesting_traffic import Asker, diagnosed
+from tests.diagnosis.talking import SERVER, Talk
+from tests.diagnosis.telling import told_of
+from tests.scripted import message
+from tests.traffic import Conversation
+from zmtpscope.capture.segments import ACK, FIN
+
+RULE = "peer-departed"
+
+
+def leave(talk: Asker) -> None:
+    """Side 1, which listens, closes first."""
+    talk.add(1, FIN | ACK)
+    talk.add(0, FIN | ACK)
+    talk.add(1, ACK)
+
+
+def subscriber(port: int, *, lasts: int = 100, host: int = 2) -> Asker:
+    """A SUB whose PUB closes after so many milliseconds."""
+    talk = Asker(("SUB", "PUB"), host, at=port % 1000 + host - 2, port=port)
+    talk.send(1, message(b"weather"))
+    talk.pause(lasts)
+    leave(talk)
+    return talk
+
+
+def goes_on(milliseconds: int = 5000) -> Conversation:
+    """Another connection, of which the capture has packets for as long."""
+    talk = Asker(host=9, at=90, port=6000)
+    talk.pause(milliseconds)
+    talk.add(0, ACK)
+    return talk
+
+
+def texts(*talks: Conversation) -> list[str]:
+    return [each.text for each in diagnosed(*talks, rule=RULE)]
+
+
+def test_endpoints_that_are_left_at_once_are_one_diagnosis() -> None:
+    talks = subscriber(5555), subscriber(5556), subscriber(5556, host=3), subscriber(5557)
+    assert texts(*talks, goes_on()) == [
+        "10.0.0.1 left 3 endpoints within 2 ms: PUB :5555, PUB :5556, PUB :5557; 4 connections ended; nobody connected "
+        "again"
+    ]
+
+
+def test_endpoints_that_are_left_one_after_the_other_are_told_apart() -> None:
+    assert len(texts(subscriber(5555), subscriber(5556, lasts=900), goes_on())) == 2
+
+
+def test_one_endpoint_is_named_with_who_was_connected() -> None:
+    assert texts(subscriber(5555), goes_on()) == [
+        "PUB 10.0.0.1:5555 closes its connection with SUB 10.0.0.2; nobody connected again"
+    ]
+
+
+def test_who_else_is_connected_to_the_publisher_shows_that_it_is_there() -> None:
+    other = subscriber(5555, host=3, lasts=6000)
+    assert texts(subscriber(5555), other) == []
+
+
+def test_nobody_knows_who_comes_back_after_the_end_of_the_capture() -> None:
+    assert texts(subscriber(5555), goes_on(1000)) == []
+
+
+def test_requests_that_are_left_open_are_counted() -> None:
+    talks = []
+    for port in (5555, 5556):
+        talk = Asker(at=port % 1000, port=port)
+        talk.ask(b"question")
+        leave(talk)
+        again = Asker(at=port % 1000 + 700, port=port)
+        again.pause(100)
+        talks += [talk, again]
+    (text,) = texts(*talks)
+    assert "; 2 connections ended, with 2 requests open; they were connected again " in text
+
+
+def _passing(number: int, at: float, port: int, seconds: float = 0.8) -> Talk:
+    return Talk(number, at=at, port=port).handshake("PULL", "PUSH").wait(seconds).close(SERVER)
+
+
+def _tried_again(number: int, at: float, port: int) -> list[Talk]:
+    return [Talk(100 * number + each, at=at + each, port=port).refused() for each in range(1, 14)]
+
+
+def test_programs_that_live_for_a_moment_at_ports_of_their_own_are_a_note() -> None:
+    """Discovery tells a PULL of each, and libzmq goes on to try the ports that are gone."""
+    ports = (40_101, 35_777, 51_002)
+    talks = [_passing(number, 5 * number, port) for number, port in enumerate(ports)]
+    tried = [each for number, port in enumerate(ports) for each in _tried_again(number + 1, 5 * number + 1, port)]
+    found = told_of(*talks, *tried)
+    assert {each.severity for each in found.values()} == {"note"}
+    assert found["peer-departed"].text == (
+        "PUSH of 10.0.0.1 listened at one port after another, and left 40101, 35777, 51002; PULL 10.0.0.2 still tries "
+        "to connect there"
+    )
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        [_passing(0, 0, 40_101)],
+        [_passing(0, 0, 5556), _passing(1, 5, 5557, 20)],
+        [_passing(0, 0, 40_101, 9), _passing(1, 1, 40_102, 20)],
+    ],
+    ids=["no other port", "fixed ports", "at the same time"],
+)
+def test_a_program_that_no_other_port_replaces_is_missed(talks: list[Talk]) -> None:
+    port = talks[0].conversation.ports[1]
+    found = told_of(*talks, *_tried_again(5, 9, port))
+    assert found["peer-departed"].severity == "warn"

@@ -1,0 +1,107 @@
+"""Handshakes that come to no end: whose fault it is, and how long the other one waited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import consequences_of, told, told_of
+from zmtpscope.zmtp.greeting import build_signature
+
+
+@given(st.integers(1, 30))
+def test_who_never_speaks_is_told_once_with_how_long_it_was_waited_for(times: int) -> None:
+    found = told_of(*(Talk(number, at=30.1 * number).greet(CLIENT).wait(30).close(CLIENT) for number in range(times)))
+    diagnosis = found["handshake-timeout"]
+    assert list(found) == ["handshake-timeout"]
+    assert (diagnosis.count, diagnosis.severity) == (times, "error")
+    assert diagnosis.text.startswith("10.0.0.1:5555 accepts connections and says nothing; 10.0.0.2 gives up after 30 s")
+    assert ("every 30.1 s" in diagnosis.text) == (times > 2)
+
+
+def test_who_stops_behind_its_greeting() -> None:
+    talk = Talk(0).greet(CLIENT).greet(SERVER).ready(CLIENT, "DEALER").wait(30).close(CLIENT)
+    assert "stops in the middle of the handshake" in told_of(talk)["handshake-timeout"].text
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        Talk(0).greet(CLIENT).wait(0.2).close(CLIENT),
+        Talk(0).greet(CLIENT).wait(30).greet(SERVER).ready(CLIENT, "REQ").ready(SERVER, "REP").close(),
+        Talk(0).greet(SERVER).wait(30).close(CLIENT),
+    ],
+    ids=["impatient", "slow", "visitor"],
+)
+def test_who_did_not_wait_or_was_answered(talk: Talk) -> None:
+    assert "handshake-timeout" not in told_of(talk)
+
+
+def test_a_capture_with_gaps_accuses_nobody() -> None:
+    talk = Talk(0).greet(CLIENT).greet(SERVER).ready(SERVER, "REP").wait(30).close(CLIENT)
+    del talk.conversation.packets[5]
+    assert "handshake-timeout" not in told_of(talk)
+
+
+def test_while_it_lasts() -> None:
+    hanging = Talk(0).greet(CLIENT)
+    later = Talk(1, at=12, port=5556).handshake("REQ", "REP")
+    assert "has been waiting for 12 s" in told_of(hanging, later)["handshake-timeout"].text
+
+
+@pytest.mark.parametrize("name", ["plain-status-300", "plain-zap-handler-hangs"])
+def test_a_zap_handler_that_is_silent(captures: Path, name: str) -> None:
+    found = told(captures / f"security/{name}.pcap")
+    assert list(found) == ["authentication-failing"]
+    assert found["authentication-failing"].certainty == "likely"
+
+
+def test_mechanisms_that_differ_are_named_from_all_connections_of_the_two(captures: Path) -> None:
+    found = told(captures / "security/mismatch-plain-server-null-client.pcap")
+    assert list(found) == ["mechanism-mismatch"]
+    assert "10.77.0.1:5571 wants PLAIN and 10.77.0.2 NULL" in found["mechanism-mismatch"].text
+    assert found["mechanism-mismatch"].certainty == "proven"
+
+
+def test_a_mechanism_that_was_not_said_is_not_made_up(captures: Path) -> None:
+    diagnosis = told(captures / "security/mismatch-null-server-plain-client.pcap")["mechanism-mismatch"]
+    assert "PLAIN" not in diagnosis.text
+    assert diagnosis.certainty == "likely"
+    assert diagnosis.evidence[0].text.startswith("127.0.0.1 received a complete greeting and closed")
+
+
+def test_a_name_that_is_no_mechanism_is_the_whole_cause(captures: Path) -> None:
+    found = told(captures / "faults/mechanism-lower-case.pcap")
+    assert list(found) == ["protocol-violation"]
+    assert "(ZMTP3X-GREETING-" in found["protocol-violation"].text
+    (evidence, *_) = found["protocol-violation"].evidence
+    assert evidence.text.count(" ") > 3, "a sentence, not a code"
+
+
+def test_a_listener_that_closes_without_a_word_is_a_proxy_rather_than_a_socket_that_refuses() -> None:
+    talks = (Talk(number, at=number).say(CLIENT, build_signature(1)).close(SERVER) for number in range(4))
+    diagnosis = told_of(*talks)["handshake-failing"]
+    assert "10.0.0.1:5555 closes 2 ms after the greeting of 10.0.0.2, without a word of its own, 4" in diagnosis.text
+    assert "proxy or port mapping" in diagnosis.hint
+    assert "ZAP" not in diagnosis.hint
+
+
+@pytest.mark.parametrize(("waits", "is_timed"), [((0.4,) * 3, True), ((0.2, 0.4, 0.7), False), ((0.001,) * 3, False)])
+def test_who_closes_equally_long_after_the_start_has_a_timer(waits: tuple[float, ...], is_timed: bool) -> None:
+    talks = (
+        Talk(number, at=2 * number).greet(CLIENT).wait(0.3).greet(SERVER).wait(wait).close(CLIENT)
+        for number, wait in enumerate(waits)
+    )
+    diagnosis = told_of(*talks)["handshake-failing"]
+    assert ("after the connection began, while 10.0.0.1:5555 still answers" in diagnosis.text) == is_timed
+    assert ("ZMQ_HANDSHAKE_IVL" in diagnosis.hint) == is_timed
+
+
+def test_that_a_client_whose_handshakes_fail_tries_again_and_again_is_a_consequence() -> None:
+    talks = [Talk(n, at=n / 5).say(CLIENT, build_signature(1)).wait(0.1).close(SERVER) for n in range(12)]
+    assert list(told_of(*talks)) == ["handshake-failing"]
+    assert consequences_of("handshake-failing", *talks) == {"reconnect-storm"}

@@ -1,0 +1,358 @@
+"""PINGs and their PONGs are matched by context, and who does not answer is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.diagnosis.reading import derive
+from tests.diagnosis.requesting_traffic import HANDSHAKE, Asker, diagnosed, records_from
+from tests.scripted import message
+from tests.traffic import Capture
+from tests.zmtp.sides import command
+from zmtpscope.capture.segments import ACK, FIN, PSH
+from zmtpscope.diagnosis.rules.heartbeating import TRANSFER_HINT
+from zmtpscope.diagnosis.watch import Watch
+from zmtpscope.dissect import Analyser, Options
+
+RULE = "heartbeat-timeout"
+
+
+class Heart(Asker):
+    """A DEALER that asks a ROUTER for signs of life."""
+
+    def __init__(self, host: int = 2, at: int = 0, port: int = 5555) -> None:
+        super().__init__(("DEALER", "ROUTER"), host, at, port)
+
+    def ping(self, context: bytes = b"", ttl: int = 0) -> None:
+        self.send(0, command("NULL", "PING", ttl=ttl, context=context))
+
+    def pong(self, context: bytes = b"") -> None:
+        self.send(1, command("NULL", "PONG", context=context))
+
+    def beat(self, times: int, every: int = 200) -> None:
+        for _ in range(times):
+            self.ping()
+            self.pong()
+            self.pause(every - 2)
+
+
+def heartbeats(heart: Heart, size: int = 7) -> list[dict[str, Any]]:
+    return records_from(heart, size=size, type_="heartbeat")
+
+
+def test_real_heartbeats_have_round_trips(captures: Path) -> None:
+    derivation, records = derive(captures / "problems/heartbeat-answered-late.pcap")
+    found = [record.values for record in records if record.type == "heartbeat"]
+    assert {values["outcome"] for values in found} == {"answered"}
+    assert all(values["rtt_ns"] == values["reply_ts_ns"] - values["ts_ns"] for values in found)
+    seen = next(side.heartbeats for side in derivation.knowledge().connections[-1].sides if side.heartbeats is not None)
+    assert seen.counts["answered"] == len(found)
+    assert 150_000_000 < seen.rtt.most < 250_000_000
+    assert 190_000_000 < seen.interval.median < 210_000_000
+
+
+def test_pongs_answer_the_ping_whose_context_they_repeat() -> None:
+    heart = Heart()
+    heart.ping(b"one")
+    heart.ping(b"two")
+    heart.pong(b"two")
+    heart.pong(b"one")
+    heart.ping(b"x" * 20)
+    heart.pong(b"x" * 16)
+    assert [values["rtt_ns"] for values in heartbeats(heart)] == [1_000_000, 3_000_000, 1_000_000]
+
+
+@given(st.lists(st.booleans(), max_size=8), st.sets(st.integers(0, 15), max_size=2), st.integers(1, 9))
+def test_outcomes_do_not_depend_on_blocks_and_what_is_lost_is_unknown(
+    answered: list[bool], lost: set[int], size: int
+) -> None:
+    heart = Heart()
+    for number, is_answered in enumerate(answered):
+        heart.ping(b"%d" % number)
+        if is_answered:
+            heart.pong(b"%d" % number)
+        heart.pause(100)
+    heart.acknowledge(0)
+    heart.packets = [packet for place, packet in enumerate(heart.packets) if place - HANDSHAKE not in lost]
+    whole = heartbeats(heart, size=1000)
+    assert heartbeats(heart, size) == whole
+    assert {values["outcome"] for values in whole} <= {"answered", "open", "unknown"}
+
+
+def test_a_peer_that_falls_silent_is_to_blame_for_the_end() -> None:
+    heart = Heart()
+    heart.beat(3)
+    for _ in range(3):
+        heart.ping()
+        heart.pause(200)
+    heart.close()
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert diagnosis.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: nothing")
+    assert "DEALER 10.0.0.2 closed 603 ms later" in diagnosis.text
+    assert len(diagnosis.evidence) == 3
+
+
+def left_alone(host: int, at: int) -> Heart:
+    heart = Heart(host, at)
+    heart.beat(3)
+    for _ in range(3):
+        heart.ping()
+        heart.pause(200)
+    heart.close()
+    return heart
+
+
+def test_a_server_that_is_silent_to_several_clients_at_once_is_told_once() -> None:
+    (diagnosis,) = diagnosed(*(left_alone(host, at=50 * host) for host in (2, 3, 4)), rule=RULE)
+    assert diagnosis.text.endswith("; it is silent to 3 clients at once: 10.0.0.2, 10.0.0.3, 10.0.0.4")
+    assert (diagnosis.count, len(diagnosis.conn_ids)) == (3, 3)
+    assert diagnosis.subject == "ROUTER 10.0.0.1:5555 with 3 clients at 10.0.0.1:5555"
+
+
+def test_clients_that_a_server_leaves_alone_at_different_times_are_told_apart() -> None:
+    assert len(diagnosed(left_alone(2, at=0), left_alone(3, at=5000), rule=RULE)) == 2
+
+
+def test_an_answer_behind_the_end_of_who_asked_is_none() -> None:
+    """The ROUTER is stopped for 2 s (SIGSTOP), and answers all that has come when it goes on."""
+    heart = Heart()
+    heart.beat(3)
+    for _ in range(3):
+        heart.ping()
+        heart.pause(200)
+    heart.add(0, FIN | ACK)
+    heart.pause(1000)
+    heart.pong()
+    heart.answer(b"here I am")
+    heart.reset(0)
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert diagnosis.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: nothing")
+    assert "DEALER 10.0.0.2 closed 603 ms later" in diagnosis.text
+    assert [values["outcome"] for values in heartbeats(heart)] == ["answered"] * 3 + ["unanswered"] * 3
+    assert heartbeats(heart, size=1) == heartbeats(heart, size=1000)
+
+
+def test_pings_that_came_in_one_segment_do_not_prove_a_silent_peer() -> None:
+    """The link was down, and TCP sent again what had waited when it was up."""
+    heart = Heart()
+    heart.beat(3)
+    heart.pause(3000)
+    heart.send(0, 3 * command("NULL", "PING", ttl=0, context=b""))
+    heart.pause(43)
+    heart.close()
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert (diagnosis.certainty, diagnosis.severity) == ("likely", "warn")
+    assert "ROUTER 10.0.0.1:5555 and DEALER 10.0.0.2 could not reach each other for a while: 3 PINGs" in diagnosis.text
+    assert len(diagnosis.evidence) == 1
+    assert "the way between" in diagnosis.hint
+
+
+def cut_off(pings: int, *, asks: bool = True) -> Heart:
+    """The link is down for 4 s; what the DEALER sent meanwhile comes at once, its FIN with it."""
+    heart = Heart()
+    heart.beat(3)
+    if asks:
+        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
+    heart.pause(4000)
+    heart.add(0, FIN | ACK | PSH, pings * command("NULL", "PING", ttl=0, context=b"") + message(b"has waited"))
+    heart.reset(1)
+    return heart
+
+
+def test_pings_that_came_with_the_fin_prove_that_the_way_was_broken() -> None:
+    (diagnosis,) = diagnosed(cut_off(3), rule=RULE)
+    assert (diagnosis.certainty, diagnosis.severity) == ("proven", "error")
+    assert "the way to 10.0.0.2 was broken for 4 s" in diagnosis.text
+    assert "the way between" in diagnosis.hint
+
+
+@pytest.mark.parametrize("heart", [cut_off(1), cut_off(0), cut_off(3, asks=False)])
+def test_one_ping_or_none_that_came_with_the_fin_proves_nothing(heart: Heart) -> None:
+    assert diagnosed(heart, rule=RULE) == []
+
+
+@pytest.mark.parametrize(("pause", "expected"), [(0, 1), (100, 0)])
+def test_an_answer_that_is_answered_with_rst_came_behind_the_end(pause: int, expected: int) -> None:
+    """Nothing gets through to the DEALER, whose FIN waits behind what it sent before it closed."""
+    heart = Heart()
+    heart.beat(3)
+    heart.ping()
+    heart.pause(4000)
+    heart.pong()
+    heart.pause(pause)
+    heart.reset(0)
+    found = diagnosed(heart, rule=RULE)
+    assert len(found) == expected
+    assert all(each.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats") for each in found)
+
+
+@pytest.mark.parametrize(("waited", "certainty"), [(100, "likely"), (200, "proven")])
+def test_who_closes_before_its_next_ping_may_have_another_reason(waited: int, certainty: str) -> None:
+    heart = Heart()
+    heart.beat(3)
+    heart.ping()
+    heart.pause(waited)
+    heart.close()
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert diagnosis.certainty == certainty
+
+
+def answers_late(heart: Heart) -> None:
+    heart.ping()
+    heart.pause(400)
+    heart.pong()
+    heart.pause(100)
+
+
+def says_something_else(heart: Heart) -> None:
+    heart.ping()
+    heart.pause(100)
+    heart.answer(b"here I am")
+    heart.pause(100)
+
+
+def leaves_at_once(heart: Heart) -> None:
+    heart.ping()
+    heart.pause(1)
+
+
+def keeps_its_word(heart: Heart) -> None:
+    heart.ping(ttl=5)
+    heart.pong()
+    heart.pause(100)
+
+
+@pytest.mark.parametrize("script", [answers_late, says_something_else, leaves_at_once, keeps_its_word])
+def test_who_was_heard_of_is_not_to_blame(script: Any) -> None:
+    heart = Heart()
+    heart.beat(3)
+    script(heart)
+    heart.close()
+    assert diagnosed(heart, rule=RULE) == []
+
+
+def test_octets_that_were_not_captured_blame_nobody(captures: Path) -> None:
+    heart = Heart()
+    heart.beat(3)
+    heart.ping()
+    heart.pong()
+    del heart.packets[-1]
+    heart.pause(300)
+    heart.close()
+    assert diagnosed(heart, rule=RULE) == []
+
+
+# -- nobody closed yet -------------------------------------------------------------------------------------------------
+
+
+def waiting(pings: int, every: int = 400, answered: int = 3) -> Heart:
+    """PINGs that remain unanswered where the capture ends."""
+    heart = Heart()
+    heart.beat(answered, every)
+    for _ in range(pings):
+        heart.ping()
+        heart.pause(every - 1)
+    heart.add(0, ACK)
+    return heart
+
+
+def test_a_peer_that_used_to_answer_is_named_at_once() -> None:
+    (diagnosis,) = diagnosed(waiting(pings=3), rule=RULE)
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: nothing came after the PING in packet "
+        "14, for 1.2 s and 3 PINGs (a PING every 400 ms, 3 before answered in 1 ms)"
+    )
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "proven")
+
+
+@pytest.mark.parametrize(
+    "heart",
+    [waiting(pings=1), waiting(pings=3, every=200), waiting(pings=3, answered=0)],
+    ids=["one PING", "a pause of the process", "a peer that never answers"],
+)
+def test_what_may_still_be_answered_is_not_reported(heart: Heart) -> None:
+    assert diagnosed(heart, rule=RULE) == []
+
+
+def silent_client(port: int) -> Heart:
+    """A server that asks a client for signs of life, in vain."""
+    heart = Heart(at=port, port=port)
+    for _ in range(3):
+        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
+        heart.send(0, command("NULL", "PONG", context=b""))
+        heart.pause(398)
+    for _ in range(3):
+        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
+        heart.pause(399)
+    heart.add(1, ACK)
+    return heart
+
+
+def test_a_client_that_is_silent_to_two_servers_is_one_diagnosis() -> None:
+    (diagnosis,) = diagnosed(silent_client(5555), silent_client(5556), rule=RULE)
+    assert diagnosis.text.startswith("DEALER 10.0.0.2 does not answer the heartbeats of ROUTER 10.0.0.1:5555: ")
+    assert diagnosis.text.endswith("; the same at 10.0.0.1:5556")
+
+
+def test_a_peer_whose_own_heartbeats_cease_has_fallen_silent() -> None:
+    heart = Heart()
+    heart.beat(5)
+    for _ in range(3):
+        heart.pause(1000)
+        heart.answer(b"work")
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert diagnosis.text.startswith("DEALER 10.0.0.2 has fallen silent: a PING came every 200 ms until packet 16, and")
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+
+
+def test_whose_heartbeats_cease_and_messages_go_on_has_not_fallen_silent() -> None:
+    heart = Heart()
+    heart.beat(5)
+    for _ in range(3):
+        heart.pause(1000)
+        heart.ask(b"work")
+    assert diagnosed(heart, rule=RULE) == []
+
+
+# -- large messages ----------------------------------------------------------------------------------------------------
+
+
+def in_transfer(*, is_closed: bool) -> Heart:
+    """A PING is sent while a message of the peer arrives."""
+    heart = Heart()
+    heart.beat(3)
+    octets = message(bytes(100_000))
+    heart.send(1, octets[:1000])
+    for _ in range(3):
+        heart.ping()
+        heart.pause(600)
+        heart.send(1, bytes(1000))
+    if is_closed:
+        heart.reset(0)
+    return heart
+
+
+def test_a_message_that_still_arrives_is_no_silence() -> None:
+    (diagnosis,) = diagnosed(in_transfer(is_closed=True), rule=RULE)
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 was still sending a message when DEALER 10.0.0.2 closed, 1.81 s after its PING in "
+        "packet 15: the PONG can only follow the message"
+    )
+    assert (diagnosis.certainty, diagnosis.hint) == ("likely", TRANSFER_HINT)
+    assert diagnosed(in_transfer(is_closed=True), rule="protocol-violation") == []
+
+
+def test_while_a_message_arrives_nobody_is_silent() -> None:
+    assert diagnosed(in_transfer(is_closed=False), rule=RULE) == []
+    heart, watch, analyser, found = in_transfer(is_closed=False), Watch(), Analyser(Options(bodies="none")), []
+    analyser.begin([None])
+    for block in Capture(heart.packets, 1):
+        for batch in analyser.feed(block):
+            watch.feed(batch)
+        found += watch.news(analyser.ongoing())
+    assert [each.rule for each in found if each.rule != "clear-text"] == []

@@ -1,0 +1,97 @@
+"""Kernels of Jupyter that ignore a client: none of its requests has a reply or a status."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.diagnosis.diagnosis import Diagnosis
+from zmtpscope.payloads.registry import Registry
+
+RULE = "jupyter-unanswered"
+SIGNATURE = b"a" * 64
+
+
+def frames(kind: str, id_: str, parent: str | None = None, **content: object) -> tuple[bytes, ...]:
+    """A message of Jupyter."""
+    header = {"msg_type": kind, "msg_id": id_, "session": "s"}
+    about = {} if parent is None else {"msg_type": "execute_request", "msg_id": parent}
+    return (b"<IDS|MSG>", SIGNATURE, *map(orjson.dumps, (header, about, {}, content)))
+
+
+def shell(*, ids: tuple[str, ...] = ("1", "2"), kind: str = "execute_request", waits: float = 4) -> Talk:
+    """A client that sends requests, then waits and closes."""
+    talk = Talk(0, at=0, port=50_001).handshake("DEALER", "ROUTER", "client").wait(0.5)
+    for id_ in ids:
+        talk.multipart(CLIENT, *frames(kind, id_)).wait(0.1)
+    return talk.wait(waits)
+
+
+def iopub(*statuses: tuple[str, str]) -> Talk:
+    """What the kernel publishes: the request, and its state."""
+    talk = Talk(1, at=0, port=50_002).handshake("SUB", "XPUB").command(CLIENT, "SUBSCRIBE", topic=b"").wait(1)
+    talk.multipart(SERVER, b"", *frames("iopub_welcome", "w"))
+    for parent, state in statuses:
+        talk.multipart(SERVER, b"status", *frames("status", "s", parent, execution_state=state))
+    return talk
+
+
+def heartbeat(*, answers: bool = True) -> Talk:
+    """Pings of the client, from before its first request."""
+    talk = Talk(2, at=0, port=50_003).handshake("REQ", "ROUTER")
+    for number in range(3):
+        talk.multipart(CLIENT, b"", b"ping")
+        if answers or not number:
+            talk.multipart(SERVER, b"", b"ping")
+        talk.wait(1)
+    return talk
+
+
+def found(*talks: Talk) -> list[Diagnosis]:
+    knowledge = knowledge_of(*talks, payloads=Registry())
+    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == RULE]
+
+
+def test_requests_that_a_living_kernel_ignores_point_to_the_key() -> None:
+    (diagnosis,) = found(shell().close(CLIENT), iopub(), heartbeat())
+    assert diagnosis.statement == (
+        'likely: DEALER "client" 10.0.0.2 sends 2 Jupyter requests to ROUTER 10.0.0.1:50001, and the kernel sends '
+        "neither a reply nor a status for 4.2 s, although it answers 3 heartbeats"
+    )
+    assert "Invalid Signature" in diagnosis.hint
+    assert diagnosis.severity == "warn"
+
+
+def test_it_is_reported_while_the_connection_is_open() -> None:
+    assert found(shell(), iopub(), heartbeat(), Talk(3, at=5).handshake("REQ", "REP"))
+
+
+def test_without_heartbeats_the_kernel_may_be_stopped() -> None:
+    (diagnosis,) = found(shell().close(CLIENT), iopub())
+    assert diagnosis.hint.startswith("see whether the kernel is stopped or busy")
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        pytest.param((shell().multipart(SERVER, *frames("execute_reply", "r", "1")), iopub()), id="a reply"),
+        pytest.param((shell().close(), iopub(("1", "busy"), ("1", "idle"))), id="a status"),
+        pytest.param((shell().close(), iopub(("of another", "busy"))), id="a kernel that is busy"),
+        pytest.param((shell().close(SERVER), iopub()), id="the kernel closes"),
+        pytest.param((shell().close(),), id="what it publishes is not there"),
+        pytest.param((shell().close(), iopub(), heartbeat(answers=False)), id="heartbeats without reply"),
+        pytest.param((shell(waits=1).close(), iopub()), id="a short wait"),
+        pytest.param((shell(ids=("1",), kind="apply_request").close(), iopub()), id="a task of ipyparallel"),
+        pytest.param((shell(ids=()).close(), iopub()), id="no request"),
+    ],
+)
+def test_all_else_is_silent(talks: tuple[Talk, ...]) -> None:
+    assert found(*talks) == []
+
+
+def test_a_status_is_remembered_among_many() -> None:
+    """What a publisher said of more requests than are remembered may have been about any."""
+    others = [(str(number), state) for number in range(100, 200) for state in ("busy", "idle")]
+    assert found(shell().close(), iopub(("1", "busy"), ("1", "idle"), *others)) == []

@@ -1,0 +1,203 @@
+"""Who left, how and how often: told once, and never of those who come and go as they like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import consequences_of, told, told_of
+from zmtpscope.diagnosis.rules.leaving import RELAYED, End, Ends
+
+
+def _life(number: int, at: float, seconds: float, by: int = SERVER) -> Talk:
+    """A connection that begins `at`, says something, and is reset after so many seconds."""
+    return Talk(number, at=at).handshake("DEALER", "ROUTER").wait(seconds - 0.01).reset(by)
+
+
+@given(st.integers(3, 40), st.floats(2, 60))
+def test_a_period_is_told_once_however_often(times: int, seconds: float) -> None:
+    found = told_of(*(_life(number, number * (seconds + 0.2), seconds) for number in range(times)))
+    assert list(found) == ["periodic-disconnect"]
+    diagnosis = found["periodic-disconnect"]
+    assert diagnosis.count == times
+    assert f"{times} times" in diagnosis.text
+    assert "resets each connection of DEALER 10.0.0.2" in diagnosis.text
+
+
+@pytest.mark.parametrize(
+    "lives", [[5.0, 9.0, 3.0, 7.0], [5.0, 5.0], [0.2, 0.2, 0.2, 0.2]], ids=["uneven", "twice", "short"]
+)
+def test_lives_without_a_period(lives: list[float]) -> None:
+    found = told_of(*(_life(number, 10 * number, life) for number, life in enumerate(lives)))
+    assert set(found) == {"peer-departed"}
+    assert found["peer-departed"].count == len(lives) - 1, "nobody tried again behind the last"
+
+
+def test_ends_at_the_same_moment_are_one_event() -> None:
+    """A server was restarted once, and a host has four sockets that are connected to it."""
+    first = [Talk(n, at=0.02 * n).handshake("DEALER", "ROUTER").wait(4 - 0.02 * n).close(SERVER) for n in range(4)]
+    again = [Talk(9 + n, at=5 + n).handshake("DEALER", "ROUTER").wait(20 - n).close() for n in range(4)]
+    found = told_of(*first, *again)
+    assert set(found) == {"peer-departed"}
+    assert found["peer-departed"].count == 4
+
+
+def test_when_clients_were_connected_again_is_a_range_where_they_differ() -> None:
+    first = [Talk(n, at=0, client=2 + n).handshake("DEALER", "ROUTER").wait(9).close(SERVER) for n in range(3)]
+    again = [
+        Talk(9 + n, at=10 + 4 * n, client=2 + n).handshake("DEALER", "ROUTER").wait(20 - 4 * n).close()
+        for n in range(3)
+    ]
+    assert "connected again 989 ms to 8.99 s later" in told_of(*first, *again)["peer-departed"].text
+
+
+def test_who_ends_its_own_connections_is_not_disconnected() -> None:
+    assert told_of(*(_life(number, 10 * number, 5, CLIENT) for number in range(5))).keys() <= {"peer-departed"}
+    closing = (Talk(number, at=10 * number).handshake("REQ", "REP").wait(5).close(CLIENT) for number in range(5))
+    assert told_of(*closing) == {}
+
+
+def test_a_limit_of_silence_is_told_from_one_of_life() -> None:
+    talks = []
+    for number, active in enumerate((1, 9, 25, 4)):
+        talk = Talk(number, at=100 * number).handshake("DEALER", "ROUTER").wait(active).message(CLIENT, b"still here")
+        talks.append(talk.wait(30).reset(SERVER))
+    diagnosis = told_of(*talks)["periodic-disconnect"]
+    assert "after 30 s of silence" in diagnosis.text
+    assert "ZMQ_HEARTBEAT_IVL" in diagnosis.hint
+
+
+def test_silences_that_are_equal_count_more_than_lives_that_are_similar() -> None:
+    """Messages come every few seconds, so the lives differ little; a proxy ends what was silent for 3 s."""
+    talks = []
+    for number, active in enumerate((3.4, 3.8, 3.9)):
+        talk = Talk(number, at=10 * number).handshake("SUB", "PUB").wait(active).message(SERVER, b"alarm")
+        talks.append(talk.wait(3).close(SERVER))
+    assert "after 3 s of silence, 3 times" in told_of(*talks)["periodic-disconnect"].text
+
+
+def test_a_client_that_does_not_come_back_as_others_do_is_named() -> None:
+    first = [Talk(n, at=0, client=2 + n).handshake("PULL", "PUSH").wait(9).close(SERVER) for n in range(3)]
+    again = [Talk(9 + n, at=10, client=2 + n).handshake("PULL", "PUSH").wait(9).message(SERVER, b"") for n in range(2)]
+    text = told_of(*first, *again)["peer-departed"].text
+    assert "closes 3 connections" in text
+    assert text.endswith("later, but not PULL 10.0.0.4")
+
+
+def test_a_server_that_leaves_is_one_departure_for_all_its_clients() -> None:
+    first = [
+        Talk(number, at=0, client=2 + number).handshake("DEALER", "ROUTER").wait(9).close(SERVER) for number in range(5)
+    ]
+    again = [
+        Talk(9 + number, at=15, client=2 + number).handshake("DEALER", "ROUTER").wait(9).close() for number in range(5)
+    ]
+    (diagnosis,) = told_of(*first, *again).values()
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("peer-departed", "note", 5)
+    assert diagnosis.text.startswith(
+        "ROUTER 10.0.0.1:5555 closes 5 connections with DEALER 10.0.0.2, DEALER 10.0.0.3 and 3 more"
+    )
+    assert "connected again" in diagnosis.text
+
+
+def test_clients_that_come_and_go_are_nothing_to_tell() -> None:
+    assert told_of(*(Talk(number).handshake("REQ", "REP").wait(number).close() for number in range(4))) == {}
+
+
+@given(st.permutations([None, "identity", "another"]))
+def test_clients_with_and_without_an_identity_may_come_and_go_at_the_same_moments(identities: list[str | None]) -> None:
+    talks = [
+        Talk(number, at=0, client=2).handshake("DEALER", "ROUTER", identity).wait(5).close(SERVER)
+        for number, identity in enumerate(identities)
+    ]
+    assert told_of(*talks) == {}
+
+
+def test_a_server_that_nobody_misses_is_nothing_to_tell() -> None:
+    assert told_of(Talk(0).handshake("REQ", "REP").wait(5).close(SERVER)) == {}
+
+
+def test_a_server_that_does_not_come_back_is_the_cause_of_refused_attempts(captures: Path) -> None:
+    found = told(captures / "problems/server-departed.pcap")
+    assert list(found) == ["peer-departed"]
+    assert "in vain" in found["peer-departed"].text
+
+
+@pytest.mark.parametrize(("client", "server"), [("REQ", "REP"), ("PUSH", "PULL"), ("REQ", "ROUTER")])
+def test_a_program_that_ends_when_nobody_needs_it_is_nothing_to_tell(client: str, server: str) -> None:
+    one, other = (Talk(number, at=0, client=2 + number).handshake(client, server) for number in range(2))
+    assert told_of(one.wait(3).close(CLIENT), other.wait(9).close(CLIENT)) == {}
+
+
+@pytest.mark.parametrize(
+    ("client", "server"), [("PULL", "PUSH"), ("DEALER", "ROUTER"), ("REP", "DEALER")], ids=["PULL", "DEALER", "REP"]
+)
+def test_one_of_several_that_share_work_is_told_when_it_leaves(client: str, server: str) -> None:
+    one, other = (Talk(number, at=0, client=2 + number).handshake(client, server) for number in range(2))
+    found = told_of(one.wait(3).close(CLIENT), other.wait(9).close(CLIENT))
+    assert f"{client} 10.0.0.2 closes its connection" in found["peer-departed"].text
+
+
+def test_one_of_several_that_is_reset_is_told() -> None:
+    one, other = (Talk(number, at=0, client=2 + number).handshake("REQ", "REP") for number in range(2))
+    found = told_of(one.wait(3).reset(CLIENT), other.wait(9).close(CLIENT))
+    assert list(found) == ["peer-departed"]
+
+
+def test_one_of_several_that_leaves_is_told(captures: Path) -> None:
+    assert "DEALER 10.0.0.3" in told(captures / "problems/peer-departed.pcap")["peer-departed"].text
+
+
+def test_two_clients_of_one_host_are_not_a_dead_connection_and_its_successor() -> None:
+    """Two workers of one host: the older one takes messages, and is killed while some are unread, which is an RST."""
+    one, other = (Talk(number, at=2 * number).handshake("PULL", "PUSH") for number in range(2))
+    for number in range(20):
+        one.wait(1).message(SERVER, b"task %d" % number)
+    assert told_of(one.reset(CLIENT), other.wait(30).message(SERVER, b"task")) == {}
+    silent = told_of(
+        Talk(0).handshake("PULL", "PUSH").wait(20).message(SERVER, b"task").reset(CLIENT),
+        Talk(1, at=4).handshake("PULL", "PUSH").wait(30).message(SERVER, b"task"),
+    )
+    assert "PULL 10.0.0.2 connected anew" in silent["peer-departed"].text
+
+
+def test_who_leaves_in_the_middle_of_its_own_message_is_a_warning() -> None:
+    cut = Talk(0).handshake("PUSH", "PULL").say(CLIENT, b"\x00\x10abc").close(CLIENT)
+    found = told_of(cut)
+    assert list(found) == ["peer-departed"]
+    assert found["peer-departed"].severity == "warn"
+    assert "in the middle of a message" in found["peer-departed"].text
+
+
+def test_who_is_closed_for_what_it_sent(captures: Path) -> None:
+    diagnosis = told(captures / "faults/frame-length-2p63.pcap")["violating-frame"]
+    assert "because of what DEALER 10.77.0.2 sends" in diagnosis.text
+    assert "violating-frame" not in told(captures / "faults/reserved-flag-80.pcap"), "it was not closed for it"
+
+
+def test_a_storm_stands_beneath_its_cause() -> None:
+    talks = []
+    for number in range(20):
+        talk = Talk(number, at=number * 0.2).greet(CLIENT, "NULL").greet(SERVER, "CURVE")
+        talks.append(talk.close(SERVER))
+    assert consequences_of("mechanism-mismatch", *talks) == {"reconnect-storm"}
+    assert told_of(*talks)["mechanism-mismatch"].count == 20
+
+
+times = st.integers(0, 4).map(lambda at: at * RELAYED)
+ends = st.lists(
+    st.builds(End, times, st.tuples(st.just("h"), st.integers(1, 3)), st.uuids().map(str)),
+    max_size=12,
+)
+
+
+@given(ends, st.integers(0, 4), st.integers(1, 3))
+def test_what_a_host_ended_at_the_same_time_is_what_it_ended_at_other_endpoints(
+    of_host: list[End], at: int, port: int
+) -> None:
+    time, endpoint = at * RELAYED, ("h", port)
+    near = {each.conn_id for each in of_host if abs(each.ns - time) <= RELAYED and each.endpoint != endpoint}
+    assert set(Ends(of_host).around(time, endpoint)) == near

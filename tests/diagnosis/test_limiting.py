@@ -1,0 +1,99 @@
+"""Who closes behind large messages, and takes smaller ones, has a limit; who closes for other reasons has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.requesting_traffic import Asker, diagnosed
+from tests.diagnosis.test_requests import by_turns
+from tests.scripted import message
+from zmtpscope.capture.segments import ACK, FIN
+
+RULE = "message-too-large"
+
+
+def closed_behind(size: int, at: int, types: tuple[str, str] = ("REQ", "REP"), after: int = 0) -> Asker:
+    """Somebody sends a message, and is left."""
+    asker = Asker(types, host=3, at=at)
+    asker.ask(bytes(size))
+    asker.pause(after)
+    asker.add(1, FIN | ACK)
+    asker.add(0, FIN | ACK)
+    return asker
+
+
+def closed_within(size: int, at: int) -> Asker:
+    """Somebody is left in the middle of a message, the rest of which is on the way."""
+    asker, octets = Asker(host=3, at=at), message(b"", bytes(size))
+    asker.send(0, octets[:1400])
+    asker.add(1, FIN | ACK)
+    asker.send(0, octets[1400:])
+    asker.add(0, FIN | ACK)
+    return asker
+
+
+def small(size: int = 4) -> Asker:
+    asker = Asker(host=2, at=1)
+    by_turns(asker)
+    asker.ask(bytes(size))
+    asker.answer(b"answer")
+    return asker
+
+
+def test_who_closes_behind_each_large_message_has_a_limit() -> None:
+    (diagnosis,) = diagnosed(small(), *(closed_behind(3002, at) for at in (100, 1100, 2100)), rule=RULE)
+    assert (diagnosis.severity, diagnosis.certainty) == ("error", "likely")
+    assert diagnosis.text == (
+        "REP 10.0.0.1:5555 closes the connection right after a frame of 3002 octets of REQ 10.0.0.3, each of 3 times; "
+        "the largest that it took has 10 octets"
+    )
+    assert "ZMQ_MAXMSGSIZE" in diagnosis.hint
+    assert len(diagnosis.conn_ids) == 3
+
+
+def test_the_rest_of_the_message_may_be_captured_behind_the_close() -> None:
+    (diagnosis,) = diagnosed(small(), *(closed_within(3002, at) for at in (100, 1100, 2100)), rule=RULE)
+    assert "right after a frame of 3002 octets of REQ 10.0.0.3, each of 3 times" in diagnosis.text
+
+
+def test_a_subscriber_may_have_a_limit_too() -> None:
+    def subscriber(at: int) -> Asker:
+        asker = Asker(("SUB", "PUB"), at=at)
+        for size in (10, 100, 5000 + at):
+            asker.send(1, message(bytes(size)))
+        asker.add(0, FIN | ACK)
+        asker.add(1, FIN | ACK)
+        return asker
+
+    (diagnosis,) = diagnosed(*(subscriber(at) for at in (0, 1000, 2000)), rule=RULE)
+    assert diagnosis.text == (
+        "SUB 10.0.0.2 closes the connection right after a frame of 5000 octets or more of PUB 10.0.0.1:5555, each of 3 "
+        "times; the largest that it took has 100 octets"
+    )
+
+
+def fetches(at: int) -> Asker:
+    """Somebody asks how much there is, then for all of it, and has what it wants."""
+    asker = Asker(host=3, at=at)
+    by_turns(asker)
+    asker.ask(b"all")
+    asker.answer(bytes(3002))
+    asker.add(0, FIN | ACK)
+    asker.add(1, FIN | ACK)
+    return asker
+
+
+@pytest.mark.parametrize(
+    "askers",
+    [
+        pytest.param([small(), *(closed_behind(3002, at) for at in (100, 1100))], id="twice only"),
+        pytest.param([small(3002), *(closed_behind(3002, at) for at in (100, 1100, 2100))], id="once it was answered"),
+        pytest.param([closed_behind(3002, at) for at in (100, 1100, 2100)], id="it never took anything"),
+        pytest.param([small(), *(closed_behind(30, at) for at in (100, 1100, 2100))], id="small ones"),
+        pytest.param([small(), *(closed_behind(3002, at) for at in (100, 5100, 10_100))], id="nobody comes back soon"),
+        pytest.param([fetches(at) for at in (100, 1100, 2100)], id="it was the reply"),
+        pytest.param([small(), *(closed_behind(3002, at, after=500) for at in (100, 1100, 2100))], id="later"),
+    ],
+)
+def test_who_closes_for_other_reasons_has_no_limit(askers: list[Asker]) -> None:
+    assert diagnosed(*askers, rule=RULE) == []

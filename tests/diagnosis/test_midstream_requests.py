@@ -1,0 +1,69 @@
+"""Requests of a connection whose start was not captured: the two sides take turns, and so one of them asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.publishing_traffic import MS, diagnosed
+from tests.scripted import message
+from tests.traffic import Conversation
+from zmtpscope.capture.segments import ACK
+
+RULE = "request-unanswered"
+CLIENT, SERVER = 0, 1
+
+
+def turns(
+    times: int, replies_after: int = 1, thinks: int = 300, ports: tuple[int, int] = (50_000, 5555)
+) -> Conversation:
+    """The client asks and is answered, so many times."""
+    talk = Conversation(syn=False, ports=ports)
+    for number in range(times):
+        talk.send(CLIENT, message(b"", b"price of %d?" % number))
+        talk.wait(replies_after * MS)
+        talk.send(SERVER, message(b"", b"%d" % number))
+        talk.wait(thinks * MS)
+    return talk
+
+
+def asks_and_waits(talk: Conversation, side: int = CLIENT, milliseconds: int = 8000) -> Conversation:
+    talk.send(side, message(b"", b"and the last one?"))
+    talk.wait(milliseconds * MS)
+    talk.add(1 - side, ACK)
+    return talk
+
+
+def told(talk: Conversation) -> list[tuple[str, str]]:
+    return [(each.severity, each.statement.partition(";")[0]) for each in diagnosed(talk, rule=RULE)]
+
+
+def test_a_server_that_answered_and_does_not_any_more_is_a_likely_cause() -> None:
+    ((severity, text),) = told(asks_and_waits(turns(10)))
+    assert severity == "warn"
+    assert text.startswith("likely: 10.0.0.1:5555 does not reply to 10.0.0.2: the request in packet")
+    assert "waits for 8" in text
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        turns(10),
+        asks_and_waits(turns(3)),
+        asks_and_waits(turns(10), milliseconds=500),
+        asks_and_waits(turns(10), SERVER),
+        asks_and_waits(turns(10, replies_after=300, thinks=1)),
+        asks_and_waits(turns(10, ports=(5555, 50_000))),
+    ],
+    ids=["answered", "too few turns", "a moment", "the server speaks last", "no telling who asks", "the listener asks"],
+)
+def test_nothing_is_guessed_from_less(talk: Conversation) -> None:
+    assert told(talk) == []
+
+
+def test_messages_without_the_empty_frame_are_no_requests() -> None:
+    talk = Conversation(syn=False)
+    for _ in range(10):
+        talk.send(CLIENT, message(b"a"))
+        talk.send(SERVER, message(b"b"))
+        talk.wait(300 * MS)
+    assert told(asks_and_waits(talk)) == []

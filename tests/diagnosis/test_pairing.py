@@ -1,0 +1,108 @@
+"""Sockets that do not fit: by type, or since somebody is there already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import told, told_of
+
+
+def test_types_that_both_said_are_proof() -> None:
+    (diagnosis,) = told_of(Talk(0).handshake("SUB", "PULL").close(SERVER)).values()
+    assert (diagnosis.rule, diagnosis.certainty) == ("wrong-pairing", "proven")
+    assert "SUB of 10.0.0.2 connects to PULL at 10.0.0.1:5555" in diagnosis.text
+
+
+def test_a_side_that_only_closes_has_likely_another_type(captures: Path) -> None:
+    found = told(captures / "problems/wrong-pairing.pcap")
+    assert list(found) == ["wrong-pairing"]
+    assert found["wrong-pairing"].certainty == "likely"
+
+
+def test_a_type_that_is_known_from_elsewhere_clears_it() -> None:
+    def refused(client: str) -> Talk:
+        return Talk(0).greet(CLIENT).greet(SERVER).ready(CLIENT, client).close(SERVER)
+
+    other = Talk(1, at=5, client=3).handshake("PUSH", "PULL").close()
+    assert "PULL at 10.0.0.1:5555" in told_of(refused("SUB"), other)["wrong-pairing"].text
+    assert "wrong-pairing" not in told_of(refused("PUSH"), other)
+
+
+def test_a_program_at_an_address_whose_others_fit_may_have_another_type() -> None:
+    """A SUB connects to the port of a proxy where publishers belong, and closes when it reads SUB."""
+    subscriber = Talk(0, at=0).greet(CLIENT).greet(SERVER).ready(SERVER, "SUB").close(CLIENT)
+    publisher = Talk(1, at=5).handshake("PUB", "SUB").close()
+    (diagnosis,) = told_of(subscriber, publisher).values()
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("wrong-pairing", "error", "likely")
+    assert diagnosis.text == (
+        "10.0.0.2 closes when SUB 10.0.0.1:5555 says of which type it is: their socket types do not fit"
+    )
+
+
+@pytest.mark.parametrize("unread", [True, False], ids=["killed", "closes later"])
+def test_a_program_that_ends_in_its_handshake_need_not_have_another_type(unread: bool) -> None:
+    def left(number: int) -> Talk:
+        talk = Talk(number, at=number).greet(CLIENT).greet(SERVER).ready(SERVER, "PULL")
+        return talk.reset(CLIENT) if unread else talk.wait(0.3).close(CLIENT)
+
+    stays = Talk(3, at=5).handshake("PUSH", "PULL").wait(9).close()
+    assert "wrong-pairing" not in told_of(left(0), left(1), stays)
+
+
+def test_one_identity_for_two(captures: Path) -> None:
+    diagnosis = told(captures / "problems/identity-collision.pcap")["identity-collision"]
+    assert 'Two clients are "worker-1"' in diagnosis.text
+    assert "10.0.0.2 and 10.0.0.3" in diagnosis.text
+    assert "identity-collision" not in told(captures / "problems/identity-used-again.pcap")
+
+
+def test_a_second_peer_of_pair() -> None:
+    first, second = (Talk(number, at=number, client=2 + number).handshake("PAIR", "PAIR") for number in (0, 1))
+    assert "PAIR 10.0.0.3 connects to PAIR 10.0.0.1:5555" in told_of(first, second)["pair-occupied"].text
+    assert told_of(first.close(), Talk(1).handshake("PAIR", "PAIR")) == {}
+
+
+def _twins(asked: int, *, answered: bool = True, at: float = 1, client: int = 3) -> list[Talk]:
+    """Two clients with one identity: the first asks and is answered, the other one asks so often."""
+    first = Talk(0, at=0).handshake("DEALER", "ROUTER", "worker-1")
+    for _ in range(10):
+        first.message(CLIENT, b"request").wait(0.4)
+        if answered:
+            first.message(SERVER, b"reply")
+    second = Talk(1, at=at, client=client).handshake("DEALER", "ROUTER", "worker-1")
+    for _ in range(asked):
+        second.message(CLIENT, b"request").wait(0.1)
+    return [first.close(), second.close()]
+
+
+def test_who_of_two_with_one_identity_gets_nothing_is_named() -> None:
+    diagnosis = told_of(*_twins(8))["identity-collision"]
+    assert diagnosis.severity == "error"
+    assert diagnosis.text.endswith(
+        "from 10.0.0.2 and 10.0.0.3: it sends to one of them only: 10.0.0.3:40001 sent 8 messages and got none, "
+        "10.0.0.2:40000 sent 10 and got 10"
+    )
+
+
+@pytest.mark.parametrize(
+    "talks", [_twins(2), _twins(8, answered=False)], ids=["may still be answered", "nobody is answered"]
+)
+def test_two_with_one_identity_of_which_none_is_known_to_lose(talks: list[Talk]) -> None:
+    diagnosis = told_of(*talks)["identity-collision"]
+    assert diagnosis.severity == "warn"
+    assert diagnosis.text.endswith("it sends to one of them only")
+
+
+def test_the_newer_one_of_two_with_one_identity_may_take_over() -> None:
+    """ZMQ_ROUTER_HANDOVER: the first was answered until the second came, and is not any more."""
+    first = Talk(0, at=0).handshake("DEALER", "ROUTER", "worker-1").message(CLIENT, b"a").message(SERVER, b"b").wait(2)
+    second = Talk(1, at=1, client=3).handshake("DEALER", "ROUTER", "worker-1")
+    second.message(CLIENT, b"a").message(SERVER, b"b").wait(2)
+    diagnosis = told_of(first.message(CLIENT, b"a").wait(3).close(), second.close())["identity-collision"]
+    assert diagnosis.text.endswith(
+        "the newer one took over (ZMQ_ROUTER_HANDOVER), and 10.0.0.2:40000 gets nothing since"
+    )
+    assert "ZMQ_ROUTER_HANDOVER" not in diagnosis.hint

@@ -1,0 +1,397 @@
+"""Rules of publish and subscribe where nothing is wrong, or nothing can be known: near misses, scripted to the
+millisecond. (What they say of real sockets is in `test_problems.py`.)"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.publishing_traffic import MS, START, Subscriber, derivation_of, diagnosed
+from tests.diagnosis.reading import derive
+from tests.traffic import Capture
+from tests.zmtp.sides import command
+from zmtpscope.diagnosis.across.deliveries import deliveries
+from zmtpscope.diagnosis.across.nearest_topic import MOST_COMPARED, nearest_subscription, nearest_topic
+from zmtpscope.diagnosis.across.records import across_records
+from zmtpscope.diagnosis.watch import Watch
+from zmtpscope.dissect import Analyser, Options, Record
+
+LATE, LOST, NONE = "late-subscriber", "subscription-lost-on-reconnect", "no-subscription"
+UNMATCHED, SLOW = "subscription-without-messages", "slow-receiver"
+
+
+def _late(by_ms: int, topic: str = "prices", host: int = 3) -> Subscriber:
+    return Subscriber(host, by_ms, topic)
+
+
+def _early(topic: str = "prices") -> Subscriber:
+    early = Subscriber(2, 0, topic)
+    early.at(100)
+    early.publish(b"prices", b"body", times=20, every=10)
+    return early
+
+
+# -- late-subscriber ---------------------------------------------------------------------------------------------------
+
+
+def test_what_a_sibling_got_before_is_what_a_late_subscriber_missed() -> None:
+    late = _late(200)
+    (diagnosis,) = diagnosed(_early(), late, rule=LATE)
+    assert diagnosis.text.startswith('SUB 10.0.0.3 subscribed to "prices" at PUB 10.0.0.1:5556 200 ms after')
+    assert "missed 11 messages at least" in diagnosis.text
+    assert diagnosis.count == 11
+
+
+def test_that_it_was_away_more_than_once_is_told() -> None:
+    """Of the second time no message is proven to be missing."""
+    whole = Subscriber(2, 0, "prices")
+    whole.at(100)
+    whole.publish(b"prices", b"body", times=20, every=100)
+    visits = [Subscriber(3, begin, "prices") for begin in (0, 900, 1300)]
+    for visit, end in zip(visits, (300, 1200, 2000), strict=True):
+        visit.at(end)
+        visit.reset(1)
+    (diagnosis,) = diagnosed(whole, *visits, rule=LATE)
+    assert "came back" in diagnosis.text
+    assert "; it came back once more" in diagnosis.text
+    assert "check --why TOPIC@PEER" in diagnosis.hint
+
+
+@pytest.mark.parametrize(
+    "late",
+    [_late(50), _late(11_000), _late(250, "news")],
+    ids=["before the first message", "much later", "for another topic"],
+)
+def test_who_is_not_late_for_a_topic_is_not_blamed(late: Subscriber) -> None:
+    assert diagnosed(_early(), late, rule=LATE) == []
+
+
+def test_a_sibling_that_is_gone_proves_nothing() -> None:
+    early = _early()
+    early.close()
+    assert diagnosed(early, _late(400), rule=LATE) == []
+
+
+def test_who_connects_again_missed_only_what_came_in_between() -> None:
+    first = Subscriber(3, 0, "prices")
+    first.at(150)
+    first.close()
+    (diagnosis,) = diagnosed(_early(), first, _late(200), rule=LATE)
+    assert 5 <= diagnosis.count <= 6
+
+
+@pytest.mark.parametrize("by_ms", [150, 250, 2_100])
+def test_who_is_started_later_than_its_sibling_is_noted(by_ms: int) -> None:
+    (diagnosis,) = diagnosed(_early(), _late(by_ms), rule=LATE)
+    assert diagnosis.severity == "note"
+
+
+@pytest.mark.parametrize("by_ms", [0, 2_100])
+def test_who_subscribes_after_its_own_handshake_is_warned_of_whenever_it_came(by_ms: int) -> None:
+    hesitant = Subscriber(3, by_ms)
+    hesitant.at(by_ms + 150)
+    hesitant.subscribe("prices")
+    (diagnosis,) = diagnosed(_early(), hesitant, rule=LATE)
+    assert "after its own handshake" in diagnosis.text
+    assert diagnosis.severity == "warn"
+
+
+def test_who_was_cut_off_came_back_and_is_compared_from_then() -> None:
+    early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 3_000, "a")
+    early.at(100)
+    early.publish(b"a", b"body", times=400, every=10)
+    first.at(100)
+    first.publish(b"a", b"body", times=100, every=10)
+    first.at(2_990)  # the link is up again, and TCP says that this one is over
+    first.close()
+    again.at(3_010)
+    again.publish(b"a", b"body", times=100, every=10)
+    (diagnosis,) = diagnosed(early, first, again, rule=LATE)
+    assert diagnosis.text.startswith(
+        'SUB 10.0.0.3 came back to PUB 10.0.0.1:5556 and subscribed to "a" again after 1.8'
+    )
+    assert diagnosis.text.endswith("published meanwhile")
+    assert diagnosis.severity == "warn"
+    assert 150 <= diagnosis.count <= 190
+
+
+def test_who_left_by_itself_may_be_followed_by_another_program_of_its_host() -> None:
+    early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 1_000, "a")
+    early.at(100)
+    early.publish(b"a", b"body", times=100, every=10)
+    first.at(100)
+    first.publish(b"a", b"body", times=10, every=10)
+    first.close()
+    (diagnosis,) = diagnosed(early, first, again, rule=LATE)
+    assert "unless that is another program of the same host" in diagnosis.text
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+
+
+def test_who_gave_up_on_heartbeats_had_nothing_since_its_last_message() -> None:
+    early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 3_000, "a")
+    for subscriber in (early, first):
+        subscriber.at(100)
+        subscriber.publish(b"a", b"body", times=100, every=10)
+    early.at(3_001)  # the link of the publisher was down: what it sent meanwhile comes to the sibling at once
+    early.publish(b"a", b"body", times=5)
+    first.at(2_800)
+    first.send(0, command("NULL", "PING", ttl=0, context=b""))
+    first.at(2_990)
+    first.close()
+    (diagnosis,) = diagnosed(early, first, again, rule=LATE)
+    assert "came back" in diagnosis.text
+    assert 'subscribed to "a" again after 1.8' in diagnosis.text
+    assert diagnosis.severity == "warn"
+
+
+def test_one_message_is_counted_as_one() -> None:
+    early = Subscriber(2, 0, "a")
+    early.publish(b"a", b"body")
+    (diagnosis,) = diagnosed(early, Subscriber(3, 300, "a"), rule=LATE)
+    assert "missed 1 message at least" in diagnosis.text
+
+
+def test_a_subscriber_whose_beginning_is_not_in_the_capture_is_not_late() -> None:
+    late = _late(200)
+    late.packets = late.packets[4:]
+    assert diagnosed(_early(), late, rule=LATE) == []
+
+
+# -- subscription-lost-on-reconnect ----------------------------------------------------------------------------------
+
+
+def _left(*topics: str) -> Subscriber:
+    """A connection that the publisher ends."""
+    subscriber = Subscriber(2, 0, *topics)
+    subscriber.reset(1)
+    return subscriber
+
+
+def test_what_is_not_subscribed_again_is_lost() -> None:
+    (diagnosis,) = diagnosed(_left("a", "b", "c"), Subscriber(2, 500, "b"), rule=LOST)
+    assert 'did not subscribe again to "a" and "c"' in diagnosis.text
+    assert diagnosis.severity == "warn"
+
+
+def test_it_is_an_error_where_others_got_messages_of_it() -> None:
+    sibling = Subscriber(3, 400, "a")
+    sibling.at(700)
+    sibling.publish(b"a", b"body", times=3)
+    (diagnosis,) = diagnosed(_left("a", "b"), Subscriber(2, 500, "b"), sibling, rule=LOST)
+    assert diagnosis.severity == "error"
+    assert "at least 3 messages of it went to another" in diagnosis.text
+
+
+def test_another_topic_only_may_be_another_program_of_the_host() -> None:
+    sibling = Subscriber(3, 400, "a")
+    sibling.at(700)
+    sibling.publish(b"a", b"body", times=3)
+    (diagnosis,) = diagnosed(_left("a"), Subscriber(2, 500, "b"), sibling, rule=LOST)
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert "another program" in diagnosis.hint
+
+
+def test_what_was_cancelled_or_given_up_is_not_lost() -> None:
+    cancelled = Subscriber(2, 0, "a", "b")
+    cancelled.cancel("a")
+    cancelled.reset(1)
+    assert diagnosed(cancelled, Subscriber(2, 500, "b"), rule=LOST) == []
+    given_up = Subscriber(2, 0, "a", "b")
+    given_up.reset(0)
+    assert diagnosed(given_up, Subscriber(2, 500, "b"), rule=LOST) == []
+
+
+def test_where_connections_of_an_address_overlap_nobody_is_blamed() -> None:
+    other = Subscriber(2, 5, "b")
+    other.at(400)
+    other.publish(b"b", b"body")
+    assert diagnosed(_left("a", "b"), other, Subscriber(2, 500, "b"), rule=LOST) == []
+
+
+# -- no-subscription -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("types", "waits", "told"), [("SUB", 3000, 1), ("SUB", 300, 0), ("XSUB", 3000, 0)])
+def test_a_sub_that_had_time_to_subscribe_is_told(types: str, waits: int, told: int) -> None:
+    mute = Subscriber(2, 0, types=(types, "PUB"))
+    mute.at(waits)
+    mute.acknowledge(0)
+    assert len(diagnosed(mute, rule=NONE)) == told
+
+
+@pytest.mark.parametrize(("host", "severity"), [(2, "note"), (3, "warn")])
+def test_a_sub_beside_others_of_its_host_that_subscribe_may_be_meant_so(host: int, severity: str) -> None:
+    mute = Subscriber(2, 0)
+    mute.at(3000)
+    mute.acknowledge(0)
+    assert [each.severity for each in diagnosed(mute, Subscriber(host, 5, "prices"), rule=NONE)] == [severity]
+
+
+# -- subscription-without-messages -----------------------------------------------------------------------------------
+
+
+def test_a_subscription_that_is_like_no_topic_is_a_note() -> None:
+    quiet = Subscriber(3, 0, "weather")
+    quiet.at(2000)
+    quiet.acknowledge(0)
+    (diagnosis,) = diagnosed(_early(""), quiet, rule=UNMATCHED)
+    assert diagnosis.severity == "note"
+
+
+def test_a_wildcard_is_told_where_the_topic_comes_by_another_subscription() -> None:
+    both = Subscriber(3, 0, "pri*", "prices")
+    both.at(300)
+    both.publish(b"prices", b"body", times=5)
+    (diagnosis,) = diagnosed(_early(""), both, rule=UNMATCHED)
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert "has a *, which is no wildcard, behind it" in diagnosis.text
+
+
+def test_how_many_did_not_match_is_a_lower_bound_where_two_got_others() -> None:
+    wrong, hum = Subscriber(3, 0, "Prices"), Subscriber(4, 0, "hum")
+    hum.at(100)
+    hum.publish(b"hum", b"body", times=10, every=10)
+    (one,) = diagnosed(_early(), wrong, rule=UNMATCHED)
+    (both,) = diagnosed(_early(), wrong, hum, rule=UNMATCHED)
+    assert "none of 20 messages" in one.text
+    assert "none of at least 20 messages" in both.text
+
+
+def test_who_gets_the_topic_anyway_made_no_mistake() -> None:
+    both = Subscriber(3, 0, "Prices", "prices")
+    both.at(300)
+    both.publish(b"prices", b"body", times=5)
+    assert [each.severity for each in diagnosed(_early(""), both, rule=UNMATCHED)] == []
+
+
+@pytest.mark.parametrize(
+    ("subscription", "topic", "how"),
+    [
+        (b"Prices", b"prices", "differs in upper and lower case"),
+        (b"prices\0", b"prices", "has a zero octet behind it"),
+        (b"prices ", b"prices.eu", "has a blank behind it"),
+        ("prices".encode("utf-16"), b"prices", "is in UTF-16"),
+        ("prices".encode("utf-16-be"), b"prices.eu", "is in UTF-16"),
+        (b"/prices", b"prices", "has a slash in front of it"),
+        (b"prices.*", b"prices.eu", "has a *, which is no wildcard, behind it"),
+        (b'"prices"', b"prices", "has quotes around it"),
+        (b"b'prices'", b"prices", "has quotes around it"),
+        (b"prices/eu", b"prices.eu", "has other separators"),
+        (b"prices", b'{"topic": "prices"}', "stands 11 octets behind its beginning"),
+        (b"prices.eu", b"prices", "is longer than the topic"),
+        (b"pirces", b"prices", "is nearly equal, and differs from octet 2 on"),
+        (b"Prices\0", b"prices", "has a zero octet behind it and differs in upper and lower case"),
+        (b'"prices"\r\n', b"prices", "has a quote in front of it and 3 octets (22 0d 0a) behind it"),
+        (b"prices\r\n", b"prices", "has a carriage return and a line feed behind it"),
+        (b"\0\0\0\6prices", b"prices", "has 4 octets (00 00 00 06) in front of it"),
+        (b"\xef\xbb\xbfprices", b"prices", "has a byte order mark in front of it"),
+        (b"prices", b'"prices"', "lacks a quote in front of it"),
+        (b"prices", b" prices.eu", "lacks a blank in front of it"),
+        (b"prices.eu.*", b"prices.eu.ecb", "has a *, which is no wildcard, behind it"),
+    ],
+)
+def test_usual_mistakes_have_their_words(subscription: bytes, topic: bytes, how: str) -> None:
+    near = nearest_topic(subscription, [b"weather", topic])
+    assert near is not None
+    assert (near.name, near.how) == (topic, how)
+    other = nearest_subscription(topic, [b"weather", subscription])
+    assert other is not None
+    assert other.name == subscription
+
+
+def test_a_separator_behind_a_part_of_a_name_is_no_mistake() -> None:
+    behind, whole = nearest_topic(b"sensor1.", [b"sensor10.temperature"]), nearest_topic(b"sensor1.", [b"sensor1"])
+    assert behind is None or not behind.is_telling
+    assert whole is not None
+    assert whole.how == "has a dot behind it"
+
+
+def test_names_of_the_same_letters_are_compared_so_often_and_no_more() -> None:
+    """Each such comparison takes longer than the square of their length."""
+    asked, same_letters, alike = b"ab" * 32, b"a" * 32 + b"b" * 32, b"ab" * 31 + b"cd"
+    assert nearest_topic(asked, [*[same_letters] * (MOST_COMPARED - 1), alike]) is not None
+    assert nearest_topic(asked, [*[same_letters] * MOST_COMPARED, alike]) is None
+
+
+@pytest.mark.parametrize("topic", [b"weather", b"catalog", b"p"])
+def test_what_is_not_alike_has_no_nearest(topic: bytes) -> None:
+    assert nearest_topic(b"log", [topic]) is None
+
+
+# -- while packets come ------------------------------------------------------------------------------------------------
+
+
+def test_a_receiver_that_takes_nothing_is_told_while_it_does_and_again_when_that_is_long() -> None:
+    slow = Subscriber(2, 0, "a")
+    slow.publish(b"a", b"body")
+    slow.close_window(0)
+    for milliseconds in (200, 500, 1500, 4000):
+        slow.at(milliseconds)
+        slow.close_window(0)
+    watch, analyser, told = Watch(), Analyser(Options(bodies="none")), []
+    analyser.begin([None])
+    for block in Capture(slow.packets, 1):
+        for batch in analyser.feed(block):
+            watch.feed(batch)
+        told += [(each.rule, each.severity) for each in watch.news(analyser.ongoing())]
+    assert [each for each in told if each[0] == SLOW] == [(SLOW, "note"), (SLOW, "warn")]
+
+
+# -- slow-receiver, deliveries -----------------------------------------------------------------------------------------
+
+
+def test_what_a_publisher_drops_is_seen_where_later_messages_come() -> None:
+    fast, slow = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
+    for subscriber, every in ((fast, 10), (slow, 20)):
+        subscriber.at(1000)
+        subscriber.publish(b"a", b"body", times=2000 // every, every=every)
+    (diagnosis,) = diagnosed(fast, slow, rule=SLOW)
+    assert diagnosis.certainty == "likely"
+    assert "for SUB 10.0.0.3" in diagnosis.text
+    assert 40 <= diagnosis.count <= 100
+
+
+def test_a_subscriber_that_gets_nothing_any_more_is_not_called_slow() -> None:
+    fast, gone = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
+    for subscriber, times in ((fast, 200), (gone, 100)):
+        subscriber.at(1000)
+        subscriber.publish(b"a", b"body", times=times, every=10)
+    assert diagnosed(fast, gone, rule=SLOW) == []
+
+
+@pytest.mark.parametrize(("opens", "expected"), [(False, True), (True, False)])
+def test_a_receiver_whose_window_stays_closed_may_be_stopped(opens: bool, expected: bool) -> None:
+    slow = Subscriber(2, 0, "a")
+    slow.publish(b"a", b"body")
+    slow.close_window(0)
+    slow.wait(2000 * MS)
+    if opens:
+        slow.open_window(0)
+        slow.publish(b"a", b"body")
+    slow.reset(0)
+    (diagnosis,) = diagnosed(slow, rule=SLOW)
+    assert ("until the connection ended: it may be stopped, or hang" in diagnosis.text) is expected
+
+
+def test_topics_and_deliveries_are_records(captures: Path) -> None:
+    derivation, _ = derive(captures / "problems/late-subscriber.pcap")
+    records = list(across_records(derivation.knowledge(), derivation.end_ordinal))
+
+    def of(type_: str) -> list[Record]:
+        return [record for record in records if record.type == type_]
+
+    (topic,) = of("topic")
+    early, late = of("delivery")
+    assert topic.values["publisher"] == "10.0.0.1:5556"
+    assert (topic.values["messages"], topic.values["subscribers"]) == (40, 2)
+    assert (early.values["subscriber"], early.values["messages"]) == ("10.0.0.2", 40)
+    assert (late.values["messages"], late.values["missed_early"], late.values["missed"]) == (19, 21, 0)
+
+
+def test_siblings_are_those_of_one_bound_publisher() -> None:
+    connected = Subscriber(2, 0, "a", types=("PUB", "SUB"))
+    connected.packets = connected.packets[:7]
+    derivation = derivation_of(_early(), Subscriber(3, 0, "prices", port=7000), connected)
+    assert [each.siblings for each in deliveries(derivation.knowledge())] == [0]
+    assert derivation.knowledge().last_ns < START + 1000 * MS

@@ -1,0 +1,60 @@
+"""A receiver that takes nothing for a while, and what its publisher drops meanwhile."""
+
+from __future__ import annotations
+
+from tests.diagnosis.publishing_traffic import Subscriber
+from tests.readings import CAPTURES, run
+from tests.traffic import Capture
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.payloads.registry import Registry
+
+RULE = "slow-receiver"
+
+
+def numbered(subscriber: Subscriber, *numbers: int) -> None:
+    """Messages that carry their number."""
+    for number in numbers:
+        subscriber.publish(b"prices", b"\xff" * 8, number.to_bytes(4, "little"))
+
+
+def naps(subscriber: Subscriber, milliseconds: int) -> None:
+    subscriber.close_window(0)
+    subscriber.wait(milliseconds * 1_000_000)
+    subscriber.open_window(0)
+
+
+def told(subscriber: Subscriber) -> list[tuple[str, str, list[str]]]:
+    """The rules, how grave they are, and what is beneath each."""
+    derivation = Derivation()
+    for batch in Analyser(Options(bodies="none", payloads=Registry())).run(Capture(subscriber.packets, 7)):
+        derivation.feed(batch)
+    found = diagnose(derivation.knowledge())
+    return [
+        (each.diagnosis.rule, each.diagnosis.severity, [beneath.rule for beneath in each.consequences])
+        for each in found
+        if each.diagnosis.rule in (RULE, "sequence-gap")
+    ]
+
+
+def test_messages_that_are_missing_after_a_nap_follow_from_it() -> None:
+    subscriber = Subscriber(2, 0, "prices")
+    numbered(subscriber, *range(5))
+    naps(subscriber, 300)
+    numbered(subscriber, 9, 10)
+    assert told(subscriber) == [(RULE, "warn", ["sequence-gap"])]
+
+
+def test_those_that_were_missing_before_do_not() -> None:
+    subscriber = Subscriber(2, 0, "prices")
+    numbered(subscriber, *range(5), 9, 10)
+    naps(subscriber, 300)
+    numbered(subscriber, 11, 12)
+    assert told(subscriber) == [("sequence-gap", "warn", []), (RULE, "note", [])]
+
+
+def test_why_tells_of_the_numbers_that_are_left_out() -> None:
+    path = CAPTURES / "problems/reported/bitcoin-seq.pcap.gz"
+    lines = run("check", "--why", "hashtx@10.9.0.2", str(path)).stdout.splitlines()
+    assert b"  the numbers in what it got have 10 gaps: more was published, first before 1.671191 packet 92" in lines

@@ -1,0 +1,275 @@
+"""Problems as users met them: the sentence that names the cause, and no other warning or error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.reading import diagnoses
+from zmtpscope.diagnosis.diagnosis import FAILING
+
+REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
+
+SENTENCES: dict[str, tuple[str, ...]] = {
+    "bluesky-sub-at-inport": (
+        "error likely: 10.77.0.2 closes when SUB 10.77.0.1:5577 says of which type it is: their socket types do not "
+        "fit",
+    ),
+    "broker-worker-stopped": (
+        'warn likely: DEALER "calc" 127.0.0.1 sent nothing after packet 533, for 20 s, though ROUTER 127.0.0.1:5560 '
+        "sent 8 messages and more since; before, no pause of it was longer than 509 ms",
+    ),
+    "aiozmq-handler-blocks": (
+        "note likely: ROUTER 10.77.0.1:6100 sent nothing for 20.1 s after packet 91, though DEALER 10.77.0.2 sent 4 "
+        "messages meanwhile; no other pause of it was longer than 4.01 s; the same on 1 other connection",
+    ),
+    "bitcoin-seq": (
+        "warn SUB 10.9.0.2 does not take what PUB 10.9.0.1:28332 sends: its receive window was closed for 1.25 s in 4 "
+        "stretches; messages to it were dropped: their own numbers have 10 gaps since",
+        "warn Messages between PUB 10.9.0.1:28332 and SUB 10.9.0.2 are missing by their own numbers: messages were "
+        "lost or dropped: topic hashtx: from 33 to 43, 9 missing, 10 times",
+    ),
+    "circusctl-at-pubsub": (
+        "error DEALER of 127.0.0.1 connects to PUB at 127.0.0.1:5556, and these do not fit, 4 times in 7.01 s",
+    ),
+    "clock-back": ("note The clock of the capture went back: packet 111 is stamped 3600.0 s before an earlier one",),
+    "clock-one-inversion": (
+        "note The clock of the capture went back: packet 24 is stamped 1 us before an earlier one, and 1 more"
+        " by no more than that",
+    ),
+    "executorlib-healthy": (),
+    "fin-wait2": (
+        "warn PULL 10.9.0.1:42117 does not close its side of 6 connections with PUSH 10.9.0.2, whose first FIN its "
+        "system acknowledged 3.1 s before the capture ended; it goes on with others",
+    ),
+    "half-open-late-subscriber": (
+        "error PUB 10.77.0.1:5106 acknowledges nothing that SUB 10.77.0.2 sends since packet 113: sent again 5 times "
+        "in 6.22 s",
+        "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5106 4.26 s before PUB 10.77.0.1:5106 reset its old "
+        "connection, on which it had sent nothing for 6.44 s",
+    ),
+    "hb-large-message": (
+        "warn likely: PUB 10.9.0.1:5556 was still sending a message when SUB 10.9.0.2 closed, 712 ms after its PING in "
+        "packet 72: the PONG can only follow the message",
+    ),
+    "ignition-healthy": (),
+    "icmp-limited": (
+        "error A firewall rejects connections to 10.77.0.1:6200 (ICMP destination unreachable): 10.77.0.2 tried "
+        "21 times (46 SYNs) in 14.7 s to reach 10.77.0.1:6200",
+    ),
+    "ipp-engine-stopped": (
+        'note likely: DEALER "2265dfd9-0503dc57b0e158fa4b7420fa" 127.0.0.1 sent nothing after packet 1198, for 38.7 s, '
+        "while 1 other client of this endpoint goes on; before, no pause of it was longer than 3.01 s",
+    ),
+    "locust-worker-stopped": (
+        'warn likely: DEALER "vm_cea99ec6dc224fe9b83ce67cd4063cf6" 127.0.0.1 sent nothing after packet 216, for 22 s, '
+        "while 1 other client of this endpoint goes on; before, no pause of it was longer than 1.18 s",
+    ),
+    "mdp-workers-stopped": (
+        "warn likely: DEALER 127.0.0.1 sent nothing after packet 128, for 25.8 s, though ROUTER 127.0.0.1:5555 sent 4 "
+        "messages since; before, no pause of it was longer than 2.5 s",
+        "warn likely: DEALER 127.0.0.1 does not reply to ROUTER 127.0.0.1:5555: the last call (work) has no reply for "
+        "25.3 s; the 7 before had one; so 1 caller of ROUTER 127.0.0.1:5555 waits too",
+    ),
+    "lb-idle-rst": (
+        "error likely: something between REQ 10.9.2.1 and REP 10.9.1.1:4506 reset their connection in the name of REP "
+        "10.9.1.1:4506, 3.32 s after it began: the RST has TTL 64, and the SYN of REP 10.9.1.1:4506 had 63; 1 request "
+        "had no reply yet",
+    ),
+    "jupyter-wrong-key": (
+        'warn likely: DEALER "f41df8b1-a1d86ebf72c4d6c40a4de3d8" 10.9.0.2 sends 2 Jupyter requests to ROUTER '
+        "10.9.0.1:50001, and the kernel sends neither a reply nor a status for 4.5 s, although it answers 5 heartbeats",
+    ),
+    "link-outage-delays": (
+        "warn SUB 10.9.7.2 acknowledged nothing that PUB 10.9.7.1:5577 sent for 6.25 s, sent again 5 times, "
+        "and then did: messages came that much later",
+    ),
+    "mtu-black-hole": (
+        "error PULL 10.9.2.1:5558 does not acknowledge large segments of PUSH 10.9.1.1 since packet 22: 1448 "
+        "octets, sent again 6 times in 6.53 s; all that arrived before was smaller; 1 message may not have "
+        "arrived",
+    ),
+    "multicast-group-mismatch": (
+        "warn likely: 10.9.7.1 sends 20 datagrams to 239.10.1.1:5556, and 10.9.7.2 joined 239.10.1.2, where nothing is "
+        "sent: no host joins the group that is sent to",
+    ),
+    "nat-idle-req-hang": (
+        "error REP 10.9.1.1:4506 acknowledges nothing that REQ 10.9.2.1 sends since packet 21: sent again 6 "
+        "times in 6.51 s; 1 message may not have arrived",
+    ),
+    "proxies-in-a-circle": (
+        "warn likely: XPUB 10.9.8.2:7002 and XPUB 10.9.8.1:6002 send each other the same message and others again and "
+        "again: 53 times in 3.64 ms, since packet 102",
+    ),
+    "quiet-hang-meshcat": (
+        "error REP 127.0.0.1:6000 does not reply to REQ 127.0.0.1: the request in packet 75 waits for 15.1 s; "
+        "17 before were answered, median 0.451 ms",
+    ),
+    "rep-hang-6s-two-clients": (
+        "error REP 127.0.0.1:5102 does not reply to REQ 127.0.0.1: the request in packet 45 waited in vain for 3 s, "
+        "until REQ 127.0.0.1 closed the connection; 44 others were answered, median 0.225 ms",
+        "note REP 127.0.0.1:5102 took 5.91 s to reply to REQ 127.0.0.1; 43 other replies took 142 ms at most, median "
+        "0.225 ms",
+    ),
+    "rep-hangs-quiet": (
+        "error REP 127.0.0.1:5503 does not reply to REQ 127.0.0.1: the request in packet 23 waits for 12.4 s; "
+        "3 before were answered, median 0.235 ms",
+    ),
+    "salt-minion-stopped": (
+        "warn SUB 127.0.0.1 does not answer the heartbeats of PUB 127.0.0.1:4505: nothing came after the PING in "
+        "packet 219, for 28.9 s and 3 PINGs (a PING every 10 s, 2 before answered in 0.128 ms); the same at "
+        "127.0.0.1:4506",
+    ),
+    "sub-host-crash-returns": (
+        "error SUB 10.77.0.2 acknowledges nothing that PUB 10.77.0.1:5107 sends since packet 56: sent again 5 times in "
+        "6.36 s; 3 messages may not have arrived",
+        "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5107 1.59 s before SUB 10.77.0.2 reset its old connection, "
+        "on which it had sent nothing for 8.86 s",
+        "note PUB 10.77.0.1:5107 closes its connection with SUB 10.77.0.2; they tried again in vain until the capture "
+        "ended",
+    ),
+    "tcp-keepalive-dead": (
+        "error SUB 10.9.2.1 answers none of 3 TCP keepalive probes of PUB 10.9.1.1:4505 for 3.07 s, until TCP gave up",
+    ),
+    "tinyrpc-server-pauses": (
+        "note ROUTER 10.77.0.1:6200 took 7.33 s to reply to REQ 10.77.0.2; 38 other replies took 20.6 ms at most, "
+        "median 0.47 ms",
+    ),
+    "tls-in-front": (
+        "error likely: 10.9.7.2:5671 speaks TLS with 10.9.7.3, and 10.9.7.1 connects to it without: it closes each "
+        "connection when the greeting comes, 13 times in 9.2 s",
+        "warn 10.9.7.1 connects to 10.9.7.2:5671 again and again without waiting longer, 13 times in 9.2 s",
+    ),
+    "topic-prefix": (
+        'note SUB 10.9.0.2 subscribed to "tx" and also gets "tx_trytes" (40 messages): a subscription matches every '
+        "topic that begins with it",
+    ),
+    "unplugged-heartbeats-untold": (
+        "error SUB 10.77.0.2 acknowledges nothing that PUB 10.77.0.1:5104 sends since packet 94: sent again 5 times in "
+        "6.75 s; 3 messages may not have arrived",
+        "warn likely: SUB 10.77.0.2 and PUB 10.77.0.1:5104 have fallen silent: a PING came every 503 ms until packet "
+        "86, and nothing at all for 6.77 s",
+    ),
+    "short-lived-push": (
+        "warn likely: PUSH 10.9.0.2 closes 4 of 8 connections to PULL 10.9.0.1:5557 before the handshake is "
+        "complete: a program that ends so soon loses the messages that it queued",
+    ),
+    "curve-vouch": (
+        "error likely: 10.9.0.1:9091 closes on the INITIATE of 10.9.0.2 without an ERROR: the client's public and "
+        "secret key are no pair, or the socket types do not fit, 16 times in 2.35 s",
+        "warn 10.9.0.2 connects to 10.9.0.1:9091 again and again without waiting longer, 17 times in 2.57 s",
+    ),
+    "curve-both-servers": (
+        "error 10.9.0.1:5571 and 10.9.0.2 are both servers of CURVE: each waits for the HELLO of the other, 4 "
+        "times in 4.99 s, every 1.67 s",
+    ),
+    "radio-dish-heartbeat": (
+        "warn likely: DISH 10.9.0.2 closes 0.203 ms after the PING of RADIO 10.9.0.1:5570 and does not come back",
+    ),
+    "ready-above-limit": (
+        "warn likely: PULL 10.9.8.1:5555 closes 0.0119 ms after the READY of PUSH 10.9.8.1, although their socket "
+        "types fit, 13 times in 1.84 s",
+        "warn PUSH 10.9.8.1 connects to PULL 10.9.8.1:5555 again and again without waiting longer, 13 times in 1.84 s",
+    ),
+    "curve-both-clients": ("error 10.9.8.1:5555 and 10.9.8.1 are both clients of CURVE: each sends HELLO",),
+    "plain-both-servers": (
+        "error likely: 10.9.8.1:5555 and 10.9.8.1 are both servers of PLAIN: each waits for the HELLO of the other",
+    ),
+    "closes-on-ping": (
+        "warn likely: PUSH 10.9.8.1 closes 0.0835 ms after the PING of PULL 10.9.8.1:5555, 6 times in 3.96 s",
+    ),
+    "zerorpc-handler-blocks": (
+        "warn likely: ROUTER 127.0.0.1:4242 does not reply to DEALER 127.0.0.1: the last 2 calls (block, add) have no "
+        "reply for 20 s; the 10 before had one",
+        "warn likely: ROUTER 127.0.0.1:4242 sent nothing after packet 40, for 20.3 s, though DEALER 127.0.0.1 sent 4 "
+        "messages since; before, no pause of it was longer than 332 ms",
+    ),
+    "socks5": (
+        "warn The SOCKS5 proxy 10.9.0.1:1080 did not connect 10.9.0.2 to 127.0.0.1:5556, 10 times in 3.7 s: "
+        "connection refused (reply 5); it did between these",
+    ),
+    "haproxy-send-proxy": (
+        "error 10.9.0.2 sends a PROXY v1 header before ZMTP to 10.9.0.1:5555, which does not know it: no handshake "
+        "succeeds",
+    ),
+    "service-killed": (
+        "warn 127.0.0.1 left 3 endpoints within 11.2 ms: REP :7003, ROUTER :7001, PUB :7002; 4 connections ended; they "
+        "tried again in vain until the capture ended",
+        "warn Nobody listens at 3 endpoints of 127.0.0.1 any more: 127.0.0.1 tried 302 times",
+    ),
+    "tango-server-killed": (
+        "note 127.0.0.1 left 2 endpoints within 5.42 ms: PUB :35557, PUB :34199; 4 connections ended; nobody connected "
+        "again",
+    ),
+    "phantom-identity": (
+        'warn likely: "12345" 10.9.0.2 sends its identity "12345" twice to 10.9.0.1:5555, which speaks ZMTP 1.0: the '
+        "second one is received as a message",
+    ),
+    "pub-one-shot-proxy": (
+        "warn likely: PUB 10.9.0.2 closes 5 of 5 connections to XSUB 10.9.0.1:5001 within 64.2 ms without a message, "
+        "although a subscription came on each: what it published before that came is lost",
+    ),
+    "router-old-address": (
+        "warn likely: ROUTER 10.9.7.2:5571 sends nothing on the new connection of DEALER 10.9.7.1, from which 9 "
+        "messages came in 8.86 s; on the old one it sent 13: it still sends to the routing id of that one, and drops "
+        "each message",
+    ),
+    "self-connect": (
+        "error The DEALER that connects to 127.0.0.1:40450 is connected to itself: nothing listened there, and TCP "
+        "took that port for the client, so it receives what it sends and no server can bind there",
+    ),
+    "listener-never-greets": (
+        "error 10.9.7.2:5555 accepts connections and says nothing; 10.9.7.1 has been waiting for 11.9 s",
+    ),
+    "handshake-timer-zmtp2": (
+        "warn likely: DEALER 10.9.7.1 closes each connection with ROUTER 10.9.7.2:5730 30 s after it began, 3 "
+        "times, although messages pass: its handshake timer goes on behind a handshake of ZMTP 2.0",
+    ),
+    "req-relaxed-wrong-reply": (
+        "warn REP 10.9.7.2:5570 answers late: REQ 10.9.7.1 had asked anew before the reply to its request in "
+        "packet 31 came, 7 times; REQ 10.9.7.1 takes each late reply for the answer to its next request",
+    ),
+    "connection-per-request": (
+        "note REQ 10.9.8.1 opens a connection to REP 10.9.8.1:5555 for each of its 22 requests: each costs a "
+        "handshake, and a port for a minute or more",
+    ),
+    "websocket-no-subprotocol": (
+        "warn 10.9.7.1 opens a WebSocket without ZWS2.0 to 10.9.7.2:8080 (answer 101 Switching Protocols), and the "
+        "other side closes it, 6 times in 7.6 s",
+    ),
+    "midstream-server-stopped": (
+        "warn likely: 10.63.0.1:5612 does not reply to 10.63.0.2: the request in packet 59 waits for 9.88 "
+        "s; 16 before were answered, median 0.166 ms",
+    ),
+    "proxy-forwards-messages-only": (
+        "warn likely: The proxy XPUB 10.55.0.4:5592 passes no subscription on: SUB 10.55.0.2 subscribed to "
+        '"k" there, and XSUB 10.55.0.4:5591 asked PUB 10.55.0.1 for nothing',
+    ),
+    "topic-at-another-port": (
+        'note likely: SUB 10.69.0.2 subscribed to "orders" at PUB 10.69.0.1:5620, which sent nothing for '
+        "8.12 s; PUB 10.69.0.1:5621 publishes it",
+    ),
+    "first-worker-gets-all": (
+        "warn PULL 10.66.0.2 got 100 of the 100 messages of PUSH 10.66.0.1:5616, and PULL 10.66.0.3 0, "
+        "which connected 294 ms later: what was sent until then was gone",
+    ),
+    "publisher-host-crashed": (
+        "warn likely: PUB 10.89.0.1:5576 sent nothing to SUB 10.89.0.2 after packet 32, for 12.2 s, while "
+        "SUB 10.89.0.3 got 26 messages to which SUB 10.89.0.2 is subscribed, too",
+    ),
+}
+"""By capture: severity and sentence of each diagnosis; notes may be left out."""
+
+
+def test_every_capture_has_its_sentences() -> None:
+    assert {path.name.partition(".")[0] for path in REPORTED.glob("*.pcap*")} == set(SENTENCES)
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_the_cause_is_named_and_nothing_else_is_blamed(name: str) -> None:
+    (path,) = REPORTED.glob(f"{name}.pcap*")
+    found = [each for explained in diagnoses(path) for each in (explained.diagnosis, *explained.consequences)]
+    sentences = {f"{each.severity} {each.statement}": each for each in found}
+    assert set(SENTENCES[name]) <= sentences.keys()
+    assert {text for text, each in sentences.items() if each.severity in FAILING} <= set(SENTENCES[name])

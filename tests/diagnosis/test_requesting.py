@@ -1,0 +1,455 @@
+"""Requests that hang, are lost or answered late are told once for each cause; who may still be answered is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.diagnosis.requesting_traffic import MS, START, Asker, diagnosed
+from tests.diagnosis.test_requests import asked_anew_with_numbers, by_turns, gives_work, waits_for_work
+from tests.scripted import message
+from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.diagnosis.diagnosis import Diagnosis
+
+RULES = ("request-unanswered", "request-lost", "late-reply", "reply-to-nobody")
+
+
+def told(*askers: Asker) -> list[Diagnosis]:
+    """What rules about requests say."""
+    return [diagnosis for rule in RULES for diagnosis in diagnosed(*askers, rule=rule)]
+
+
+def hanging(host: int = 2, at: int = 0, types: tuple[str, str] = ("REQ", "REP"), waits: int = 12_000) -> Asker:
+    asker = Asker(types, host, at)
+    by_turns(asker)
+    asker.ask(b"the last")
+    asker.pause(waits)
+    asker.acknowledge(0)
+    return asker
+
+
+def test_a_request_that_hangs_names_who_should_reply_and_the_packet() -> None:
+    (diagnosis,) = told(hanging())
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "error", "proven")
+    assert diagnosis.text == (
+        "REP 10.0.0.1:5555 does not reply to REQ 10.0.0.2: the request in packet 14 waits for 12 s; 3 before were "
+        "answered, median 1 ms"
+    )
+    assert diagnosis.evidence[0].moment.packet == 14
+
+
+def test_a_server_that_hangs_for_many_is_told_once() -> None:
+    (diagnosis,) = told(*(hanging(host, 100 * host) for host in (2, 3, 4)))
+    assert diagnosis.count == 3
+    assert "2 more wait" in diagnosis.text
+    assert len(diagnosis.conn_ids) == 3
+
+
+def test_who_is_asked_by_a_dealer_owes_no_reply_for_certain() -> None:
+    asker = Asker(("DEALER", "ROUTER"))
+    asker.ask(b"question", envelope=[b"client"])
+    asker.answer(b"answer", envelope=[b"client"])
+    asker.ask(b"question", envelope=[b"client"])
+    asker.pause(12_000)
+    asker.acknowledge(0)
+    (diagnosis,) = told(asker)
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "warn", "likely")
+
+
+def test_what_a_broker_hands_on_is_told_of_the_one_behind_it() -> None:
+    client, worker = Asker(("REQ", "ROUTER"), host=2), Asker(("REP", "DEALER"), host=3, at=1, port=5556)
+    client.ask(b"question")
+    client.answer(b"answer")
+    client.ask(b"hangs")
+    worker.pause(5)
+    worker.send(1, message(b"\0id", b"", b"hangs"))
+    for each in (client, worker):
+        each.pause(12_000)
+        each.acknowledge(0)
+    (diagnosis,) = told(client, worker)
+    assert diagnosis.text.startswith(
+        "REP 10.0.0.3 does not reply to DEALER 10.0.0.1:5556 (for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555)"
+    )
+
+
+def handed_on(client: Asker, worker: Asker, question: bytes, at: int = 5, worker_type: str = "REP") -> None:
+    """A client asks a broker, which hands the request on to a worker a millisecond later."""
+    for each, later in ((client, 0), (worker, 1)):
+        each.pause(at + later - (each.time - START) // MS)
+    client.ask(question)
+    envelope = [b"\0id", b""] if worker_type == "REP" else [b"", b"\0id", b""]
+    worker.send(1, message(*envelope, question))
+
+
+def gives_up(worker_replies: bool) -> list[Asker]:
+    """A client asks a broker again with a new socket, and another worker answers; so does the first one, or not."""
+    hung, other = (Asker(("REP", "DEALER"), host, at=host, port=5556) for host in (3, 4))
+    client, again = (Asker(("REQ", "ROUTER"), at=at) for at in (20, 2000))
+    handed_on(client, hung, b"question", at=100)
+    client.pause(1000)
+    client.close()
+    if worker_replies:
+        hung.pause(1500)
+        hung.send(0, message(b"\0id", b"", b"answer"))
+    handed_on(again, other, b"question", at=2100)
+    other.send(0, message(b"\0id", b"", b"answer"))
+    again.pause(3)
+    again.answer(b"answer")
+    hung.pause(8000)
+    hung.acknowledge(0)
+    return [hung, other, client, again]
+
+
+def test_a_worker_that_hangs_is_named_where_its_client_asks_again_and_another_one_answers() -> None:
+    (diagnosis,) = told(*gives_up(worker_replies=False))
+    assert (diagnosis.rule, diagnosis.severity) == ("request-unanswered", "error")
+    assert diagnosis.text.startswith(
+        "REP 10.0.0.3 does not reply to DEALER 10.0.0.1:5556 (for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555)"
+    )
+
+
+def test_a_worker_whose_reply_finds_nobody_is_late() -> None:
+    (diagnosis,) = told(*gives_up(worker_replies=True))
+    assert diagnosis.rule == "late-reply"
+    assert "REP 10.0.0.3 took 1.5 s, and its reply found nobody" in diagnosis.text
+
+
+def test_a_req_that_works_for_a_router_is_named_with_its_client_behind_it() -> None:
+    client, worker = Asker(("REQ", "ROUTER"), host=2), Asker(("REQ", "ROUTER"), host=3, at=1, port=5556)
+    worker.send(0, message(b"", b"READY"))
+    handed_on(client, worker, b"question", 20, "REQ")
+    worker.send(0, message(b"", b"\0id", b"", b"answer"))
+    client.pause(3)
+    client.answer(b"answer")
+    handed_on(client, worker, b"hangs", 40, "REQ")
+    for each in (client, worker):
+        each.pause(6000)
+        each.close()
+    (diagnosis,) = told(client, worker)
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "error", "proven")
+    assert diagnosis.text.startswith(
+        "REQ 10.0.0.3 does not reply to ROUTER 10.0.0.1:5556 (for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555): "
+    )
+
+
+def test_who_asks_the_same_of_the_same_server_is_no_broker() -> None:
+    on_its_host, beside = Asker(host=1), Asker(host=1, at=1)
+    for asker in (on_its_host, beside):
+        asker.ask(b"question")
+        asker.pause(12_000)
+        asker.acknowledge(0)
+    (diagnosis,) = told(on_its_host, beside)
+    assert "which asked" not in diagnosis.text
+    assert diagnosis.count == 2
+
+
+def test_a_rep_hangs_on_what_it_was_asked_first_though_that_client_gave_up_sooner() -> None:
+    first, second = hanging(host=3, waits=800), hanging(host=2, at=70)
+    first.close()
+    again = Asker(host=3, at=1000)
+    again.ask(b"another")
+    again.pause(800)
+    again.close()
+    (diagnosis,) = told(second, first, again)
+    assert diagnosis.text == (
+        "REP 10.0.0.1:5555 does not reply to REQ 10.0.0.3: the request in packet 14 waited in vain for 802 ms, until "
+        "REQ 10.0.0.3 closed the connection; 2 more wait behind it: REQ 10.0.0.2, REQ 10.0.0.3, for 12 s at most; 6 "
+        "others were answered, median 1 ms"
+    )
+
+
+def test_what_was_given_up_before_a_rep_answered_others_is_not_what_it_hangs_on() -> None:
+    gone = Asker(host=3)
+    gone.ask(b"given up")
+    gone.pause(300)
+    gone.close()
+    (diagnosis,) = told(gone, hanging(at=1000))
+    assert "does not reply to REQ 10.0.0.2" in diagnosis.text
+    assert diagnosis.count == 1
+
+
+def test_each_worker_that_hangs_is_named() -> None:
+    workers: list[Asker] = []
+    for host in (3, 4):
+        worker = Asker(("REP", "DEALER"), host, at=host, port=5556)
+        worker.send(1, message(b"\0id", b"", b"question %d" % host))
+        worker.pause(12_000)
+        worker.acknowledge(0)
+        workers.append(worker)
+    assert [diagnosis.subject for diagnosis in told(*workers)] == ["REP 10.0.0.3", "REP 10.0.0.4"]
+
+
+@pytest.mark.parametrize(("milliseconds", "rule"), [(5000, "request-unanswered"), (500, "request-lost")])
+def test_who_was_silent_for_long_before_it_left_hangs(milliseconds: int, rule: str) -> None:
+    (diagnosis,) = told(left_in_the_middle(milliseconds=milliseconds))
+    assert diagnosis.rule == rule
+    assert "left" in diagnosis.text
+
+
+def left_in_the_middle(socket_type: str = "REQ", milliseconds: int = 50, at: int = 0) -> Asker:
+    asker = Asker((socket_type, "REP"), at=at)
+    asker.ask(b"question")
+    asker.pause(milliseconds)
+    asker.add(1, FIN | ACK)
+    asker.add(0, FIN | ACK)
+    return asker
+
+
+def test_a_request_is_lost_where_its_server_leaves_first() -> None:
+    (diagnosis,) = told(left_in_the_middle())
+    assert diagnosis.rule == "request-lost"
+    assert "its REQ waits for ever" in diagnosis.text
+
+
+def test_a_request_that_is_lost_each_time_was_asked_again() -> None:
+    (diagnosis,) = told(*(left_in_the_middle(at=at) for at in (0, 1000, 2000)))
+    assert diagnosis.rule == "request-lost"
+    assert ", as on 2 connections before, and not again: the reply will not come" in diagnosis.text
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"), [(b"question", "again"), (b"question at another time", "something else")]
+)
+def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes, asked: str) -> None:
+    asker, again = left_in_the_middle(), Asker(at=1000)
+    again.ask(question)
+    again.answer(b"answer")
+    (diagnosis,) = told(asker, again)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
+    assert diagnosis.text == (
+        "REP 10.0.0.1:5555 left 51 ms after REQ 10.0.0.2 had asked it in packet 8; 949 ms later REQ 10.0.0.2 asked "
+        f"{asked} and was answered"
+    )
+
+
+def test_a_server_that_leaves_after_the_same_request_three_times_fails_on_it() -> None:
+    lost = [left_in_the_middle(at=at) for at in (0, 2000, 4000)]
+    others = [Asker(at=at) for at in (1000, 3000, 5000)]
+    for other in others:
+        other.ask(b"another question")
+        other.answer(b"answer")
+    (diagnosis,) = told(*lost, *others)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "warn")
+    assert diagnosis.text.endswith("asked something else and was answered (and 2 times more, after the same request)")
+
+
+def test_a_dealer_that_asks_the_same_again_lost_nothing_but_asks_more_beside_it() -> None:
+    def lost_and_then(question: bytes) -> list[Diagnosis]:
+        again = Asker(("DEALER", "REP"), at=1000)
+        again.ask(question)
+        again.answer(b"answer")
+        return told(left_in_the_middle("DEALER"), again)
+
+    assert lost_and_then(b"question") == []
+    assert [diagnosis.severity for diagnosis in lost_and_then(b"another")] == ["error"]
+
+
+def test_what_others_or_earlier_connections_ask_does_not_make_up_for_a_lost_request() -> None:
+    other, earlier, unanswered = Asker(host=3, at=1000), Asker(at=1), Asker(at=2000)
+    other.ask(b"another")
+    other.answer(b"answer")
+    earlier.pause(500)
+    earlier.ask(b"another")
+    earlier.answer(b"answer")
+    unanswered.ask(b"another")
+    (diagnosis,) = told(left_in_the_middle(), other, earlier, unanswered)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "error")
+
+
+def test_a_worker_that_leaves_with_a_request_is_named_with_the_client_that_waits() -> None:
+    def through_broker() -> tuple[Asker, Asker]:
+        client, worker = Asker(("REQ", "ROUTER"), host=2), Asker(("REP", "DEALER"), host=3, at=1, port=5556)
+        client.ask(b"question")
+        client.answer(b"answer")
+        client.ask(b"dies")
+        worker.pause(5)
+        worker.send(1, message(b"\0id", b"", b"dies"))
+        worker.pause(100)
+        worker.close()
+        client.pause(4000)
+        client.close()
+        return client, worker
+
+    (diagnosis,) = told(*through_broker())
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "error")
+    assert diagnosis.text.startswith("REP 10.0.0.3 left 101 ms after DEALER 10.0.0.1:5556 had asked it in packet ")
+    assert "(for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555), and nobody asked again" in diagnosis.text
+    again = Asker(("REQ", "ROUTER"), at=4100)
+    again.ask(b"dies not")
+    again.answer(b"answer")
+    (diagnosis,) = told(*through_broker(), again)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
+
+
+def impatient(times: int, waits: Sequence[int] = (300,), answered: int = 0) -> list[Asker]:
+    """A client that closes its socket each time while it waits, and some that get their reply."""
+    askers = []
+    for number in range(times + answered):
+        asker = Asker(at=1000 * number)
+        asker.ask(b"question %d" % number)
+        if number < times:
+            asker.pause(waits[number % len(waits)])
+        else:
+            asker.answer(b"answer")
+        asker.close()
+        askers.append(asker)
+    return askers
+
+
+def test_a_client_that_never_waits_long_enough_is_told_once() -> None:
+    (diagnosis,) = told(*impatient(20))
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 20)
+    assert diagnosis.text == (
+        "REQ 10.0.0.2 gives up 20 of 20 requests to REP 10.0.0.1:5555, each after about 301 ms: none was answered"
+    )
+    assert len(diagnosis.conn_ids) == 20
+    (diagnosis,) = told(*impatient(20, answered=1))
+    assert "20 of 21 requests" in diagnosis.text
+    assert diagnosis.text.endswith("only 1 answered")
+
+
+def test_the_last_time_may_be_shorter_since_the_program_ended() -> None:
+    (diagnosis,) = told(*impatient(8, (800, 800, 800, 800, 800, 800, 800, 480)))
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 8)
+    assert diagnosis.text == (
+        "REQ 10.0.0.2 gives up 8 of 8 requests to REP 10.0.0.1:5555, each after about 801 ms, but the last after "
+        "481 ms: none was answered"
+    )
+
+
+def test_a_rep_that_never_answers_hangs_however_long_each_wait_was() -> None:
+    (diagnosis,) = told(*impatient(6, (300, 900, 600)))
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 6)
+    assert diagnosis.text == (
+        "REQ 10.0.0.2 gives up 6 of 6 requests to REP 10.0.0.1:5555, after 301 ms to 901 ms: none was answered"
+    )
+
+
+@pytest.mark.parametrize(
+    "askers",
+    [
+        pytest.param(impatient(3, (300, 300, 100)), id="three, and the last is shorter"),
+        pytest.param(impatient(5, (200, 200, 200, 200, 900)), id="the last is longer"),
+        pytest.param(impatient(5, (50, 200, 200, 200, 200)), id="the first is shorter"),
+        pytest.param(impatient(10, (300, 900, 600), answered=1), id="one was answered, and no time-out"),
+        pytest.param(impatient(2, (900, 300)), id="twice only, of any length"),
+        pytest.param(impatient(2), id="twice only"),
+        pytest.param(impatient(6, answered=2), id="some are answered"),
+        pytest.param(impatient(6, (50, 300, 700)), id="no time-out"),
+        pytest.param(impatient(6, (3,)), id="wants no reply"),
+    ],
+)
+def test_who_closes_while_it_waits_may_have_no_time_out(askers: list[Asker]) -> None:
+    assert told(*askers) == []
+
+
+def test_who_gives_up_and_asks_again_is_answered_late() -> None:
+    asker, again = Asker(), Asker(at=500)
+    asker.ask(b"question")
+    asker.pause(300)
+    asker.close()
+    again.ask(b"question")
+    again.pause(200)
+    again.answer(b"answer")
+    (diagnosis,) = told(asker, again)
+    assert diagnosis.rule == "late-reply"
+    assert "gives up 301 ms after its request in packet 8" in diagnosis.text
+    other = Asker(at=500)
+    other.ask(b"another question")
+    other.answer(b"answer")
+    assert told(asker, other) == []
+
+
+def test_a_reply_that_comes_when_a_req_has_asked_anew_is_late() -> None:
+    asker = Asker(("REQ", "ROUTER"))
+    asked_anew_with_numbers(asker)
+    assert [diagnosis.rule for diagnosis in told(asker)] == ["late-reply"]
+
+
+def still_waits(asker: Asker) -> None:
+    asker.ask(b"question")
+    asker.pause(500)
+    asker.acknowledge(0)
+
+
+def takes_its_time(asker: Asker) -> None:
+    asker.ask(b"question")
+    asker.pause(3000)
+    asker.answer(b"answer")
+    asker.ask(b"question")
+    asker.pause(8000)
+    asker.acknowledge(0)
+
+
+def reply_is_not_captured(asker: Asker) -> None:
+    asker.ask(b"question")
+    asker.answer(b"answer")
+    del asker.packets[-1]
+    asker.answer(b"another")
+    asker.pause(12_000)
+    asker.acknowledge(0)
+
+
+def last_reply_is_not_captured(asker: Asker) -> None:
+    asker.ask(b"question")
+    asker.answer(b"answer")
+    del asker.packets[-1]
+    asker.acknowledge(0)
+    asker.pause(12_000)
+    asker.acknowledge(0)
+
+
+def closes_without_question(asker: Asker) -> None:
+    by_turns(asker)
+    asker.close()
+
+
+@pytest.mark.parametrize(
+    ("types", "script"),
+    [
+        (("REQ", "REP"), still_waits),
+        (("REQ", "REP"), takes_its_time),
+        (("REQ", "REP"), reply_is_not_captured),
+        (("REQ", "REP"), last_reply_is_not_captured),
+        (("REQ", "REP"), closes_without_question),
+        (("REQ", "ROUTER"), waits_for_work),
+        (("REQ", "ROUTER"), gives_work),
+        (("DEALER", "ROUTER"), still_waits),
+    ],
+)
+def test_who_may_still_be_answered_is_left_alone(types: tuple[str, str], script: Callable[[Asker], None]) -> None:
+    asker = Asker(types)
+    script(asker)
+    assert told(asker) == []
+
+
+def test_a_worker_that_was_never_given_work_is_left_alone_beside_one_that_was() -> None:
+    busy, idle = Asker(("REQ", "ROUTER")), Asker(("REQ", "ROUTER"), host=3, at=10)
+    gives_work(busy)
+    idle.ask(b"here I am")
+    idle.pause(12_000)
+    idle.acknowledge(0)
+    assert told(busy, idle) == []
+    (diagnosis,) = told(idle)
+    assert diagnosis.certainty == "likely"
+
+
+def test_pushes_are_unbalanced_only_where_workers_start_together() -> None:
+    def worker(host: int, at: int, messages: int) -> Asker:
+        pull = Asker(("PULL", "PUSH"), host, at)
+        for _ in range(messages):
+            pull.send(1, message(b"work"))
+        pull.time = first.time
+        pull.acknowledge(0)
+        return pull
+
+    first = Asker(("PULL", "PUSH"))
+    for _ in range(190):
+        first.send(1, message(b"work"))
+    first.pause(60_000)
+    first.acknowledge(0)
+    (diagnosis,) = diagnosed(first, worker(3, 150, 10), rule="unbalanced-push")
+    assert "PULL 10.0.0.2 got 190 of the 200 messages" in diagnosis.text
+    assert diagnosed(first, worker(3, 30_000, 10), rule="unbalanced-push") == []
+    assert diagnosed(first, worker(3, 5, 150), rule="unbalanced-push") == []

@@ -1,0 +1,78 @@
+"""A ROUTER that goes on sending to the routing id of a connection that is gone, and those that only have no work."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import told_of
+
+RULE = "old-routing-id"
+
+
+def updated(number: int = 0, *, at: float = 0, times: int = 10, client: int = 2, identity: str | None = None) -> Talk:
+    """A DEALER registers, and the ROUTER sends it an update every half second; the DEALER leaves."""
+    talk = Talk(number, at=at, client=client).handshake("DEALER", "ROUTER", identity).message(CLIENT, b"register")
+    for _ in range(times):
+        talk.message(SERVER, b"update").wait(0.5)
+    return talk.close(CLIENT)
+
+
+def back(number: int = 1, *, at: float = 6, alive: int = 10, identity: str | None = None) -> Talk:
+    """It comes back, and says every second that it is there."""
+    talk = Talk(number, at=at).handshake("DEALER", "ROUTER", identity)
+    for _ in range(alive):
+        talk.message(CLIENT, b"alive").wait(1)
+    return talk
+
+
+def test_a_router_that_is_silent_to_the_client_that_came_back_is_named() -> None:
+    diagnosis = told_of(updated(), back())[RULE]
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 sends nothing on the new connection of DEALER 10.0.0.2, from which 10 messages came in "
+        "9.02 s; on the old one it sent 10: it still sends to the routing id of that one, and drops each message"
+    )
+
+
+def test_it_is_also_if_the_identity_is_another_one() -> None:
+    assert RULE in told_of(updated(identity="one"), back(identity="two"))
+
+
+def test_other_programs_of_the_host_may_go_on() -> None:
+    assert RULE in told_of(updated(), back(), Talk(7, at=1).handshake("DEALER", "ROUTER"))
+
+
+def test_a_router_that_sends_to_others_meanwhile_is_a_note() -> None:
+    assert told_of(updated(), back(), updated(2, at=5, client=3))[RULE].severity == "note"
+
+
+ANSWERED = back().message(SERVER, b"update")
+
+ANSWERING = Talk(0, at=0).handshake("DEALER", "ROUTER")
+for _ in range(10):
+    ANSWERING.message(CLIENT, b"question").message(SERVER, b"answer").wait(0.5)
+ANSWERING.close(CLIENT)
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        (updated(), ANSWERED),
+        (updated(identity="one"), back(identity="one")),
+        (ANSWERING, back()),
+        (updated(times=3), back()),
+        (updated(), back(alive=4)),
+        (updated(), updated(7, at=0.1), back(at=8)),
+    ],
+    ids=[
+        "the ROUTER sends to it",
+        "the routing id is the same",
+        "the ROUTER only answered",
+        "few updates",
+        "a short time",
+        "two left and one came",
+    ],
+)
+def test_other_clients_that_come_back_are_not_reported(talks: tuple[Talk, ...]) -> None:
+    assert RULE not in told_of(*talks)

@@ -1,0 +1,79 @@
+"""Who is no peer: told apart from peers that are too late, too slow or in trouble."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import consequences_of, told, told_of
+from zmtpscope.zmtp.greeting import build_signature
+from zmtpscope.zmtp.upgrade import build_request
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("negative/port-scan", "10.77.0.2 looks for open ports: it tried 7 of 10.77.0.1"),
+        ("problems/scanner", "10.0.0.3 looks for open ports: it tried 9 of 10.0.0.1"),
+        ("problems/health-check", "10.0.0.3 connects to 10.0.0.1:5555 and leaves without a word, 6 times"),
+    ],
+)
+def test_who_looks_in(captures: Path, name: str, words: str) -> None:
+    found = told(captures / f"{name}.pcap")
+    assert list(found) == ["scanner"]
+    assert words in found["scanner"].text
+
+
+@pytest.mark.parametrize("name", ["problems/short-visits", "unreachable/server-down"])
+def test_who_is_a_client(captures: Path, name: str) -> None:
+    assert "scanner" not in told(captures / f"{name}.pcap")
+
+
+@pytest.mark.parametrize(
+    ("octets", "speaks"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03", "TLS"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH"),
+        (b"*1\r\n$4\r\nPING\r\n", "RESP (Redis)"),
+        (b"\x99\x99\x99\x99", "something else"),
+    ],
+)
+def test_who_speaks_something_else(octets: bytes, speaks: str) -> None:
+    (diagnosis,) = told_of(Talk(0).greet(SERVER).say(CLIENT, octets).close(CLIENT)).values()
+    assert diagnosis.rule == "foreign-client"
+    assert diagnosis.text == f"10.0.0.2 speaks {speaks} to 10.0.0.1:5555, which is ZeroMQ"
+
+
+def test_a_server_that_speaks_something_else() -> None:
+    (diagnosis,) = told_of(Talk(0).greet(CLIENT).say(SERVER, b"HTTP/1.1 400 Bad Request\r\n\r\n").close(1)).values()
+    assert diagnosis.text == "10.0.0.1:5555 speaks HTTP, and 10.0.0.2 connects to it as to ZeroMQ"
+
+
+def visits(*, silent: int, failing: int) -> list[Talk]:
+    """A health check that comes twice a second, and a client of the same host whose handshakes fail as often."""
+    check = [Talk(number, at=number / 2).greet(SERVER).wait(0.01).close(CLIENT) for number in range(silent)]
+    client = [
+        Talk(100 + number, at=0.25 + number / 2).greet(SERVER).greet(CLIENT, "PLAIN").wait(0.01).close(SERVER)
+        for number in range(failing)
+    ]
+    return check + client
+
+
+def test_a_health_check_is_no_storm() -> None:
+    assert list(told_of(*visits(silent=12, failing=0))) == ["scanner"]
+
+
+def test_a_client_whose_handshakes_fail_makes_a_storm_beside_a_health_check() -> None:
+    assert "scanner" in told_of(*visits(silent=12, failing=12))
+    assert consequences_of("mechanism-mismatch", *visits(silent=12, failing=12)) == {"reconnect-storm"}
+
+
+def test_a_websocket_at_a_tcp_endpoint_is_named() -> None:
+    request = build_request("/", "host", bytes(16), ["ZWS2.0"])
+    talk = Talk(1).say(0, request).say(1, build_signature(1)).close()
+    found = told_of(talk)["foreign-client"]
+    assert "10.0.0.2 speaks WebSocket (ws://) to 10.0.0.1:5555, which is ZeroMQ" in found.text
+    assert "tcp:// in place of ws://" in found.hint

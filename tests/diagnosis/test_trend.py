@@ -1,0 +1,81 @@
+"""How durations change: whatever comes at once, in little room; and replies that take longer and longer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import log2
+from statistics import fmean
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import told_of
+from tests.scripted import message
+from zmtpscope.diagnosis.observers.trend import MOST_GROUPS, Trend
+
+RULE = "replies-slower"
+
+
+@example([*range(300)], [33, 66, 99, 150])
+@given(st.lists(st.integers(0, 10**12), max_size=700), st.lists(st.integers(0, 700)))
+def test_groups_are_means_of_equally_many_in_their_order_however_they_come(
+    durations: list[int], cuts: list[int]
+) -> None:
+    trend = Trend()
+    for begin, end in pairwise([0, *sorted(cuts), len(durations)]):
+        trend.add(durations[begin:end])
+    assert trend.count == len(durations)
+    assert len(trend.groups) < MOST_GROUPS
+    assert trend.rest_count < trend.size
+    logarithms = [log2(max(duration, 1)) for duration in durations]
+    for number, typical in enumerate(trend.typical()):
+        mean = fmean(logarithms[number * trend.size : (number + 1) * trend.size])
+        assert typical == pytest.approx(2**mean, abs=1)
+
+
+def _asked(client: str, milliseconds: list[float]) -> Talk:
+    """Requests one by one, each answered after so long."""
+    talk = Talk(1).handshake(client, "ROUTER")
+    for pause in milliseconds:
+        talk.say(CLIENT, message(b"name", b"", b"request") if client == "DEALER" else message(b"", b"request"))
+        talk.wait(pause / 1000)
+        talk.say(SERVER, message(b"name", b"", b"reply") if client == "DEALER" else message(b"", b"reply"))
+    return talk
+
+
+SLOWER = [1 + number * 2 for number in range(80)]
+
+
+def test_replies_that_take_longer_and_longer_are_told() -> None:
+    diagnosis = told_of(_asked("REQ", SLOWER))[RULE]
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+    assert "ROUTER 10.0.0.1:5555 replies to REQ 10.0.0.2 ever more slowly" in diagnosis.text
+
+
+@pytest.mark.parametrize(
+    ("client", "milliseconds"),
+    [
+        ("REQ", [each / 10 for each in SLOWER]),
+        ("REQ", SLOWER[:60]),
+        ("REQ", SLOWER[::-1]),
+        ("REQ", [1] * 40 + [300] * 30 + [1] * 10),
+        ("REQ", [1] * 70 + [300] * 10),
+        ("REQ", [200] * 40 + [400] * 40),
+        ("REQ", [1, 300] * 40),
+        ("DEALER", SLOWER),
+    ],
+    ids=[
+        "fast all the same",
+        "few",
+        "faster",
+        "slow for a while",
+        "slow at the very end",
+        "twice",
+        "varying",
+        "several at a time",
+    ],
+)
+def test_other_latencies_are_not(client: str, milliseconds: list[float]) -> None:
+    assert RULE not in told_of(_asked(client, milliseconds))

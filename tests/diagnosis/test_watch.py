@@ -1,0 +1,58 @@
+"""Diagnoses while packets come, in bounded memory: a capture on interfaces has no end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.reading import diagnoses
+from zmtpscope.capture import open_captures
+from zmtpscope.diagnosis import watch
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.diagnosis import FAILING
+from zmtpscope.diagnosis.watch import Watch
+from zmtpscope.dissect import Analyser, Options
+
+
+def test_so_many_connections_that_ended_are_remembered_and_a_line_reports_the_others(
+    captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "MOST_ENDED", 4)
+    watching = Watch()
+    for batch in Analyser(Options()).run(open_captures([str(captures / "problems/login-refused.pcap")])):
+        watching.feed(batch)
+    (limits,) = (each for each in watching.news() if each.rule == "limits-reached")
+    assert "connections left out, the oldest first" in limits.text
+    assert not any(each.rule == "limits-reached" for each in watching.news())
+
+
+def test_the_record_of_a_connection_that_ended_is_remembered_whole(captures: Path) -> None:
+    derivation, records = Derivation(), []
+    for batch in Analyser(Options()).run(open_captures([str(captures / "patterns/pubsub.pcap")])):
+        derivation.feed(batch)
+        records += [record.values for record in batch.records if record.type == "connection"]
+    remembered = [each.values for each in derivation.ended.values()]
+    assert [dict(values) for values in remembered if values is not None] == records
+    assert records
+
+
+REPORTED = "problems/reported"
+
+
+@pytest.mark.parametrize(
+    "name", ["mtu-black-hole.pcap", "unplugged-heartbeats-untold.pcapng", "rep-hangs-quiet.pcapng"]
+)
+def test_live_reports_what_check_reports_of_the_file_that_it_wrote(captures: Path, name: str) -> None:
+    path = captures / REPORTED / name
+    source, analyser, watching = open_captures([str(path)]), Analyser(Options(bodies="none")), Watch()
+    analyser.begin(source.files)
+    for block in source:
+        for batch in analyser.feed(block):
+            watching.feed(batch)
+    for batch in analyser.tick(source.statistics.end_time()):
+        watching.feed(batch)
+    live = {(each.rule, each.statement) for each in watching.news(analyser.ongoing()) if each.severity in FAILING}
+    of_file = {(each.diagnosis.rule, each.diagnosis.statement) for each in diagnoses(path)}
+    assert live
+    assert live <= of_file

@@ -1,0 +1,1 @@
+"""Derived records (requests, subscriptions, peers) and diagnoses of problems between them."""

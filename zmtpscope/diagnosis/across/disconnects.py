@@ -1,0 +1,188 @@
+"""Connections that ended without a ZMTP error: the abandoned peer, its attempts, and the time of reconnection."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from heapq import nlargest
+from itertools import islice
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.records import SECOND
+
+WITHOUT_A_WORD = ("closed", "reset")
+CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAME-06")
+ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21")
+LONGEST_DEAD = 120 * SECOND
+"""Maximum time (ns) until TCP retransmits to a host that is back, which answers with RST."""
+MOST_LATER = 8
+"""Maximum number of later connections to check for the one that replaced another."""
+ANSWERED_NS = SECOND
+"""A host that does not know a connection answers its packets with RST within this time (ns)."""
+STAYED = SECOND // 2
+"""A client still connected this long (ns) after another one left has stayed."""
+
+
+class Disconnect(NamedTuple):
+    """The end of a connection without a ZMTP error.
+
+    `back_ns` is when the two connected again, or None; `is_missed`: the client tried to; `leaves_siblings`: similar
+    clients stayed. `replaced_ns`: the connection was dead, and the client had reconnected at that time, before its end.
+    """
+
+    connection: ObservedConnection
+    ending: Ending
+    back_ns: int | None
+    is_missed: bool
+    leaves_siblings: bool
+    is_long_missed: bool
+    """Whether the client tried in vain for so long that this alone is a warning."""
+    replaced_ns: int | None = None
+
+    @property
+    def by_listener(self) -> bool:
+        """Whether the listener left, not the client."""
+        return self.ending.side == self.connection.listener
+
+    def cut_off(self) -> ObservedFinding | None:
+        """Return the finding that it ended in the middle of a message, or None."""
+        return self.connection.finding(*CUT_OFF)
+
+    def cuts_itself(self) -> bool:
+        """Whether the message was sent by the side that left."""
+        cut_off = self.cut_off()
+        return cut_off is not None and cut_off.side == self.ending.side
+
+
+@once
+def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
+    """Return all disconnects, grouped by client."""
+    attempts = _attempts(knowledge)
+    staying = _staying(knowledge)
+    return [
+        each
+        for (ip, _, endpoint), connections in knowledge.by_client.items()
+        for each in _of_client(connections, attempts.get((ip, endpoint), NO_ATTEMPTS), staying)
+    ]
+
+
+def _of_client(
+    connections: Sequence[ObservedConnection], attempts: LastAttempts, staying: dict[Kind, list[Stay]]
+) -> Iterator[Disconnect]:
+    starts = [each.start.ns for each in connections]
+    agreed = [each.start.ns for each in connections if is_agreed(each)]
+    for connection in connections:
+        ending = ending_of(connection)
+        if ending is None or ending.cause not in WITHOUT_A_WORD:
+            continue
+        end = ending.moment.ns
+        replaced = replaced_ns(connection, connections)
+        if replaced is not None:
+            yield Disconnect(connection, ending, None, False, False, False, replaced)
+            continue
+        place = bisect_left(agreed, end)
+        back = agreed[place] if place < len(agreed) else None
+        is_missed = starts[-1] >= end or attempts.began_ns >= end
+        is_long_missed = attempts.are_long and attempts.began_ns >= end
+        siblings = _leaves_siblings(connection, end, staying)
+        yield Disconnect(connection, ending, back, is_missed, siblings, is_long_missed)
+
+
+def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
+    """Return when the client began the connection that replaced this dead one (ns), or None.
+
+    A dead connection is reset after the next one of `own` has agreed, and since that one began the client has sent and
+    acknowledged nothing on it. Its host or network was gone for a while. `own` are ordered by start.
+    """
+    ending = ending_of(connection)
+    if ending is None or not ending.is_reset:
+        return None
+    end, heard = ending.moment.ns, connection.sides[1 - connection.listener].last_ns or 0
+    first = bisect_left(own, max(heard, connection.start.ns + 1, end - LONGEST_DEAD), key=_start)
+    for later in islice(own, first, first + MOST_LATER):
+        later_end = ending_of(later)
+        is_alive = later_end is None or later_end.moment.ns > end
+        if later.start.ns < end and is_alive and is_agreed(later):
+            return later.start.ns if _is_dead(connection, later.start.ns, end - ANSWERED_NS) else None
+    return None
+
+
+def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
+    """Whether nothing shows that both systems kept a connection between two times, such as acknowledged messages."""
+    return not any(
+        side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
+        for side in connection.sides
+    )
+
+
+def _start(connection: ObservedConnection) -> int:
+    return connection.start.ns
+
+
+class LastAttempts(NamedTuple):
+    """When a client last began to try in vain (ns), and whether it tried for long."""
+
+    began_ns: int
+    are_long: bool
+
+
+NO_ATTEMPTS = LastAttempts(0, False)
+
+
+def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], LastAttempts]:
+    found: dict[tuple[str, Endpoint], LastAttempts] = {}
+    for finding in knowledge.findings:
+        if finding.id in ATTEMPTS and finding.client is not None and finding.endpoint is not None:
+            pair = finding.client, finding.endpoint
+            last = LastAttempts(finding.moment.ns, finding.severity == "warn")
+            found[pair] = max(found.get(pair, NO_ATTEMPTS), last)
+    return found
+
+
+Kind = tuple[Endpoint, str | None]
+"""Endpoint and socket type of clients."""
+
+
+class Stay(NamedTuple):
+    """How long a client stayed, until and since when; `client` is its address and identity."""
+
+    until_ns: int
+    since_ns: int
+    client: tuple[str, str | None]
+
+
+def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
+    """Return the two clients of each kind that stayed longest: a client that leaves is at most one of them."""
+    found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
+    for connection in knowledge.connections:
+        if is_agreed(connection):
+            kind, client = _kind(connection)
+            stay, known = _stay(connection), found.setdefault(kind, {})
+            known[client] = max(stay, known.get(client, stay), key=_until)
+    return {kind: nlargest(2, known.values(), key=_until) for kind, known in found.items()}
+
+
+def _until(stay: Stay) -> tuple[int, int]:
+    return stay.until_ns, stay.since_ns
+
+
+def _stay(connection: ObservedConnection) -> Stay:
+    ending = ending_of(connection)
+    until = connection.last_ns if ending is None else ending.moment.ns
+    return Stay(until, connection.start.ns, _kind(connection)[1])
+
+
+def _kind(connection: ObservedConnection) -> tuple[Kind, tuple[str, str | None]]:
+    side = connection.sides[1 - connection.listener]
+    return (connection.endpoint, side.socket_type), (side.ip, side.identity)
+
+
+def _leaves_siblings(connection: ObservedConnection, end: int, staying: dict[Kind, list[Stay]]) -> bool:
+    kind, client = _kind(connection)
+    return any(
+        stay.client != client and stay.since_ns < end and stay.until_ns >= end + STAYED
+        for stay in staying.get(kind, ())
+    )

@@ -1,0 +1,90 @@
+"""How a connection ended: the side that ended it, and the visible reason."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedSide, found_once
+from zmtpscope.diagnosis.observers.silences import is_past_ttl, waits_in_vain
+
+Cause = Literal["closed", "reset", "heartbeat", "unacknowledged", "middlebox", "error", "handshake", "violation"]
+
+"""Why a side ended a connection.
+
+ZMTP has no goodbye: a program that closes its socket and one that is killed both only send FIN or RST (closed, reset).
+"""
+
+VIOLATION = "ZMTP-CONN-08"
+AGREED = ("complete", "unseen")
+"""Handshake states after which messages can be sent."""
+
+
+class Ending(NamedTuple):
+    """The end of a connection: `side` sent the first FIN or RST at `moment`, whose packet is unknown."""
+
+    side: int
+    moment: Moment
+    cause: Cause
+    is_reset: bool
+    finding: ObservedFinding | None = None
+    """The finding with the reason, if there is one."""
+
+
+@found_once
+def ending_of(connection: ObservedConnection) -> Ending | None:
+    """Return how a connection ended; None if it is open, or its end was not captured."""
+    values = connection.values
+    if values is None or values["closed_ns"] is None or values["closed_by"] is None:
+        return None
+    side: int = values["closed_by"]
+    is_reset: bool = values[f"rst_ns_{side}"] == values["closed_ns"]
+    moment = Moment(values["closed_ns"], connection.start.file, None)
+    violation = connection.finding(VIOLATION)
+    cause: Cause = "reset" if is_reset else "closed"
+    if is_reset and is_of_another(connection):
+        return Ending(side, moment, "middlebox", is_reset)
+    if any(each.error is not None for each in connection.sides):
+        cause = "error"
+    elif violation is not None:
+        cause = "violation"
+    elif not is_agreed(connection):
+        cause = "handshake"
+    elif connection.is_whole and _gives_up(connection, side, moment.ns):
+        cause = "heartbeat"
+    elif is_reset and _is_unacknowledged(connection.sides[side]):
+        cause = "unacknowledged"
+    return Ending(side, moment, cause, is_reset, violation if cause == "violation" else None)
+
+
+def is_of_another(connection: ObservedConnection) -> bool:
+    """Whether a middlebox sent the RST that ended the connection.
+
+    Its TTL then differs from the TTL of the side's SYN; one system sends both with the same.
+    """
+    values = connection.values
+    if values is None or values["syn_ttl"] is None or values["rst_ttl"] is None:
+        return False
+    return bool(values["syn_ttl"] != values["rst_ttl"])
+
+
+def _is_unacknowledged(side: ObservedSide) -> bool:
+    """Whether the system of a side gave up because its data was not acknowledged."""
+    return bool(side.outages) and side.outages[-1].is_acknowledged is False
+
+
+def is_agreed(connection: ObservedConnection) -> bool:
+    """Whether messages can be sent on the connection, as far as known."""
+    if connection.values is None:
+        return all(side.ready is not None for side in connection.sides)
+    return connection.values["handshake"] in AGREED
+
+
+def lifetime(connection: ObservedConnection, ending: Ending) -> int:
+    """Return the time from the first packet to the end (ns)."""
+    return ending.moment.ns - connection.start.ns
+
+
+def _gives_up(connection: ObservedConnection, side: int, end: int) -> bool:
+    """Whether a side waited in vain for a sign of life of the other one."""
+    return waits_in_vain(connection, side, end) or is_past_ttl(connection, 1 - side, end)

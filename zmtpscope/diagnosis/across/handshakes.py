@@ -1,0 +1,118 @@
+"""Handshakes that hang: the side that stopped, and how long the other one waited."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.words import MILLISECOND, steady
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.records import SECOND
+
+LEAST_WAIT = SECOND * 9 // 10
+"""A side that closes sooner (ns) may have other reasons, unless it waits equally long each time."""
+LEAST_TIMES = 2
+LEAST_IDLE = 2 * SECOND
+"""A handshake silent for this long (ns) at the end of the capture probably stays silent."""
+AT_ONCE = SECOND // 20
+"""A side that closes within this time (ns) did not wait."""
+LONGEST_REJECTION = MILLISECOND
+"""libzmq closes within this time plus the handshake time after an incompatible type (ns)."""
+
+OTHER_CAUSES = (
+    "ZMTP3X-GREETING-05",
+    "ZMTP3X-GREETING-12",
+    "CURVE-21",
+    "CURVE-22",
+    "CURVE-23",
+    "ZMTP-CONN-04",
+    "ZMTP-CONN-17",
+)
+"""Findings with the reason why a handshake stopped."""
+
+ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
+"""Commands after which the server asks its ZAP handler."""
+
+
+class Hung(NamedTuple):
+    """A connection whose handshake stopped because side `silent` sent nothing more.
+
+    `waited` is how long (ns). `is_over`: the other side gave up; otherwise the capture ends.
+    """
+
+    connection: ObservedConnection
+    silent: int
+    waited: int
+    is_over: bool
+
+    @property
+    def waits_for_zap(self) -> bool:
+        """Whether the silent side had to ask its ZAP handler."""
+        asker = self.connection.sides[1 - self.silent]
+        return asker.last_command is not None and (asker.mechanism, asker.last_command[1]) in ZAP_STEPS
+
+
+Waiting = tuple[Endpoint, str, bool]
+"""The endpoint, the address of the client, and whether the listener is silent."""
+
+
+@once
+def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
+    """Return the handshakes that certainly hang, for long or equally long each time, by endpoint, client and silent
+    side."""
+    found: dict[Waiting, list[Hung]] = {}
+    for connection in knowledge.connections:
+        hung = _hung(connection, knowledge.last_ns)
+        if hung is not None:
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((connection.endpoint, client, hung.silent == connection.listener), []).append(hung)
+    return {waiting: each for waiting, each in found.items() if _is_certain(each)}
+
+
+def _is_certain(hung: list[Hung]) -> bool:
+    waits = [each.waited for each in hung if each.is_over]
+    is_steady = len(waits) >= LEAST_TIMES and steady(waits) is not None
+    return is_steady or any(each.waited >= LEAST_WAIT for each in hung)
+
+
+def _hung(connection: ObservedConnection, now: int) -> Hung | None:
+    if connection.finding(*OTHER_CAUSES) is not None or any(side.error for side in connection.sides):
+        return None
+    if is_agreed(connection) or connection.gaps or (connection.values is not None and not connection.is_whole):
+        return None
+    progress = [_progress(connection, side) for side in (0, 1)]
+    if progress[0] == progress[1]:
+        return None
+    silent, ending = progress.index(min(progress)), ending_of(connection)
+    if ending is None:
+        waited, is_idle = now - connection.start.ns, now - connection.spoke_ns >= LEAST_IDLE
+        may_be_missing = connection.values is None and not progress[silent]  # its direction may not be captured
+        is_stuck = connection.is_open and is_idle and not may_be_missing
+        return Hung(connection, silent, waited, False) if is_stuck else None
+    waited = ending.moment.ns - connection.start.ns
+    is_in_vain = ending.side != silent or (progress[silent] > 0 and waited >= LEAST_WAIT)
+    return Hung(connection, silent, waited, True) if is_in_vain and waited > AT_ONCE else None
+
+
+def rejects_type(connection: ObservedConnection) -> bool:
+    """Whether the client sent no type and closed with FIN immediately after the READY of the other side.
+
+    It had read READY: a program that just ends leaves it unread, so that its system sends RST.
+    """
+    ending = ending_of(connection)
+    if ending is None or ending.is_reset or ending.side == connection.listener:
+        return False
+    ready = connection.sides[connection.listener].ready
+    if ready is None or connection.sides[ending.side].ready is not None:
+        return False
+    setup = ready.ns - connection.start.ns
+    return 0 <= ending.moment.ns - ready.ns <= LONGEST_REJECTION + setup
+
+
+def _progress(connection: ObservedConnection, number: int) -> int:
+    """Return how many steps a side completed: first greeting octets, first command, READY or INITIATE."""
+    side = connection.sides[number]
+    values = connection.values
+    began = side.greeting is not None or (values is not None and values[f"stream_bytes_{number}"] > 0)
+    return began + (side.last_command is not None) + (side.ready is not None)

@@ -1,0 +1,294 @@
+"""Requests still without a reply at the end of their connection or the capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import nlargest
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import Ending, ending_of
+from zmtpscope.diagnosis.across.hops import Asked, answered_later, next_hop
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.words import duration, name_of, steady
+from zmtpscope.diagnosis.observers.distribution import Distribution
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_requests import ObservedRequest, ObservedRequests
+from zmtpscope.records import SECOND
+
+LONG_NS = SECOND
+"""A request that has waited for less time (ns) may still be answered."""
+MANY_TIMES = 3
+"""A request may also be answered within this many times the longest latency at the endpoint."""
+
+MOST_SLOW = 64
+"""Maximum number of slow replies to remember for each endpoint."""
+
+GIVEN_UP_PART = 0.9
+"""Minimum fraction of requests that a client with a short time-out gives up."""
+LEAST_GIVEN_UP = 3
+"""Minimum number of requests that such a client gives up."""
+LEAST_PATIENCE_NS = SECOND // 100
+"""Minimum time before giving up (ns); a client that closes sooner does not want a reply."""
+LEAST_SILENCE_NS = 3 * SECOND
+"""A REP that answers nothing while a client waits for this long in total (ns) hangs."""
+
+
+class Hanging(NamedTuple):
+    """A connection with unanswered requests until `until` (ns); `ending` is its end if it was closed."""
+
+    connection: ObservedConnection
+    requests: ObservedRequests
+    until: int
+    ending: Ending | None
+
+    @property
+    def conn_id(self) -> str:
+        """The conn_id of the connection."""
+        return self.connection.conn_id
+
+    @property
+    def oldest(self) -> Asked:
+        """The oldest unanswered request."""
+        return Asked(self.connection, self.requests.waiting[0])
+
+    @property
+    def waited(self) -> int:
+        """How long the oldest request has waited (ns)."""
+        return self.until - self.oldest.ns
+
+    @property
+    def asker(self) -> str:
+        """The name of the client."""
+        return name_of(self.connection, self.requests.asker)
+
+    @property
+    def asked(self) -> str:
+        """The name of the server."""
+        return name_of(self.connection, 1 - self.requests.asker)
+
+    @property
+    def client(self) -> tuple[Endpoint, str]:
+        """The endpoint, and the address of the client."""
+        return client_of(self.connection, self.requests)
+
+    @property
+    def was_left(self) -> bool:
+        """Whether the server ended the connection."""
+        return self.ending is not None and self.ending.side != self.requests.asker
+
+    @property
+    def is_unacknowledged(self) -> bool:
+        """Whether the oldest request was retransmitted and never acknowledged, so the server may not have it."""
+        lost = self.connection.sides[self.requests.asker].last_outage
+        if lost is None:
+            return False
+        end = self.requests.waiting[0].end
+        return end < 0 or end > lost.offset
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether a middlebox ended the connection."""
+        return self.ending is not None and self.ending.cause == "middlebox"
+
+    @property
+    def asks_rep(self) -> bool:
+        """Whether the server is a REP."""
+        return self.connection.sides[1 - self.requests.asker].socket_type == "REP"
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether the server must reply: a REP, or, if it has replied before, a server of a REQ or a REQ worker."""
+        if self.requests.is_guessed:
+            return False
+        asked = self.connection.sides[1 - self.requests.asker].socket_type
+        return self.asks_rep or (self.requests.latency.count > 0 and (self.requests.is_lock_step or asked == "REQ"))
+
+
+def client_of(connection: ObservedConnection, requests: ObservedRequests) -> tuple[Endpoint, str]:
+    """Return the endpoint and the address of the client of requests."""
+    return connection.endpoint, connection.sides[requests.asker].ip
+
+
+@once
+def hanging(knowledge: Knowledge) -> list[Hanging]:
+    """Return all complete connections with requests unanswered at their end or the end of the capture.
+
+    Skips connections with a reply that lacks its id, since these wait for another reason.
+    """
+    found = []
+    for connection in knowledge.connections:
+        requests = connection.requests
+        if requests is None or not requests.waiting or requests.without_id is not None:
+            continue
+        if connection.is_whole or (requests.is_guessed and connection.is_unbroken):
+            ending = ending_of(connection)
+            if ending is None and not connection.is_open:
+                continue
+            until = knowledge.last_ns if ending is None else ending.moment.ns
+            found.append(Hanging(connection, requests, until, ending))
+    return found
+
+
+@once
+def latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
+    """Return the latencies at each endpoint."""
+    found: dict[Endpoint, Distribution] = {}
+    for connection in knowledge.connections:
+        if connection.requests is not None:
+            found.setdefault(connection.endpoint, Distribution()).merge(connection.requests.latency)
+    return found
+
+
+class SlowReply(NamedTuple):
+    """A reply that took `took` (ns), with its request."""
+
+    took: int
+    connection: ObservedConnection
+    request: ObservedRequest
+
+    def overlaps(self, since: int, until: int) -> bool:
+        """Whether its wait overlaps a time range (ns)."""
+        return self.request.moment.ns < until and self.request.moment.ns + self.took > since
+
+
+@once
+def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
+    """Return the slowest replies at each endpoint, slowest first."""
+    found: dict[Endpoint, list[SlowReply]] = {}
+    for connection in knowledge.connections:
+        if connection.requests is not None:
+            replies = [SlowReply(took, connection, request) for took, request in connection.requests.longest]
+            found.setdefault(connection.endpoint, []).extend(replies)
+    return {endpoint: nlargest(MOST_SLOW, replies, key=_took) for endpoint, replies in found.items()}
+
+
+def _took(reply: SlowReply) -> int:
+    return reply.took
+
+
+def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowledge) -> int:
+    """Return the longest latency at an endpoint (ns), except for replies whose wait overlaps a time range."""
+    replies = slowest(knowledge).get(endpoint, [])
+    beside = next((each.took for each in replies if not each.overlaps(since, until)), None)
+    if beside is None:
+        beside = replies[-1].took if len(replies) == MOST_SLOW else 0
+    return beside
+
+
+def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether a request has waited longer than a slow reply takes.
+
+    A REP answers in order, so replies that were late during this wait are late for the same reason and do not count.
+    """
+    endpoint = waiting.connection.endpoint
+    if waiting.asks_rep:
+        most = longest_beside(endpoint, waiting.oldest.ns, waiting.until, knowledge)
+    else:
+        most = latencies(knowledge)[endpoint].most or 0
+    return waiting.waited >= max(LONG_NS, MANY_TIMES * most)
+
+
+def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether the request was lost because the server left.
+
+    A server that had not replied for long hangs, and its departure is no cause, unless the REQ got a later reply.
+    """
+    if not waiting.was_left or not is_long(waiting, knowledge):
+        return waiting.was_left
+    return waiting.requests.is_lock_step and answered_later(waiting.oldest, waiting.until, knowledge) is not None
+
+
+@once
+def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
+    """Return requests that a broker passed on to a server without a reply, by the connection to the server, oldest
+    first."""
+    waiting = hanging(knowledge)
+    hops = {each.conn_id for each in waiting}
+    behind: dict[str, list[Hanging]] = {}
+    for each in waiting:
+        hop = None if each.was_left else next_hop(each.oldest, knowledge)
+        if hop is not None and hop.connection.conn_id in hops and not hop.is_answered:
+            behind.setdefault(hop.connection.conn_id, []).append(each)
+    for same in behind.values():
+        same.sort(key=asked_at)
+    return behind
+
+
+def asked_at(waiting: Hanging) -> int:
+    """Return the time of the oldest request (ns)."""
+    return waiting.oldest.ns
+
+
+class GivenUp(NamedTuple):
+    """A client that gives up its requests, each on its own connection.
+
+    It gives up after the same time (`usual`, ns; the last time may be shorter, since programs end), or after any time
+    (None) if a REP answers none of them.
+    """
+
+    requests: Sequence[Hanging]
+    usual: int | None
+    answered: int
+    """How many of its other requests were answered."""
+
+    @property
+    def patience(self) -> str:
+        """E.g. `each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms to 2.1
+        s`."""
+        waits = [each.waited for each in self.requests]
+        if self.usual is None:
+            return f"after {duration(min(waits))} to {duration(max(waits))}"
+        last = "" if steady(waits) is not None else f", but the last after {duration(waits[-1])}"
+        return f"each after about {duration(self.usual)}{last}"
+
+
+@once
+def given_up(knowledge: Knowledge) -> list[GivenUp]:
+    """Return each REQ that closes nearly all its connections at an endpoint while it waits.
+
+    It has a steady time-out, or asks a REP that never answers.
+    """
+    closed: dict[tuple[Endpoint, str], list[Hanging]] = {}
+    for each in hanging(knowledge):
+        is_own = each.ending is not None and not each.was_left
+        if is_own and not each.is_unacknowledged and each.requests.is_lock_step and each.waited >= LEAST_PATIENCE_NS:
+            closed.setdefault(each.client, []).append(each)
+    answered = dict.fromkeys(closed, 0)
+    for connection in knowledge.connections if closed else ():
+        if connection.requests is not None:
+            client = client_of(connection, connection.requests)
+            if client in answered:
+                answered[client] += connection.requests.latency.count
+    found = []
+    for client, same in closed.items():
+        waits = [each.waited for each in same]
+        usual = steady(waits)
+        if usual is None and len(waits) > LEAST_GIVEN_UP:
+            others = steady(waits[:-1])
+            usual = others if others is not None and waits[-1] < others else None
+        is_hung = same[0].asks_rep and not answered[client] and sum(waits) >= LEAST_SILENCE_NS
+        is_most = len(same) >= max(LEAST_GIVEN_UP, GIVEN_UP_PART * (len(same) + answered[client]))
+        if (usual is not None or is_hung) and is_most and not may_be_worker(same[0], knowledge):
+            found.append(GivenUp(same, usual, answered[client]))
+    return found
+
+
+def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether the REQ may be a ready worker that waits for work, as others at its ROUTER do.
+
+    False if the REQ has had a reply.
+    """
+    if waiting.requests.latency.count:
+        return False
+    is_router = waiting.connection.sides[1 - waiting.requests.asker].socket_type == "ROUTER"
+    return is_router and waiting.connection.endpoint in _giving_work(knowledge)
+
+
+@once
+def _giving_work(knowledge: Knowledge) -> set[Endpoint]:
+    """Return the endpoints at which a ROUTER sends requests."""
+    return {
+        connection.endpoint
+        for connection in knowledge.connections
+        if connection.requests is not None and connection.sides[connection.requests.asker].socket_type == "ROUTER"
+    }

@@ -1,0 +1,187 @@
+"""Requests over several connections: passed on by a broker, or repeated by the client."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_requests import ObservedRequest
+from zmtpscope.records import SECOND
+
+LONGEST_HOP_NS = SECOND
+"""A broker passes a request on within this time (ns)."""
+
+MOST_AT_ONCE = 64
+"""Maximum number of simultaneous equal requests to check for the next hop."""
+
+MOST_REPETITIONS = 2
+"""Maximum number of repetitions of a request to report."""
+
+
+class Asked(NamedTuple):
+    """A request and its connection."""
+
+    connection: ObservedConnection
+    request: ObservedRequest
+
+    @property
+    def asker(self) -> int:
+        """The side of the client."""
+        assert self.connection.requests is not None
+        return self.connection.requests.asker
+
+    @property
+    def asker_ip(self) -> str:
+        """The address of the client."""
+        return self.connection.sides[self.asker].ip
+
+    @property
+    def ns(self) -> int:
+        """The time of the request (ns)."""
+        return self.request.moment.ns
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the request has a reply."""
+        requests = self.connection.requests
+        return requests is not None and all(each.ref != self.request.ref for each in requests.waiting)
+
+
+class Repetitions(NamedTuple):
+    """Repetitions of a request: the first few, their number, and whether any was answered."""
+
+    first: Sequence[Asked]
+    times: int
+    is_answered: bool
+
+
+def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
+    """Return the request that a broker made of this one, or None if it is not remembered.
+
+    The broker sends the same content soon after to another endpoint. If several clients send the same, an unanswered
+    request gets the first unanswered one.
+    """
+    broker = asked.connection.sides[1 - asked.asker].ip
+    same = _by_content(knowledge).get((broker, asked.request.content), [])
+    others = islice(_others(same, asked.ns, asked.connection), MOST_AT_ONCE)
+    hops = [
+        each
+        for each in others
+        if each.connection.endpoint != asked.connection.endpoint and each.ns - asked.ns <= LONGEST_HOP_NS
+    ]
+    waits = () if asked.is_answered else (each for each in hops if not each.is_answered)
+    return next(iter(waits), hops[0] if hops else None)
+
+
+def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
+    """Return the equal requests of the same client at the same endpoint from `since` on: first requests
+    of connections."""
+    key = asked.connection.endpoint, asked.asker_ip, asked.request.content
+    same, answered = _first_by_content(knowledge).get(key, ([], []))
+    times = len(same) - bisect_left(same, since, key=_time)
+    own = first_request(asked.connection)
+    if own is not None and own.ns >= since and own.request.content == asked.request.content:
+        times -= 1
+    again = _others(same, since, asked.connection)
+    return Repetitions(list(islice(again, MOST_REPETITIONS)), times, any(_others(answered, since, asked.connection)))
+
+
+def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
+    """Return the first request, of any content, of a similar client on a connection that began at `since` or later.
+
+    The client has the same address and socket type, and the connection has had a reply.
+    """
+    client = asked.connection.sides[asked.asker]
+    later = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
+    begin = bisect_left(later, since, key=_start)
+    return later[begin].first if begin < len(later) else None
+
+
+def first_request(connection: ObservedConnection) -> Asked | None:
+    """Return the first request on a connection, or None if it is unknown."""
+    requests = connection.requests
+    return None if requests is None or requests.first is None else Asked(connection, requests.first)
+
+
+# -- where to look -----------------------------------------------------------------------------------------------------
+
+
+@once
+def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
+    """Return the remembered requests by client address and content, oldest first."""
+    found: dict[tuple[str, int], list[Asked]] = {}
+    for connection in knowledge.connections:
+        seen = connection.requests
+        if seen is not None:
+            longest = [each.request for each in seen.longest]
+            first = [] if seen.first is None else [seen.first]
+            for request in (*seen.waiting, *longest, *first):
+                if request.content:
+                    asked = Asked(connection, request)
+                    found.setdefault((asked.asker_ip, request.content), []).append(asked)
+    for same in found.values():
+        same.sort(key=_time)
+    return found
+
+
+@once
+def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]]:
+    """Return the first requests of connections by endpoint, client address and content, oldest first.
+
+    The second list contains only the answered ones.
+    """
+    found: dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]] = {}
+    for asked in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
+        if asked.request.content:
+            key = asked.connection.endpoint, asked.asker_ip, asked.request.content
+            same, answered = found.setdefault(key, ([], []))
+            same.append(asked)
+            if asked.is_answered:
+                answered.append(asked)
+    return found
+
+
+class _Later(NamedTuple):
+    """A connection that began at `start` (ns), and the first request on it or on a later one."""
+
+    start: int
+    first: Asked
+
+
+@once
+def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[_Later]]:
+    """Return the connections with a reply, by endpoint, client address and socket type, in order of start."""
+    found: dict[tuple[Endpoint, str, str | None], list[_Later]] = {}
+    for connection in sorted(knowledge.connections, key=_began, reverse=True):
+        first = first_request(connection)
+        if first is not None and connection.requests is not None and connection.requests.latency.count:
+            client = connection.sides[first.asker]
+            later = found.setdefault((connection.endpoint, client.ip, client.socket_type), [])
+            if later:
+                first = min(first, later[-1].first, key=_time)
+            later.append(_Later(connection.start.ns, first))
+    for later in found.values():
+        later.reverse()
+    return found
+
+
+def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:
+    """Return the requests on other connections, from `since` on."""
+    later = range(bisect_left(sorted_, since, key=_time), len(sorted_))
+    return (sorted_[place] for place in later if sorted_[place].connection is not connection)
+
+
+def _time(asked: Asked) -> int:
+    return asked.ns
+
+
+def _began(connection: ObservedConnection) -> int:
+    return connection.start.ns
+
+
+def _start(later: _Later) -> int:
+    return later.start

@@ -1,0 +1,105 @@
+"""Everything known about a run, for rules and derived records across connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, wraps
+from typing import Any, NamedTuple, TypeVar
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ref_of
+
+Endpoint = tuple[str, int]
+"""Address and port of the listener."""
+
+Answer = TypeVar("Answer")
+
+
+class RunFinding(NamedTuple):
+    """A finding without a ZMTP connection: attempts to connect, and capture losses."""
+
+    id: str
+    severity: str
+    text: str
+    hint: str | None
+    moment: Moment
+    ref: str
+    client: str | None
+    endpoint: Endpoint | None
+    times: int
+    """The number of occurrences."""
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> RunFinding:
+        """Return the finding of a record."""
+        texts = values["id"], values["severity"], values["text"], values["hint"]
+        endpoint = None if values["dst_ip"] is None else (values["dst_ip"], values["dst_port"])
+        return cls(*texts, Moment.of(values), ref_of(values), values["src_ip"], endpoint, values["count"] or 1)
+
+
+class Knowledge:
+    """All connections of a run, in order of start.
+
+    `first_ns` and `last_ns` are the times of the run, `forgotten` the number of connections not included, `left_out`
+    the number of facts about others not included.
+    """
+
+    def __init__(
+        self,
+        connections: Sequence[ObservedConnection],
+        findings: Sequence[RunFinding],
+        first_ns: int | None,
+        last_ns: int,
+        forgotten: int = 0,
+        left_out: int = 0,
+    ) -> None:
+        self.connections = connections
+        self.findings = findings
+        self.first_ns = first_ns
+        self.last_ns = last_ns
+        self.forgotten = forgotten
+        self.left_out = left_out
+        self._answers: dict[Callable[[Knowledge], Any], Any] = {}
+
+    def answer(self, find: Callable[[Knowledge], Answer]) -> Answer:
+        """Return the result of a function, which is called only once."""
+        if find not in self._answers:
+            self._answers[find] = find(self)
+        answer: Answer = self._answers[find]
+        return answer
+
+    @cached_property
+    def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
+        """The connections to each endpoint, in order of start."""
+        found: dict[Endpoint, list[ObservedConnection]] = {}
+        for connection in self.connections:
+            found.setdefault(connection.endpoint, []).append(connection)
+        return found
+
+    @cached_property
+    def by_address(self) -> dict[tuple[str, Endpoint], list[ObservedConnection]]:
+        """The connections of each client address to each endpoint, in order of start."""
+        found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
+        for connection in self.connections:
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((client, connection.endpoint), []).append(connection)
+        return found
+
+    @cached_property
+    def by_client(self) -> dict[tuple[str, str | None, Endpoint], list[ObservedConnection]]:
+        """The connections of each client (address, and identity or None) to each endpoint, in order of start."""
+        found: dict[tuple[str, str | None, Endpoint], list[ObservedConnection]] = {}
+        for connection in self.connections:
+            client = connection.sides[1 - connection.listener]
+            found.setdefault((client.ip, client.identity, connection.endpoint), []).append(connection)
+        return found
+
+
+def once(find: Callable[[Knowledge], Answer]) -> Callable[[Knowledge], Answer]:
+    """Cache the result of a function for each Knowledge, since many rules use it."""
+
+    @wraps(find)
+    def ask(knowledge: Knowledge) -> Answer:
+        return knowledge.answer(find)
+
+    return ask

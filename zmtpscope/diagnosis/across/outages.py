@@ -1,0 +1,97 @@
+"""Octets that were retransmitted without an acknowledgement from the other side."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedOutage, ObservedSide
+
+LEAST_ATTEMPTS = 2
+"""Minimum number of retransmissions or probes to report: one packet may be lost, or captured twice."""
+
+
+class Outage(NamedTuple):
+    """A time in which data of `sender` was not acknowledged.
+
+    `since` is the first unacknowledged message, or the first retransmitted packet. `messages` may not have arrived;
+    `are_more`: even more may not.
+    """
+
+    connection: ObservedConnection
+    sender: int
+    outage: ObservedOutage
+    since: Moment
+    messages: int
+    are_more: bool
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the data was acknowledged in the end."""
+        return self.outage.is_acknowledged is True
+
+    @property
+    def fails_by_size(self) -> bool:
+        """Whether all retransmitted segments are larger than any earlier message, some of which arrived."""
+        sizes = self.connection.sides[self.sender].sizes
+        return sizes is not None and 0 < sizes.before < self.outage.smallest and self.outage.smallest >= LEAST_MTU
+
+
+LEAST_MTU = 500
+"""Octets of payload; every path carries smaller packets (RFC 791, 3.1: 576 octets with headers)."""
+
+
+@once
+def outages(knowledge: Knowledge) -> list[Outage]:
+    """Return one outage for each side: the last one if it continues or ended the connection, otherwise the longest."""
+    found = []
+    for connection in knowledge.connections:
+        if connection.values is None or connection.values["only_side"] is None:
+            for number, side in enumerate(connection.sides):
+                outage = _told(side)
+                if outage is not None:
+                    found.append(_outage(connection, number, side, outage))
+    return found
+
+
+def _told(side: ObservedSide) -> ObservedOutage | None:
+    some = [each for each in side.outages if each.retransmissions + each.probes >= LEAST_ATTEMPTS]
+    if not some:
+        return None
+    return some[-1] if some[-1].is_acknowledged is False else max(some, key=_duration)
+
+
+def _duration(outage: ObservedOutage) -> int:
+    return outage.duration_ns
+
+
+def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, outage: ObservedOutage) -> Outage:
+    lost = first_lost(side) if outage is side.last_outage else None
+    if lost is None:
+        return Outage(connection, sender, outage, outage.moment, 0, are_more=False)
+    return Outage(connection, sender, outage, *lost)
+
+
+class Lost(NamedTuple):
+    """The first unacknowledged message of a side, the number of messages from it on, and whether more
+    were forgotten."""
+
+    since: Moment
+    messages: int
+    are_more: bool
+
+
+def first_lost(side: ObservedSide) -> Lost | None:
+    """Return the unacknowledged messages of a side; None if there are none, or it is unknown."""
+    last, outage = side.last_messages, side.last_outage
+    if last is None or outage is None:
+        return None
+    times, packets, ends = last.columns
+    rows = np.flatnonzero(ends > outage.offset)
+    if not len(rows):
+        return None
+    since = Moment.of_packet(int(times[rows[0]]), int(packets[rows[0]]), last.files)
+    return Lost(since, len(rows), len(rows) == len(times) and not last.are_all)

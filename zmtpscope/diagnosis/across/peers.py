@@ -1,0 +1,189 @@
+"""Peers over all their connections: times, counts, and the reason for the end of each connection.
+
+A connecting peer is identified by its identity if it announced one, otherwise by its address, and by its socket type
+and remote endpoint. Several similar programs on one host without identity are one peer, since the wire does not
+distinguish them. A listening peer is its endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding
+from zmtpscope.diagnosis.across.words import address, cadence
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observer import derived_record
+from zmtpscope.dissect import Record
+from zmtpscope.findings.capturing import ATTEMPTS
+from zmtpscope.records import SCHEMA, empty
+
+MOST_DEPARTURES = 100
+"""Maximum number of departures in a record."""
+
+
+class Departure(NamedTuple):
+    """The end of a connection of a peer; `by_itself`: the peer ended it, not the other side."""
+
+    connection: ObservedConnection
+    ending: Ending
+    by_itself: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A peer and its connections, in order of start.
+
+    `remote` is the endpoint it connects to, None if it listens. `attempts` are its failed attempts to connect.
+    """
+
+    address: str
+    identity: str | None
+    socket_type: str | None
+    remote: Endpoint | None
+    connections: tuple[ObservedConnection, ...]
+    attempts: tuple[RunFinding, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its identity, or else its address."""
+        return self.identity or self.address
+
+    @property
+    def listens(self) -> bool:
+        """Whether it listens."""
+        return self.remote is None
+
+    def side_of(self, connection: ObservedConnection) -> int:
+        """Return its side of one of its connections."""
+        return connection.listener if self.listens else 1 - connection.listener
+
+    def departures(self) -> list[Departure]:
+        """Return the captured ends of its connections, in order of time."""
+        ends = [(connection, ending_of(connection)) for connection in self.connections]
+        found = [Departure(each, end, end.side == self.side_of(each)) for each, end in ends if end is not None]
+        return sorted(found, key=_ended)
+
+    @property
+    def failed(self) -> int:
+        """The number of failed handshakes and failed attempts."""
+        failed = [each for each in self.connections if each.values is not None and not is_agreed(each)]
+        return len(failed) + sum(each.times for each in self.attempts)
+
+    @property
+    def state(self) -> str:
+        """Its state at the end of the capture."""
+        agreed = [each for each in self.connections if is_agreed(each)]
+        if any(ending_of(each) is None and each.is_open for each in agreed):
+            return "connected"
+        return "gone" if agreed else "never connected"
+
+    def record(self, ordinal: int) -> Record:
+        """Return its `peer` record; `ordinal` is the end of the capture."""
+        return derived_record("peer", _values(self), ordinal)
+
+
+def peers(knowledge: Knowledge) -> list[Peer]:
+    """Return all peers: listeners by endpoint, then clients in order of appearance."""
+    listening = [_listener(endpoint, connections) for endpoint, connections in knowledge.by_endpoint.items()]
+    return listening + list(_connecting(knowledge))
+
+
+def _listener(endpoint: Endpoint, connections: Sequence[ObservedConnection]) -> Peer:
+    sides = [each.sides[each.listener] for each in connections]
+    identity = next((side.identity for side in reversed(sides) if side.identity), None)
+    socket_type = next((side.socket_type for side in reversed(sides) if side.socket_type), None)
+    return Peer(address(endpoint), identity, socket_type, None, tuple(connections))
+
+
+Client = tuple[str, Endpoint]
+Known = tuple[str | None, str | None]
+"""Identity and socket type."""
+
+
+def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
+    by_client: dict[Client, dict[Known, list[ObservedConnection]]] = {}
+    attempts: dict[Client, list[RunFinding]] = {}
+    for connection in knowledge.connections:
+        side = connection.sides[1 - connection.listener]
+        known = by_client.setdefault((side.ip, connection.endpoint), {})
+        known.setdefault((side.identity or None, side.socket_type), []).append(connection)
+    for finding in knowledge.findings:
+        if finding.id in ATTEMPTS and finding.client is not None and finding.endpoint is not None:
+            client = finding.client, finding.endpoint
+            attempts.setdefault(client, []).append(finding)
+            by_client.setdefault(client, {})
+    for client, known in by_client.items():
+        yield from _of_client(client, _told_apart(known), tuple(attempts.get(client, ())))
+
+
+def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
+    """Return connections by peer. Unknown identities or types are merged if only one is known."""
+    whole = [each for each in known if each[1] is not None]
+    if len(whole) == 1:
+        merged = [connection for connections in known.values() for connection in connections]
+        return {whole[0]: sorted(merged, key=_began)}
+    return known
+
+
+def _of_client(
+    client: Client, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
+) -> Iterator[Peer]:
+    """Yield the peers of a client address. The attempts belong to the first, since their peer is unknown."""
+    ip, endpoint = client
+    if not known:
+        yield Peer(ip, None, None, endpoint, (), attempts)
+    for place, ((identity, socket_type), connections) in enumerate(known.items()):
+        yield Peer(ip, identity, socket_type, endpoint, tuple(connections), () if place else attempts)
+
+
+def _values(peer: Peer) -> dict[str, Any]:
+    connections, starts = peer.connections, [each.start.ns for each in peer.connections]
+    starts += [each.moment.ns for each in peer.attempts]
+    first = min([each.start for each in connections] + [each.moment for each in peer.attempts])
+    departures = peer.departures()[-MOST_DEPARTURES:]
+    sides = [(each.values, peer.side_of(each)) for each in connections if each.values is not None]
+    values = empty("peer")
+    values.update(
+        schema=SCHEMA,
+        record="peer",
+        ts_ns=first.ns,
+        file=first.file,
+        packet=first.packet,
+        name=peer.name,
+        identity=peer.identity,
+        address=peer.address,
+        socket_type=peer.socket_type,
+        role="listens" if peer.listens else "connects",
+        remote=None if peer.remote is None else address(peer.remote),
+        connections=len(connections),
+        failed=peer.failed,
+        start_ns=first.ns,
+        end_ns=max([each.last_ns for each in connections] + starts),
+        state=peer.state,
+        cadence_ns=None if peer.listens else cadence(sorted(each.start.ns for each in connections)),
+        departures=[_departure_values(each) for each in departures],
+        messages_sent=sum(of[f"messages_{side}"] or 0 for of, side in sides),
+        messages_received=sum(of[f"messages_{1 - side}"] or 0 for of, side in sides),
+    )
+    return values
+
+
+def _departure_values(departure: Departure) -> dict[str, Any]:
+    connection, ending, by_itself = departure
+    return {
+        "ts_ns": ending.moment.ns,
+        "conn_id": connection.conn_id,
+        "cause": ending.cause,
+        "by": "itself" if by_itself else "other",
+    }
+
+
+def _ended(departure: Departure) -> int:
+    return departure.ending.moment.ns
+
+
+def _began(connection: ObservedConnection) -> int:
+    return connection.start.ns

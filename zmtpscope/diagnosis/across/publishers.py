@@ -1,0 +1,252 @@
+"""Publishers and their subscribers. The connections of one publisher are siblings, whose deliveries can be compared."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from zmtpscope.diagnosis.across.endings import Ending, ending_of
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.words import address, topic_name
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
+from zmtpscope.diagnosis.observers.observed_subscriptions import JOIN, ObservedSubscription
+from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.diagnosis.observers.topics import PublishedTopic
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
+
+FILTERING = ("3.0", "3.1")
+"""Versions in which the publisher filters. Before, it sends everything, and subscriptions are not on the wire."""
+
+BEHIND_ALL = b"\xff" * LONGEST_TOPIC
+"""Appended to a prefix, this sorts after all topics with the prefix."""
+
+
+class Subscriber:
+    """One connection of a publisher; `side` is the side of the subscriber."""
+
+    def __init__(self, connection: ObservedConnection, side: int) -> None:
+        self.connection = connection
+        self.side = side
+        own = connection.sides[side]
+        self.ip = own.ip
+        self.identity = own.identity
+        self.socket_type = own.socket_type
+        known = own.subscriptions
+        self.subscriptions: list[ObservedSubscription] = [] if known is None else known.all()
+        self.has_all_subscriptions = known is None or not (known.left_out or known.forgotten)
+        published = connection.sides[1 - side].published
+        self.topics: dict[TopicKey, PublishedTopic] = {} if published is None else published.by_key
+        self.latest_ns = 0 if published is None else published.latest_ns
+        """Time of the last message it got."""
+        self._intervals: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
+        """By the longest subscription that a topic begins with, and whether this is the whole topic."""
+        self.is_open = connection.is_open
+        self.last_ns = connection.last_ns
+
+    @property
+    def name(self) -> str:
+        """Its identity, or else its address."""
+        return self.identity or self.ip
+
+    @property
+    def client(self) -> tuple[str, str | None, str | None]:
+        """Address, identity and socket type, by which a reconnecting program is recognised."""
+        return self.ip, self.identity, self.socket_type
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether it joins groups, which must equal the topic of a message, instead of subscribing to prefixes."""
+        return self.socket_type == "DISH"
+
+    def asked_for(self, topic: bytes) -> str:
+        """Return, for example, `subscribed to "prices"` or `joined the group "prices"`."""
+        return f"{'joined the group' if self.is_of_groups else 'subscribed to'} {topic_name(topic)}"
+
+    @property
+    def messages(self) -> int:
+        """The number of messages of known topics it got."""
+        return sum(topic.timeline.count for topic in self.topics.values())
+
+    def messages_between(self, start: int, end: int) -> int:
+        """Return the minimum number of these messages in a time range (ns)."""
+        return sum(topic.timeline.between(start, end).least for topic in self.topics.values())
+
+    @cached_property
+    def ending(self) -> Ending | None:
+        """How its connection ended, or None."""
+        return ending_of(self.connection)
+
+    @property
+    def stalls(self) -> list[ObservedStall]:
+        """The times in which the publisher could not send to it."""
+        return self.connection.sides[1 - self.side].stalls
+
+    @cached_property
+    def stalled_ns(self) -> int:
+        """The end of the last stall (ns)."""
+        return max((stall.end_ns for stall in self.stalls), default=0)
+
+    @cached_property
+    def ended_ns(self) -> int:
+        """The end of its connection, or its last packet (ns). Data after FIN or RST is not delivered."""
+        return self.connection.last_ns if self.ending is None else self.ending.moment.ns
+
+    @cached_property
+    def is_filtered(self) -> bool:
+        """Whether the publisher sends it only matching messages, and all its subscriptions are known.
+
+        The version must be known, and octets neither missing nor encrypted.
+        """
+        connection = self.connection
+        values = connection.values
+        version = min((side.version or "" for side in connection.sides), default="")
+        sealed = values is None or values["sealed_0"] or values["sealed_1"]
+        if connection.sides[self.side].mechanism not in ("NULL", "PLAIN") and sealed:
+            return False
+        return connection.is_whole and version in FILTERING and self.has_all_subscriptions
+
+    @cached_property
+    def _by_topic(self) -> dict[bytes, list[ObservedSubscription]]:
+        found: dict[bytes, list[ObservedSubscription]] = {}
+        for subscription in self.subscriptions:
+            found.setdefault(subscription.topic, []).append(subscription)
+        return found
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return sorted({len(topic) for topic in self._by_topic})
+
+    def _longest(self, topic: bytes | None) -> bytes | None:
+        """Return its longest subscription that a topic begins with; its other matching ones are prefixes
+        of this one."""
+        if topic is not None:
+            for size in reversed(self._sizes):
+                if size <= len(topic) and topic[:size] in self._by_topic:
+                    return topic[:size]
+        return None
+
+    def matching(self, key: TopicKey) -> list[ObservedSubscription]:
+        """Return its subscriptions, active or not, that certainly match a topic."""
+        topic, longest = key.topic, self._longest(key.topic)
+        found: list[ObservedSubscription] = []
+        if topic is not None and longest is not None:
+            for size in self._sizes:
+                if size > len(longest):
+                    break
+                found += self._by_topic.get(longest[:size], ())
+            found = [each for each in found if each.matches(topic)]
+        return found
+
+    def intervals(self, key: TopicKey) -> list[tuple[int, int]]:
+        """Return the disjoint time ranges (ns) in which one of its subscriptions matched a topic."""
+        longest = self._longest(key.topic)
+        if longest is None:
+            return []
+        place = longest, longest == key.topic
+        found = self._intervals.get(place)
+        if found is None:
+            end, matching = self.last_ns, self.matching(key)
+            times = [(each.moment.ns, end if each.until_ns is None else each.until_ns) for each in matching]
+            found = self._intervals[place] = _apart(times)
+        return found
+
+    @cached_property
+    def _ascending(self) -> list[bytes]:
+        return sorted(self._by_topic)
+
+    def has_longer(self, topic: bytes) -> bool:
+        """Whether one of its subscriptions begins with a topic."""
+        place = bisect_left(self._ascending, topic)
+        return place < len(self._ascending) and self._ascending[place].startswith(topic)
+
+    def places(self, topics: Sequence[bytes]) -> list[range]:
+        """Return the index ranges of `topics`, which ascend, that one of its subscriptions matches, active or not."""
+        return places_of(self.subscriptions, topics)
+
+
+def _apart(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the time ranges with overlaps merged."""
+    if len(intervals) < 2:
+        return intervals
+    found: list[tuple[int, int]] = []
+    for start, until in sorted(intervals):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], until)
+        else:
+            found.append((start, until))
+    return found
+
+
+def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[bytes]) -> list[range]:
+    """Return the index ranges of `topics`, which ascend, that the subscriptions match."""
+    names: set[bytes] = set()
+    groups: set[bytes] = set()
+    for each in subscriptions:
+        (groups if each.form == JOIN else names).add(each.topic)
+    found = [range(bisect_left(topics, group), bisect_right(topics, group)) for group in sorted(groups)]
+    last: bytes | None = None
+    for name in sorted(names):
+        if last is None or not name.startswith(last):
+            last = name
+            begin = bisect_left(topics, name)
+            found.append(range(begin, bisect_right(topics, name + BEHIND_ALL, begin)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Publisher:
+    """A publisher: one bound to an endpoint, with all its subscribers, or one that connects.
+
+    The other connections of a connecting publisher are unknown. A RADIO publishes to groups. `subscribers` are ordered
+    by start.
+    """
+
+    endpoint: Endpoint | None
+    ip: str
+    socket_type: str
+    subscribers: tuple[Subscriber, ...]
+
+    @property
+    def name(self) -> str:
+        """The endpoint, or else the address."""
+        return self.ip if self.endpoint is None else address(self.endpoint)
+
+    def topic_keys(self) -> list[TopicKey]:
+        """Return its known topics."""
+        return list(dict.fromkeys(key for each in self.subscribers for key in each.topics if key.topic is not None))
+
+    @cached_property
+    def ascending(self) -> tuple[list[TopicKey], list[bytes]]:
+        """Its known topics, sorted, as keys and as octets."""
+        keys = sorted(self.topic_keys())
+        return keys, [key.topic or b"" for key in keys]
+
+
+@once
+def publishers(knowledge: Knowledge) -> tuple[Publisher, ...]:
+    """Return all publishers of a run, in order of appearance."""
+    bound: dict[Endpoint, list[Subscriber]] = {}
+    found: list[list[Subscriber]] = []
+    for connection in knowledge.connections:
+        publisher = connection.side_of(*PUBLISHERS_AND_RADIO)
+        if publisher is None or connection.sides[1 - publisher].socket_type not in SUBSCRIBERS_AND_DISH:
+            continue
+        subscriber = Subscriber(connection, 1 - publisher)
+        if publisher == connection.listener:
+            if connection.endpoint not in bound:
+                found.append(bound.setdefault(connection.endpoint, []))
+            bound[connection.endpoint].append(subscriber)
+        else:
+            found.append([subscriber])
+    return tuple(_publisher(each) for each in found)
+
+
+def _publisher(subscribers: list[Subscriber]) -> Publisher:
+    first = subscribers[0]
+    side = first.connection.sides[1 - first.side]
+    is_bound = first.connection.listener == 1 - first.side
+    endpoint = first.connection.endpoint if is_bound else None
+    return Publisher(endpoint, side.ip, side.socket_type or "PUB", tuple(subscribers))

@@ -1,0 +1,75 @@
+"""Subscriptions that a subscriber had before it reconnected, and has not made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.records import SECOND
+
+RECONNECT_NS = 60 * SECOND
+"""A client that reconnects after this time (ns) may be another program."""
+
+PATIENCE_NS = SECOND
+"""A program that subscribes has done so within this time (ns) after the handshake."""
+
+
+class NotMadeAgain(NamedTuple):
+    """Subscriptions active when the publisher ended `before`, and not repeated on `after`, the client's next
+    connection."""
+
+    publisher: Publisher
+    before: Subscriber
+    after: Subscriber
+    subscriptions: list[ObservedSubscription]
+
+
+def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
+    """Yield them by publisher and client, in order of time."""
+    for publisher in publishers(knowledge):
+        for own in _apart(publisher):
+            for before, after in pairwise(own):
+                lost = _not_again(before, after, knowledge)
+                if lost:
+                    yield NotMadeAgain(publisher, before, after, lost)
+
+
+def may_be_another_program(before: Subscriber, after: Subscriber) -> bool:
+    """Whether only the address suggests that two connections belong to one client."""
+    topics = {each.topic for each in before.subscriptions}
+    return before.identity is None and topics.isdisjoint(each.topic for each in after.subscriptions)
+
+
+def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
+    """Whether a program that wants to subscribe would have done so."""
+    connection = subscriber.connection
+    ready = [side.ready.ns for side in connection.sides if side.ready is not None]
+    end = knowledge.last_ns if connection.is_open else connection.last_ns
+    return len(ready) == 2 and end - max(ready) >= PATIENCE_NS
+
+
+def _apart(publisher: Publisher) -> list[list[Subscriber]]:
+    """Return the connections of each client, if they do not overlap: then it is known which one reconnects."""
+    found: dict[tuple[str, str | None, str | None], list[Subscriber]] = {}
+    for each in publisher.subscribers:
+        found.setdefault(each.client, []).append(each)
+    return [
+        own
+        for own in found.values()
+        if all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
+    ]
+
+
+def _not_again(before: Subscriber, after: Subscriber, knowledge: Knowledge) -> list[ObservedSubscription]:
+    values = before.connection.values
+    was_left = values is not None and values["closed_by"] == 1 - before.side
+    is_soon = after.connection.start.ns - before.connection.last_ns <= RECONNECT_NS
+    is_known = before.is_filtered and after.is_filtered
+    if not (was_left and is_soon and is_known and (after.subscriptions or had_time_to_subscribe(after, knowledge))):
+        return []
+    again = {each.topic for each in after.subscriptions}
+    return [each for each in before.subscriptions if each.ended_by != "cancel" and each.topic not in again]

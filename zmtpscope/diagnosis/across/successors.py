@@ -1,0 +1,52 @@
+"""Endpoints that replace each other: programs that end, and listen at another port the next time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+
+LEAST_CHOSEN = 32_768
+"""Systems and libraries choose automatic ports from here on."""
+FOR_EVER = 1 << 62
+
+
+class Served(NamedTuple):
+    """A client used an endpoint from its first connection to the end of its last one."""
+
+    since_ns: int
+    until_ns: int
+    endpoint: Endpoint
+
+
+@once
+def passing(knowledge: Knowledge) -> frozenset[tuple[str, Endpoint]]:
+    """Return the clients and endpoints of which another port of the host replaced the port, or was replaced by it.
+
+    The socket type is the same. Such publishers live for a moment, or a service chooses a port at each start.
+    """
+    found: dict[tuple[str, str | None, str], dict[Endpoint, Served]] = {}
+    for connection in knowledge.connections:
+        endpoint = connection.endpoint
+        if endpoint[1] >= LEAST_CHOSEN and is_agreed(connection):
+            client, ending = connection.sides[1 - connection.listener].ip, ending_of(connection)
+            until = FOR_EVER if ending is None else ending.moment.ns
+            served = found.setdefault((endpoint[0], connection.sides[connection.listener].socket_type, client), {})
+            known = served.get(endpoint, Served(connection.start.ns, until, endpoint))
+            served[endpoint] = known._replace(until_ns=max(known.until_ns, until))
+    return frozenset(
+        (client, endpoint) for (_, _, client), served in found.items() for endpoint in _successive([*served.values()])
+    )
+
+
+def _successive(served: Sequence[Served]) -> set[Endpoint]:
+    """Return the endpoints that were left before the next one was connected to."""
+    return {
+        each.endpoint
+        for before, after in pairwise(sorted(served))
+        if before.until_ns <= after.since_ns
+        for each in (before, after)
+    }

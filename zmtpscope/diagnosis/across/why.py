@@ -1,0 +1,317 @@
+"""Why messages of a topic did or did not reach a peer, one by one, as far as a capture shows.
+
+Published messages are known from a sibling: the other subscriber of the publisher with most messages. Without one, only
+messages to the peer itself are known, since a publisher of ZMTP 3.0 sends only matching messages.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from heapq import nlargest
+from itertools import accumulate, groupby, pairwise, repeat
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.deliveries import ARRIVES_NS
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.diagnosis.across.topic_messages import TopicSearch
+from zmtpscope.diagnosis.across.words import address, counted, duration, name_of, topic_name
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedFinding, ObservedOutage
+from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.records import SECOND
+
+AT_ONCE_NS = SECOND // 20
+"""A message sent within this time (ns) after an outage may have waited for its end."""
+
+GAP = "SEQUENCE-01"
+
+Client = list[Subscriber]
+"""The connections of one peer to a publisher, in order and without overlap."""
+
+
+class Reason(NamedTuple):
+    """Why a message came or not; `moment` is the deciding event, printed at the end of the sentence."""
+
+    came: bool
+    text: str
+    moment: Moment | None = None
+
+
+CAME = Reason(True, "came")
+
+
+class Fate(NamedTuple):
+    """One message: its first appearance, and its outcome for the peer."""
+
+    moment: Moment
+    reason: Reason
+
+
+class Stretch(NamedTuple):
+    """Consecutive messages `first`..`last`, counted from 1, with the same outcome."""
+
+    first: int
+    last: int
+    begin: Moment
+    end: Moment
+    reason: Reason
+
+
+class Answer(NamedTuple):
+    """The outcomes of a topic at one publisher for one peer.
+
+    `sibling` is the subscriber that shows the published messages, `gap` the finding about missing message numbers.
+    """
+
+    publisher: str
+    peer: str
+    sibling: str | None
+    messages: int
+    stretches: list[Stretch]
+    gap: ObservedFinding | None
+
+
+def peer_names(knowledge: Knowledge) -> list[str]:
+    """Return the possible names of subscribers: identities and addresses."""
+    return list(dict.fromkeys(each.name for publisher in publishers(knowledge) for each in publisher.subscribers))
+
+
+def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[Answer]:
+    """Yield one answer for each publisher of a peer, and for each of its overlapping connections.
+
+    `peer` is an identity, an address, or address and port.
+    """
+    for publisher in publishers(knowledge):
+        clients = _clients(publisher.subscribers)
+        most = nlargest(2, clients, key=lambda each: _count(search, each))
+        for own in clients:
+            if any(_is_called(each, peer) for each in own):
+                sibling = next((each for each in most if each is not own), None)
+                yield _answer(search, publisher, own, sibling)
+
+
+def _peer_name(client: Client) -> str:
+    """Return type and identity, or else the address, with the port for a single connection, since others
+    may share it."""
+    first = client[0]
+    side = first.connection.sides[first.side]
+    where = side.ip if len(client) > 1 else address((side.ip, side.port))
+    return " ".join(filter(None, (first.socket_type, side.identity or where)))
+
+
+def _is_called(subscriber: Subscriber, name: str) -> bool:
+    side = subscriber.connection.sides[subscriber.side]
+    return name in (subscriber.identity, subscriber.ip, address((side.ip, side.port)))
+
+
+def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
+    """Return the connections of each peer, by address and identity. Overlapping ones are peers of their own."""
+    found: dict[tuple[str, str | None], Client] = {}
+    for each in subscribers:
+        found.setdefault((each.ip, each.identity), []).append(each)
+    clients: list[Client] = []
+    for own in found.values():
+        is_apart = all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
+        clients += [own] if is_apart else [[each] for each in own]
+    return clients
+
+
+class _Copy(NamedTuple):
+    """One copy of a message, and what happened to it."""
+
+    time: int
+    packet: int
+    mark: int
+    reason: Reason = CAME
+
+
+def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
+    found: list[_Copy] = []
+    for subscriber in client:
+        messages = search.found.get(subscriber.connection.conn_id)
+        if messages is not None:
+            end = _until(subscriber)  # data after FIN or RST is not delivered
+            outages = subscriber.connection.sides[1 - subscriber.side].outages
+            reasons: Iterable[Reason] = repeat(CAME)
+            if outages:
+                reasons = map(partial(_on_its_way, outages), messages.times, messages.ends)
+            copies = map(_Copy, messages.times, messages.packets, messages.marks, reasons)
+            found += (copy for copy in copies if copy.time <= end)
+    return sorted(found, key=_when)
+
+
+def _when(copy: _Copy) -> tuple[int, int, int]:
+    return copy[:3]
+
+
+def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:
+    """Return the outcome of a copy sent at `time` (ns) whose last octet is at offset `end`."""
+    for outage in outages:
+        if not outage.retransmissions or end <= outage.offset:
+            continue
+        took, again = duration(outage.duration_ns), counted(outage.retransmissions, "time")
+        if not outage.is_acknowledged:
+            return Reason(False, f"never acknowledged: TCP sent it again for {took}, {again}, in vain")
+        if time <= outage.end_ns:
+            return Reason(True, f"came late: TCP sent again for {took}, {again}, what was not acknowledged")
+        if time <= outage.end_ns + AT_ONCE_NS:
+            return Reason(True, f"came, perhaps late: sent right behind {took} in which nothing was acknowledged")
+    return CAME
+
+
+def _answer(search: TopicSearch, publisher: Publisher, own: Client, sibling: Client | None) -> Answer:
+    got = _copies(search, own)
+    published = [] if sibling is None else _copies(search, sibling)
+    fates = sorted(_fates(search, own, got, published), key=lambda fate: fate.moment.ns)
+    stretches = []
+    number = 1
+    for reason, each in groupby(fates, key=lambda fate: fate.reason):
+        same = list(each)
+        stretches.append(Stretch(number, number + len(same) - 1, same[0].moment, same[-1].moment, reason))
+        number += len(same)
+    has_shown = sibling is not None and bool(published)
+    return Answer(
+        name_of(own[0].connection, 1 - own[0].side),
+        _peer_name(own),
+        _peer_name(sibling) if sibling is not None and has_shown else None,
+        len(fates),
+        stretches,
+        next(filter(None, (each.connection.findings.get((GAP, 1 - each.side)) for each in own)), None),
+    )
+
+
+def _count(search: TopicSearch, client: Client) -> int:
+    found = (search.found.get(each.connection.conn_id) for each in client)
+    return sum(len(each.times) for each in found if each is not None)
+
+
+def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_Copy]) -> Iterator[Fate]:
+    """Yield the outcome of each message.
+
+    A copy that the peer got counts as the next equal message published during its subscription.
+    """
+    waiting: dict[int, deque[_Copy]] = {}
+    for copy in got:
+        waiting.setdefault(copy.mark, deque()).append(copy)
+    times = _Times(own)
+    lost: dict[Subscriber, list[_Copy]] = {}
+    last_sent: dict[Subscriber, int] = {}
+    for copy in published:
+        subscriber = times.at(copy.time)
+        if subscriber is None:
+            reason: Reason | None = times.why_not(copy.time)
+        else:
+            reason = _why_not_sent(subscriber, copy.time, search.topic, search.beginnings.get(copy.mark))
+        equal = waiting.get(copy.mark, deque())
+        while equal and equal[0].time < copy.time - ARRIVES_NS:
+            alone = equal.popleft()  # no sibling got this one
+            yield Fate(_moment(search, alone), alone.reason)
+        if reason is not None:
+            yield Fate(_moment(search, copy), reason)
+        elif equal:
+            if subscriber is not None:
+                last_sent[subscriber] = copy.time
+            yield Fate(_moment(search, copy), equal.popleft().reason)
+        elif subscriber is not None:
+            lost.setdefault(subscriber, []).append(copy)
+    for subscriber, copies in lost.items():
+        last = last_sent.get(subscriber, 0)
+        dropped, behind = _why_dropped(subscriber), _why_behind(subscriber, max(last, copies[0].time), copies[-1].time)
+        for copy in copies:
+            yield Fate(_moment(search, copy), dropped if copy.time < last else behind)
+    for equal in waiting.values():
+        for copy in equal:
+            yield Fate(_moment(search, copy), copy.reason)
+
+
+def _moment(search: TopicSearch, copy: _Copy) -> Moment:
+    return search.moment(copy.time, copy.packet)
+
+
+class _Times:
+    def __init__(self, own: Client) -> None:
+        self._own = own
+        self._starts = [each.connection.start.ns for each in own]
+        self._until = list(accumulate((_until(each) for each in own), max))
+
+    def at(self, time: int) -> Subscriber | None:
+        """Return its connection at a time (ns), the first of several, or None."""
+        place = bisect_left(self._until, time)
+        return self._own[place] if place < len(self._own) and self._starts[place] <= time else None
+
+    def why_not(self, time: int) -> Reason:
+        """Return why it had none."""
+        place = bisect_right(self._starts, time)
+        if place == len(self._own):
+            return Reason(False, "not connected any more")
+        again = " again" if place else ""
+        return Reason(False, f"not connected{again} before", self._own[place].connection.start)
+
+
+def _why_not_sent(subscriber: Subscriber, time: int, topic: bytes, beginning: bytes | None) -> Reason | None:
+    """Return why the publisher did not have to send a message at that time; None if it had to.
+
+    The message begins with `topic`, and with `beginning` if that is known.
+    """
+    if not subscriber.is_filtered:
+        return None  # it gets all messages, or some subscriptions are unknown
+    ready = [side.ready for side in subscriber.connection.sides if side.ready is not None]
+    if len(ready) < len(subscriber.connection.sides):
+        return Reason(False, "the handshake was never complete")
+    if max(ready).ns > time:
+        return Reason(False, "the handshake was not complete before", max(ready))
+    whole = topic if beginning is None or subscriber.is_of_groups else beginning
+    matching = subscriber.matching(TopicKey(whole, is_frame=True))
+    if any(each.moment.ns <= time and (each.until_ns is None or time <= each.until_ns) for each in matching):
+        return None
+    later = [each.moment for each in matching if each.moment.ns > time]
+    if later:
+        what = "not in the group" if subscriber.is_of_groups else "not subscribed to"
+        return Reason(False, f"{what} {topic_name(topic)} before", min(later))
+    if matching:
+        had = "it had left the group" if subscriber.is_of_groups else "its subscription had been cancelled"
+        return Reason(False, had)
+    if subscriber.is_of_groups:
+        return Reason(False, "not in the group on the connection that began", subscriber.connection.start)
+    if subscriber.has_longer(whole):
+        return Reason(False, "it may not match: the subscription of the peer is longer than this topic")
+    if subscriber.has_longer(topic):
+        return Reason(False, "the subscription of the peer is longer than this topic, and these do not begin with it")
+    return Reason(False, "not subscribed to it on the connection that began", subscriber.connection.start)
+
+
+def _until(subscriber: Subscriber) -> float:
+    return float("inf") if subscriber.connection.is_open else subscriber.ended_ns
+
+
+def _why_dropped(subscriber: Subscriber) -> Reason:
+    """Return why a message that the publisher had to send did not come, although later ones did."""
+    return _cannot_tell(subscriber) or Reason(
+        False, "dropped by the publisher (its queue for this peer was full): later ones came"
+    )
+
+
+def _why_behind(subscriber: Subscriber, first: int, last: int) -> Reason:
+    """Return why messages published from `first` to `last`, after the last one that came, did not come."""
+    cannot_tell = _cannot_tell(subscriber)
+    if cannot_tell is not None:
+        return cannot_tell
+    stalls = [stall for stall in subscriber.stalls if stall.moment.ns <= last and stall.end_ns >= first]
+    if not stalls:
+        return Reason(False, "did not come before the capture or the connection ended: dropped, or on its way")
+    count = sum(stall.count for stall in stalls)
+    stretches = f" in {count} stretches" if count > 1 else ""
+    closed = f"closed for {duration(sum(stall.duration_ns for stall in stalls))}{stretches}"
+    return Reason(False, f"dropped, or it waits: the receive window of the peer was {closed} from", stalls[0].moment)
+
+
+def _cannot_tell(subscriber: Subscriber) -> Reason | None:
+    if not subscriber.connection.is_whole:
+        return Reason(False, "cannot tell: octets of its connection are missing in the capture")
+    if not subscriber.is_filtered:
+        return Reason(False, "cannot tell: what it subscribed to is not known")
+    return None

@@ -1,0 +1,132 @@
+"""Texts of rules: names of peers, durations, counts. Text of peers stays escaped as in records (`to_text`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+
+from zmtpscope.diagnosis.across.knowledge import Endpoint
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.records import SECOND, from_text, to_text
+
+LEAST_CADENCE = 3
+"""Minimum number of times for a rhythm."""
+LARGEST_DEVIATION = 0.25
+"""Maximum deviation of an interval from the median, as a fraction of it."""
+
+MILLISECOND = SECOND // 1000
+
+
+def address(endpoint: Endpoint) -> str:
+    """Return, for example, `10.0.0.1:5555` or `[::1]:5555`."""
+    ip, port = endpoint
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def client_name(connection: ObservedConnection) -> str:
+    """Return the name of the client, for example `DEALER "worker-1" 10.0.0.2`."""
+    side = connection.sides[1 - connection.listener]
+    node = zre_node(side.identity)
+    identity = f"ZRE {node}" if node else f'"{shown(side.identity)}"' if side.identity else None
+    words = [None if node else side.socket_type, identity, side.ip]
+    return " ".join(word for word in words if word)
+
+
+def server_name(connection: ObservedConnection) -> str:
+    """Return the name of the listener, for example `PUB 10.0.0.1:5556`."""
+    side = connection.sides[connection.listener]
+    return " ".join(word for word in (side.socket_type, address(connection.endpoint)) if word)
+
+
+def name_of(connection: ObservedConnection, side: int) -> str:
+    """Return the name of the peer on a side."""
+    return server_name(connection) if side == connection.listener else client_name(connection)
+
+
+def duration(ns: float) -> str:
+    """Return, for example, `37 ms`, `2.3 s` or `1.5 min`."""
+    if ns >= 120 * SECOND:
+        return f"{ns / SECOND / 60:.3g} min"
+    return f"{ns / SECOND:.3g} s" if ns >= SECOND else f"{ns / MILLISECOND:.3g} ms"
+
+
+def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) -> int | None:
+    """Return the median if no value deviates from it by a larger fraction, otherwise None."""
+    if not values:
+        return None
+    usual = median(values)
+    return int(usual) if all(abs(value - usual) <= usual * largest_deviation for value in values) else None
+
+
+def cadence(times: Sequence[int]) -> int | None:
+    """Return the usual time (ns) between events if they are regular, otherwise None; `times` ascend."""
+    if len(times) < LEAST_CADENCE:
+        return None
+    return steady([later - sooner for sooner, later in pairwise(times)])
+
+
+def counted(count: int, what: str) -> str:
+    """Return, for example, `1 client` or `3 clients`."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def how_often(times: Sequence[int], count: int | None = None) -> str:
+    """Return, e.g., `once` or `3 times in 90 s, every 30.1 s`; `count` if there were more events than `times`."""
+    count = len(times) if count is None else count
+    if count == 1 or not times:
+        return "once" if count == 1 else f"{count} times"
+    ordered = sorted(times)
+    span = ordered[-1] - ordered[0]
+    rhythm = cadence(ordered)
+    every = "" if rhythm is None else f", every {duration(rhythm)}"
+    return f"{count} times in {duration(span)}{every}" if span else f"{count} times"
+
+
+LONGEST_NAME = 40
+"""Maximum number of characters of a topic or identity in a sentence."""
+
+ZRE_IDENTITY, ZRE_SHOWN = 17, 6
+"""A ZRE node is named by 01 and a UUID (36/ZRE), of which texts show this many digits."""
+
+MOST_ESCAPED = 4
+"""Maximum number of escaped octets of a binary topic or identity in a sentence; more are not readable."""
+
+CHARACTERS = re.compile(r"\\x[0-9a-f]{2}|\\\\|.", re.DOTALL)
+"""A character of `to_text`, or the escape of an octet."""
+
+MOST_TOPICS_NAMED = 10
+
+
+def zre_node(identity: str | None) -> str | None:
+    """Return the first digits of the UUID of a ZRE node; None for any other identity."""
+    octets = from_text(identity) if identity and identity.startswith("\x01") else b""
+    return octets[1:].hex()[:ZRE_SHOWN].upper() if len(octets) == ZRE_IDENTITY else None
+
+
+def shown(text: str) -> str:
+    """Return a topic or identity for a sentence; `…` replaces the rest of a long or binary one."""
+    found, escaped = "", 0
+    for match in CHARACTERS.finditer(text):
+        escaped += len(match[0]) == 4 or not match[0].isprintable()
+        if escaped > MOST_ESCAPED or len(found) >= LONGEST_NAME:
+            return found + "…"
+        found += match[0]
+    return found
+
+
+def topic_name(topic: bytes | None) -> str:
+    """Return, for example, `"prices"` or `"" (everything)`."""
+    if not topic:
+        return '"" (everything)' if topic is not None else "an unknown topic"
+    return f'"{shown(to_text(topic))}"'
+
+
+def of_topics(topics: Sequence[bytes]) -> str:
+    """Return, for example, `"prices", "news" and 3 topics more`."""
+    names = [topic_name(topic) for topic in topics[:MOST_TOPICS_NAMED]]
+    more = len(topics) - len(names)
+    if more:
+        return f"{', '.join(names)} and {counted(more, 'topic')} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

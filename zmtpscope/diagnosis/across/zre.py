@@ -1,0 +1,57 @@
+"""ZRE nodes that leave: with a farewell beacon, or without one (36/ZRE, Discovery)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.disconnects import Disconnect
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
+from zmtpscope.diagnosis.across.words import zre_node
+from zmtpscope.records import SECOND
+
+FAREWELL, CEASED = "ZRE-BEACON-04", "ZRE-BEACON-06"
+
+AROUND_NS = 5 * SECOND
+"""A node closes its connections within this time (ns) before or after its farewell."""
+
+PORT = re.compile(r" port (\d+)$")
+NODE = re.compile(r": node (.*?)(?:, \S+ port \d+)?$")
+
+
+class Node(NamedTuple):
+    """A node whose beacons ceased without a farewell, and its endpoint."""
+
+    name: str
+    endpoint: Endpoint
+    finding: RunFinding
+
+
+@once
+def _farewells(knowledge: Knowledge) -> dict[str, list[RunFinding]]:
+    found: dict[str, list[RunFinding]] = {}
+    for finding in knowledge.findings:
+        if finding.id == FAREWELL and finding.client is not None:
+            found.setdefault(finding.client, []).append(finding)
+    return found
+
+
+def said_farewell(departure: Disconnect, knowledge: Knowledge) -> bool:
+    """Whether a node that closed a connection sent a farewell beacon around that time."""
+    connection, ending = departure.connection, departure.ending
+    node = zre_node(connection.sides[1 - connection.listener].identity)
+    if node is None:
+        return False
+    return any(
+        abs(each.moment.ns - ending.moment.ns) <= AROUND_NS and (departure.by_listener or each.text.endswith(node))
+        for each in _farewells(knowledge).get(connection.sides[ending.side].ip, ())
+    )
+
+
+def gone_nodes(knowledge: Knowledge) -> Iterator[Node]:
+    """Yield the nodes whose beacons ceased without a farewell."""
+    for finding in knowledge.findings:
+        name, port = NODE.search(finding.text), PORT.search(finding.text)
+        if finding.id == CEASED and finding.client is not None and name and port:
+            yield Node(name[1], (finding.client, int(port[1])), finding)

@@ -1,0 +1,247 @@
+"""Derive records from batches, and return the knowledge of all connections at any time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.calls import CallObserver
+from zmtpscope.diagnosis.observers.heartbeats import HeartbeatObserver
+from zmtpscope.diagnosis.observers.jupyter import JupyterObserver
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedOutage, ObservedStall, observe_record
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.diagnosis.observers.publishing import PublishingObserver
+from zmtpscope.diagnosis.observers.requests import RequestObserver
+from zmtpscope.diagnosis.observers.room import Room
+from zmtpscope.diagnosis.observers.rounds import RoundObserver
+from zmtpscope.diagnosis.observers.run_summaries import summary_of
+from zmtpscope.diagnosis.observers.sending import SendingObserver
+from zmtpscope.dissect import Batch, Record
+from zmtpscope.dissect.analyser import Ongoing
+from zmtpscope.dissect.identity import Stream
+
+MOST_CONNECTIONS = 16_384
+"""Maximum number of ended connections to remember, some 7 kB each, and of open ones.
+
+The oldest are forgotten and counted.
+"""
+
+MOST_FINDINGS = 4096
+"""Maximum number of findings without a ZMTP connection."""
+
+OBSERVERS: tuple[type[Observer], ...] = (
+    PublishingObserver,
+    RequestObserver,
+    HeartbeatObserver,
+    SendingObserver,
+    JupyterObserver,
+    CallObserver,
+    RoundObserver,
+)
+"""The observers of each connection."""
+
+
+class OpenConnection:
+    """An open connection and its observers."""
+
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        self.observed = observed
+        self.observers = [observer(observed, room) for observer in OBSERVERS]
+
+
+class Derivation:
+    """Derives records across the batches of a run; `knowledge` is available at any time.
+
+    At most `most_ended` ended connections are remembered, by default `MOST_CONNECTIONS`.
+    """
+
+    def __init__(self, most_ended: int | None = None) -> None:
+        self._most_ended = MOST_CONNECTIONS if most_ended is None else most_ended
+        self.open: OrderedDict[str, OpenConnection] = OrderedDict()
+        """By conn_id, the latest start last."""
+        self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
+        """By conn_id, the latest end last."""
+        self.findings: list[RunFinding] = []
+        """Findings without a ZMTP connection: attempts, and capture losses."""
+        self.forgotten = 0
+        """Number of connections without room."""
+        self.room = Room()
+        self.left_out = 0
+        """Number of facts without room in adopted knowledge."""
+        self._ordinal = 0
+        self._first_ns: int | None = None
+        self._last_ns = 0
+
+    def feed(self, batch: Batch) -> list[DerivedTable]:
+        """Process a batch, and return everything newly decided about single connections."""
+        touched: dict[str, OpenConnection] = {}
+        ends: list[Record] = []
+        for record in batch.records:
+            self._see(record.values["ts_ns"])
+            self._ordinal = max(self._ordinal, record.order[0])
+            if record.type == "connection":
+                self._see(record.values["end_ns"] + (record.values["idle_ns"] or 0))
+                ends.append(record)
+            elif record.type == "finding":
+                self._finding(record)
+            elif record.values["conn"] is not None and record.type in KNOWN:
+                connection = self._connection_of(record)
+                touched[connection.observed.conn_id] = connection
+                observe_record(connection.observed, record)
+                for observer in connection.observers:
+                    observer.record(record)
+        for conn_id, rows in _by_connection(batch).items():
+            connection = touched[conn_id] = self._connection(conn_id, rows)
+            for observer in connection.observers:
+                observer.rows(rows)
+        if self._first_ns is not None and batch.until:
+            self._see(batch.until)
+        tables = [table for each in touched.values() for observer in each.observers for table in observer.derive()]
+        for record in ends:
+            tables += self._end(record)
+        return [table for table in tables if len(table)]
+
+    @property
+    def end_ordinal(self) -> int:
+        """The ordinal after all input, which decides records about several connections."""
+        return self._ordinal + 1
+
+    def knowledge(self) -> Knowledge:
+        """Return the knowledge of all connections so far."""
+        connections = [*self.ended.values(), *(each.observed for each in self.open.values())]
+        connections.sort(key=_began)
+        left_out = self.left_out + self.room.left_out
+        return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
+
+    def note_ongoing(self, ongoing: Ongoing) -> None:
+        """Note the time without further packets, and all stalls, outages and unfinished messages that continue."""
+        if self._first_ns is not None and ongoing.now:
+            self._see(ongoing.now)
+        for connection in self.open.values():
+            for side in connection.observed.sides:
+                side.running_stall = side.running_outage = None
+                side.is_sending = False
+        for record in (*ongoing.stalls, *ongoing.outages):
+            values = record.values
+            open_one = self.open.get(values["conn_id"])
+            if open_one is not None:
+                self._see(values["until_ns"])
+                side = open_one.observed.sides[values["side"]]
+                if record.type == "stall":
+                    side.running_stall = ObservedStall.of(values)
+                else:
+                    side.running_outage = ObservedOutage.of(values)
+        for conn_id, number in ongoing.sending:
+            if conn_id in self.open:
+                self.open[conn_id].observed.sides[number].is_sending = True
+
+    def adopt(self, knowledge: Knowledge) -> None:
+        """Add the complete knowledge of other connections, from another derivation."""
+        self.findings = [*self.findings, *knowledge.findings][:MOST_FINDINGS]
+        self.forgotten += knowledge.forgotten
+        self.left_out += knowledge.left_out
+        if knowledge.first_ns is not None:
+            self._see(knowledge.first_ns)
+            self._see(knowledge.last_ns)
+        for connection in knowledge.connections:
+            self._keep(connection)
+
+    # -- connections -------------------------------------------------------------------------------------------------
+
+    def _connection_of(self, record: Record) -> OpenConnection:
+        values = record.values
+        found = self.open.get(values["conn_id"])
+        if found is None:
+            stream = Stream(*(values[name] for name in Stream._fields))
+            found = self._begin(stream, Moment.of(values))
+        return found
+
+    def _connection(self, conn_id: str, rows: Rows) -> OpenConnection:
+        found = self.open.get(conn_id)
+        if found is None:
+            number = 0 if rows.sides[0] else 1
+            first = rows.summaries[number][0]
+            moment = Moment.of_packet(first.first_ns, first.first_packet, rows.files)
+            found = self._begin(rows.sides[number][0].stream, moment)
+        observed = found.observed
+        for number in (0, 1):
+            for run, summary in zip(rows.sides[number], rows.summaries[number], strict=True):
+                last = summary.last_end_ns
+                self._see(last)
+                if summary.last_order > self._ordinal:
+                    self._ordinal = summary.last_order
+                observed.spoke(number, last)
+                own, other = observed.sides[number], observed.sides[1 - number]
+                own.socket_type = own.socket_type or run.socket_type
+                other.socket_type = other.socket_type or run.peer_socket_type
+        return found
+
+    def _begin(self, stream: Stream, moment: Moment) -> OpenConnection:
+        found = self.open[stream.conn_id] = OpenConnection(ObservedConnection.of(stream, moment), self.room)
+        if len(self.open) > MOST_CONNECTIONS:
+            self._forget(self.open.popitem(last=False)[1].observed)
+        return found
+
+    def _end(self, record: Record) -> list[DerivedTable]:
+        connection = self._connection_of(record)
+        conn_id = connection.observed.conn_id
+        observe_record(connection.observed, record)
+        tables = [table for each in connection.observers for table in each.finish(record.order[0])]
+        del self.open[conn_id]
+        self._keep(connection.observed)
+        return tables
+
+    def _keep(self, connection: ObservedConnection) -> None:
+        self.ended[connection.conn_id] = connection
+        if len(self.ended) > self._most_ended:
+            self._forget(self.ended.popitem(last=False)[1])
+
+    def _forget(self, connection: ObservedConnection) -> None:
+        self.forgotten += 1
+        self.room.forget(connection)
+
+    def _finding(self, record: Record) -> None:
+        values = record.values
+        open_one = self.open.get(values["conn_id"])
+        observed = self.ended.get(values["conn_id"]) if open_one is None else open_one.observed
+        if observed is None and values["side"] is not None and values["conn"] is not None:
+            observed = self._connection_of(record).observed
+        if observed is not None:
+            observe_record(observed, record)
+        elif len(self.findings) < MOST_FINDINGS:
+            self.findings.append(RunFinding.of(values))
+
+    def _see(self, time: int) -> None:
+        if self._first_ns is None or time < self._first_ns:
+            self._first_ns = time
+        if time > self._last_ns:
+            self._last_ns = time
+
+
+KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
+"""Records of one connection to process, apart from its own and findings."""
+
+
+def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
+    """Return the records of tables, for writing."""
+    return [record for table in tables for record in table.records()]
+
+
+def _by_connection(batch: Batch) -> dict[str, Rows]:
+    """Return the messages of TCP connections, by conn_id."""
+    found: dict[str, Rows] = {}
+    for run in batch.runs:
+        stream = run.stream
+        if stream.conn is not None and len(run.first):
+            rows = found.get(stream.conn_id)
+            if rows is None:
+                rows = found[stream.conn_id] = Rows(([], []), ([], []), batch.files)
+            rows.sides[stream.side or 0].append(run)
+            rows.summaries[stream.side or 0].append(summary_of(run))
+    return found
+
+
+def _began(connection: ObservedConnection) -> int:
+    return connection.start.ns

@@ -1,0 +1,151 @@
+"""Calls between DEALER and ROUTER: zerorpc and JSON-RPC 2.0 match replies by id, 7/MDP and 18/MDP by order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed_calls import MOST_OPEN, ObservedCalls
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.payloads.dissected import Dissected
+
+ROUTING = frozenset({"DEALER", "ROUTER"})
+MESSAGEPACK, JSON = "messagepack", "json"
+OF_ITS_OWN = "_zpc_"
+"""Prefix of the names of events that zerorpc itself sends, such as heartbeats."""
+MARK = b'"jsonrpc"'
+LONGEST_ID, LONGEST_NAME = 80, 40
+OCTETS = 500
+"""Memory of an open call."""
+MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
+"""Headers of both versions; 18/MDP has partial replies."""
+REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
+WORK = "work"
+"""The name of work that a broker sends to a worker: its messages do not contain the service."""
+
+
+class Call(NamedTuple):
+    """A call with this id, or (`replies`) a reply to one; without an id, a reply to the oldest."""
+
+    id: str | None
+    name: str
+    replies: bool
+
+
+class CallObserver(Observer):
+    """Observes the calls on one connection."""
+
+    def rows(self, rows: Rows) -> None:
+        if not ROUTING.issuperset(self.observed.socket_types()):
+            return
+        found = [
+            (int(run.orders[row]), side, run, row, call)
+            for side, runs in enumerate(rows.sides)
+            for run in runs
+            for row, call in _calls(run)
+        ]
+        for _, number, run, row, call in sorted(found, key=_order):
+            caller = self.observed.sides[1 - number if call.replies else number]
+            if call.replies and caller.calls is not None:
+                if caller.calls.reply(call.id, int(run.times[row])):
+                    self.room.give_back(self.observed, OCTETS)
+            elif call.id is not None and not call.replies:
+                caller.calls = caller.calls or ObservedCalls()
+                moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
+                self._call(caller.calls, call.id, moment, call.name)
+
+    def _call(self, calls: ObservedCalls, id_: str, moment: Moment, name: str) -> None:
+        """Remember a call if there is room."""
+        if id_ in calls.open:
+            return
+        if len(calls.open) < MOST_OPEN and self.room.take(self.observed, OCTETS):
+            calls.open[id_] = moment, name
+        else:
+            calls.is_incomplete = True
+
+    def derive(self) -> list[DerivedTable]:
+        return []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        return []
+
+
+def _order(each: tuple[int, int, MessageRun, int, Call]) -> tuple[int, int]:
+    return each[:2]
+
+
+def _calls(run: MessageRun) -> Iterator[tuple[int, Call]]:
+    """Yield the calls and replies in a run, with their rows."""
+    rows = range(len(run.first))
+    if b"MDPC0" in run.data or b"MDPW0" in run.data:
+        for row in rows:
+            call = _of_mdp(run, row)
+            if call is not None:
+                yield row, call
+    payloads: Iterable[Dissected | None] = map(run.made, rows) if MARK in run.data else run.payloads or ()
+    for row, made in enumerate(payloads):
+        call = None
+        if made is not None and made.protocol == MESSAGEPACK:
+            call = _of_zerorpc(made.fields)
+        elif made is not None and made.protocol == JSON:
+            call = _of_json_rpc(made.fields)
+        if call is not None:
+            yield row, call
+
+
+def _of_zerorpc(fields: Any) -> Call | None:
+    """Return the call or reply of a zerorpc event: a header with ids, a name, arguments.
+
+    Any event of a call counts as a reply, since it shows that the server works on it.
+    """
+    if not (isinstance(fields, list) and len(fields) == 3 and isinstance(fields[0], dict)):
+        return None
+    header, name, _ = fields
+    own, asked = header.get("message_id"), header.get("response_to")
+    if not (isinstance(own, bytes | str) and "v" in header and isinstance(name, bytes | str)):
+        return None
+    if isinstance(asked, bytes | str):
+        return Call(_text(asked)[:LONGEST_ID], "", replies=True)
+    shown = _text(name)[:LONGEST_NAME]
+    return None if shown.startswith(OF_ITS_OWN) else Call(_text(own)[:LONGEST_ID], shown, replies=False)
+
+
+def _of_json_rpc(fields: Any) -> Call | None:
+    """Return the call or reply of a JSON-RPC object; None for a notification, which has no id."""
+    if not isinstance(fields, dict) or fields.get("jsonrpc") != "2.0":
+        return None
+    id_, method = fields.get("id"), fields.get("method")
+    if id_ is None or isinstance(id_, dict | list):
+        return None
+    return Call(repr(id_)[:LONGEST_ID], str(method)[:LONGEST_NAME], replies=method is None)
+
+
+def _of_mdp(run: MessageRun, row: int) -> Call | None:
+    """Return a request or final reply of a broker's client or worker. A partial reply precedes the final one."""
+    frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
+    header, *rest = frames[1:] if not frames[0] and len(frames) > 1 else frames
+    is_from_broker = run.socket_type == "ROUTER"
+    if header in MDP_CLIENT:
+        if MDP_CLIENT[header]:
+            kind, *rest = rest or [b""]
+        else:
+            kind = FINAL if is_from_broker else REQUEST
+        if is_from_broker:
+            return Call(None, "", replies=True) if kind == FINAL else None
+        return _request(rest[0], rest[1:]) if kind == REQUEST and rest else None
+    if header in MDP_WORKER and rest:
+        if is_from_broker:
+            return _request(WORK.encode(), rest[3:]) if rest[0] == REQUEST else None
+        return Call(None, "", replies=True) if rest[0] == (FINAL if MDP_WORKER[header] else PARTIAL) else None
+    return None
+
+
+def _request(name: bytes, body: list[bytes]) -> Call:
+    return Call(blake2b(b"\0".join(body), digest_size=8).hexdigest(), _text(name)[:LONGEST_NAME], replies=False)
+
+
+def _text(octets: bytes | str) -> str:
+    return octets if isinstance(octets, str) else octets.decode("utf-8", "backslashreplace")

@@ -1,0 +1,302 @@
+"""PINGs and their PONGs (wire.md 10.3): latency, and PINGs without answer.
+
+A PONG repeats the context of its PING. One side may be read later than the other if a hole in it is filled late, so a
+PONG without PING is kept for a second. Nothing is reported of open PINGs if octets are missing.
+
+A PONG after the end of the asker (its first FIN or RST) answers nothing: a stopped process answers all PINGs when it
+continues, but its peer gave up long before. So a PING with a late PONG is decided by the next PING, which shows that
+the asker still existed, or by the end of the connection. A late PONG that is answered with RST also came after that
+end: if nothing gets through, FIN waits after the data sent before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.distribution import Distribution
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ref_of
+from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedHeartbeats, ObservedPing
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, derived_record
+from zmtpscope.diagnosis.observers.room import Room
+from zmtpscope.diagnosis.observers.silences import REPLY_NS, SHORTEST_NS
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.records import COMMON, SECOND, STREAM, empty
+from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
+
+MOST_OPEN = 64
+"""Maximum number of PINGs of a side, and of PONGs before their PING, to remember; the oldest are released."""
+
+MOST_WAITING = 8
+"""Maximum number of open PINGs of a side to report."""
+
+FROM_PING = [field.name for field in (*COMMON, *STREAM) if field.name != "record"]
+
+
+class Heartbeat(NamedTuple):
+    """A decided PING with its PONG; the segment `ordinal` decided it."""
+
+    ping: Record
+    pong: Record | None
+    outcome: str
+    ordinal: int
+
+
+class HeartbeatTable(DerivedTable):
+    """Heartbeats of a connection, in the order of decision."""
+
+    type = "heartbeat"
+
+    def __init__(self, heartbeats: Sequence[Heartbeat]) -> None:
+        self.heartbeats = heartbeats
+
+    def __len__(self) -> int:
+        return len(self.heartbeats)
+
+    def records(self) -> Iterable[Record]:
+        """Yield the records, in order."""
+        for ping, pong, outcome, ordinal in self.heartbeats:
+            values = empty("heartbeat") | {name: ping.values[name] for name in FROM_PING}
+            values.update(record="heartbeat", ttl_ms=ping.values["ttl_ms"], outcome=outcome)
+            if pong is not None:
+                values.update(
+                    rtt_ns=_rtt(ping, pong),
+                    reply_ts_ns=pong.values["ts_ns"],
+                    reply_packet=pong.values["packet"],
+                    reply_offset=pong.values["offset"],
+                )
+            yield derived_record("heartbeat", values, ordinal)
+
+
+@dataclass(slots=True, eq=False)
+class Undecided:
+    """A PING that is not decided yet; `heard_ns` and `is_within` as in `ObservedPing`."""
+
+    ping: Record
+    heard_ns: int | None = None
+    is_within: bool = False
+
+    def observed(self) -> ObservedPing:
+        """Return the open PING for rules."""
+        return ObservedPing(Moment.of(self.ping.values), ref_of(self.ping.values), self.heard_ns, self.is_within)
+
+
+class Spoken(NamedTuple):
+    """Start and end times of commands or messages of a side."""
+
+    begins: Int64 | tuple[int]
+    ends: Int64 | tuple[int]
+
+
+class Asker:
+    """The PINGs of one side, and the PONGs of the other side."""
+
+    def __init__(self) -> None:
+        self.open: list[Undecided] = []
+        self.late: list[tuple[Undecided, Record]] = []
+        """PINGs with a late PONG; it may have come after the end of the asker."""
+        self.early: list[Record] = []
+        """PONGs without PING so far."""
+
+
+class HeartbeatObserver(Observer):
+    """Observes the heartbeats of one connection."""
+
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        super().__init__(observed, room)
+        self.askers = Asker(), Asker()
+        self.taken: list[Record] = []
+        """PINGs, PONGs and gaps of a batch."""
+        self.spoken: tuple[list[Spoken], list[Spoken]] = [], []
+        """Times of commands and messages of each side in a batch."""
+        self.decided: list[Heartbeat] = []
+
+    def record(self, record: Record) -> None:
+        if record.type == "command":
+            time = (record.values["ts_ns"],)
+            self.spoken[record.values["side"]].append(Spoken(time, time))
+        if record.type == "gap" or (record.type == "command" and record.values["name"] in ("PING", "PONG")):
+            self.taken.append(record)
+
+    def rows(self, rows: Rows) -> None:
+        if not self._is_idle:
+            for spoken, runs in zip(self.spoken, rows.sides, strict=True):
+                spoken += [Spoken(run.times, run.time_ends) for run in runs]
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether there is nothing to decide: most connections have no heartbeats."""
+        one, other = self.askers
+        return not (self.taken or one.open or one.late or other.open or other.late)
+
+    def derive(self) -> list[DerivedTable]:
+        if self._is_idle:
+            for spoken in self.spoken:
+                spoken.clear()
+            return []
+        for record in sorted(self.taken, key=_order):
+            if record.type == "gap":
+                self._give_up(record.order[0])
+            elif record.values["name"] == "PING":
+                self._ping(record)
+            else:
+                self._pong(record)
+        self.taken.clear()
+        for number, asker in enumerate(self.askers):
+            _hear([*asker.open, *(each for each, _ in asker.late)], self.spoken[1 - number])
+        for spoken in self.spoken:
+            spoken.clear()
+        self._show()
+        decided, self.decided = self.decided, []
+        return [HeartbeatTable(decided)] if decided else []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        tables = self.derive()
+        if self._is_idle:
+            return tables
+        values = self.observed.values
+        assert values is not None
+        outcome = "open" if values["close"] == "open" else "unanswered"
+        if not self.observed.is_whole:
+            outcome = "unknown"
+        for number, asker in enumerate(self.askers):
+            self._end_late(number, asker, ordinal)
+        self._show()
+        for number, asker in enumerate(self.askers):
+            for each in asker.open:
+                self._decide(number, each.ping, None, outcome, ordinal)
+            asker.open.clear()
+        decided, self.decided = self.decided, []
+        return [*tables, HeartbeatTable(decided)] if decided else tables
+
+    # -- matching ----------------------------------------------------------------------------------------------------
+
+    def _ping(self, ping: Record) -> None:
+        number, values = ping.values["side"], ping.values
+        seen = self._seen(number)
+        moment = Moment.of(values)
+        if seen.last is not None:
+            _add(seen.interval, moment.ns - seen.last.ns)
+        seen.last, seen.ttl_ms = moment, values["ttl_ms"] or 0
+        asker = self.askers[number]
+        while asker.late and asker.late[0][1].values["ts_ns"] <= moment.ns:
+            self._answer(number, *asker.late.pop(0), ping.order[0])
+        asker.early = [pong for pong in asker.early if moment.ns - pong.values["ts_ns"] <= SECOND]
+        pong = next((pong for pong in asker.early if _answers(pong, ping) and pong.values["ts_ns"] >= moment.ns), None)
+        if pong is not None:
+            asker.early.remove(pong)
+            self._match(number, Undecided(ping), pong, ping.order[0])
+            return
+        asker.open.append(Undecided(ping))
+        if len(asker.open) > MOST_OPEN:
+            self._decide(number, asker.open.pop(0).ping, None, "unknown", ping.order[0])
+
+    def _pong(self, pong: Record) -> None:
+        number = 1 - pong.values["side"]
+        asker = self.askers[number]
+        found = next((each for each in asker.open if _answers(pong, each.ping)), None)
+        if found is not None:
+            asker.open.remove(found)
+            self._match(number, found, pong, pong.order[0])
+        else:
+            asker.early = [*asker.early, pong][-MOST_OPEN:]
+
+    def _match(self, number: int, each: Undecided, pong: Record, ordinal: int) -> None:
+        late = self.askers[number].late
+        if _rtt(each.ping, pong) < SHORTEST_NS:
+            self._answer(number, each, pong, ordinal)
+            return
+        late.append((each, pong))
+        if len(late) > MOST_OPEN:
+            self._answer(number, *late.pop(0), ordinal)
+
+    def _answer(self, number: int, each: Undecided, pong: Record, ordinal: int) -> None:
+        self._decide(number, each.ping, pong, "answered", ordinal)
+
+    def _end_late(self, number: int, asker: Asker, ordinal: int) -> None:
+        """Decide late PONGs at the end of the connection: PONGs after the end of the asker answer nothing."""
+        values = self.observed.values
+        assert values is not None
+        fin, rst = values[f"fin_ns_{number}"], values[f"rst_ns_{number}"]
+        ends = [fin, None if rst is None else rst - REPLY_NS]
+        end = min((each for each in ends if each is not None), default=None)
+        behind = []
+        for each, pong in asker.late:
+            if end is None or pong.values["ts_ns"] <= end:
+                self._answer(number, each, pong, ordinal)
+            else:
+                behind.append(each)
+        asker.late.clear()
+        asker.open = sorted([*behind, *asker.open], key=_asked)
+
+    def _show(self) -> None:
+        """Publish the open PINGs for rules."""
+        for side, asker in zip(self.observed.sides, self.askers, strict=True):
+            if side.heartbeats is not None:
+                side.heartbeats.waiting = [each.observed() for each in asker.open[:MOST_WAITING]]
+
+    def _give_up(self, ordinal: int) -> None:
+        """Give up all open PINGs, which may have been answered in missing octets."""
+        for number, asker in enumerate(self.askers):
+            for each, pong in asker.late:
+                self._answer(number, each, pong, ordinal)
+            for each in asker.open:
+                self._decide(number, each.ping, None, "unknown", ordinal)
+            asker.late.clear()
+            asker.open.clear()
+            asker.early.clear()
+
+    def _decide(self, number: int, ping: Record, pong: Record | None, outcome: str, ordinal: int) -> None:
+        seen = self._seen(number)
+        seen.counts[outcome] += 1
+        if pong is not None:
+            _add(seen.rtt, _rtt(ping, pong))
+        self.decided.append(Heartbeat(ping, pong, outcome, ordinal))
+
+    def _seen(self, number: int) -> ObservedHeartbeats:
+        side = self.observed.sides[number]
+        if side.heartbeats is None:
+            side.heartbeats = ObservedHeartbeats()
+        return side.heartbeats
+
+
+def _add(durations: Distribution, duration: int) -> None:
+    durations.add([max(duration, 0)])
+
+
+def _answers(pong: Record, ping: Record) -> bool:
+    context: bytes = ping.values["context"] or b""
+    return (pong.values["context"] or b"") in (context, context[:LARGEST_CONTEXT])
+
+
+def _rtt(ping: Record, pong: Record) -> int:
+    rtt: int = max(pong.values["ts_ns"] - ping.values["ts_ns"], 0)
+    return rtt
+
+
+def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
+    """Note data of the other side that came after open PINGs."""
+    if not waiting or not spoken:
+        return
+    begins, ends = (np.concatenate(times) for times in zip(*spoken, strict=True))
+    for each in waiting:
+        asked = each.ping.values["ts_ns"]
+        later = ends > asked
+        if later.any():
+            heard = int(ends[later].min())
+            each.heard_ns = heard if each.heard_ns is None else min(heard, each.heard_ns)
+            each.is_within = each.is_within or bool((begins[later] <= asked).any())
+
+
+def _asked(each: Undecided) -> int:
+    time: int = each.ping.values["ts_ns"]
+    return time
+
+
+def _order(record: Record) -> Any:
+    return record.order

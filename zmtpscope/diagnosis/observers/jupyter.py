@@ -1,0 +1,61 @@
+"""Requests of Jupyter clients, and the requests to which messages of kernels respond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed_jupyter import MOST_IDS, ObservedJupyter
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
+
+PROTOCOL = "jupyter"
+KERNEL_INFO = "kernel_info_request"
+"""This request is sent on several channels, so its record names none."""
+LONGEST_ID = 80
+OCTETS = 400
+"""Memory of one id."""
+
+
+class JupyterObserver(Observer):
+    """Observes the Jupyter messages on one connection."""
+
+    def rows(self, rows: Rows) -> None:
+        for side, runs in zip(self.observed.sides, rows.sides, strict=True):
+            for run in runs:
+                for row, made in enumerate(run.payloads or ()):
+                    if made is not None and made.protocol == PROTOCOL and isinstance(made.fields, dict):
+                        side.jupyter = side.jupyter or ObservedJupyter()
+                        moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
+                        self._note(side.jupyter, made.fields, moment)
+
+    def _note(self, observed: ObservedJupyter, fields: dict[str, Any], moment: Moment) -> None:
+        kind, parent, content = fields.get("msg_type"), fields.get("parent"), fields.get("content")
+        own, asked = fields.get("msg_id"), parent.get("msg_id") if isinstance(parent, dict) else None
+        is_request = kind == KERNEL_INFO or (fields.get("channel") and str(kind).endswith("_request"))
+        if is_request and isinstance(own, str):
+            observed.requests += 1
+            id_ = own[:LONGEST_ID]
+            if id_ not in observed.asked and len(observed.asked) < MOST_IDS and self.room.take(self.observed, OCTETS):
+                observed.asked[id_] = moment
+        if isinstance(asked, str):
+            self._respond(observed, asked[:LONGEST_ID], moment.ns)
+        if kind == "status" and isinstance(content, dict):
+            observed.is_busy = content.get("execution_state") != "idle"
+
+    def _respond(self, observed: ObservedJupyter, id_: str, ns: int) -> None:
+        """Remember a response to a request, in place of the oldest one if there is no room."""
+        observed.response_count += 1
+        is_known = observed.responses.pop(id_, None) is not None
+        has_room = is_known or (len(observed.responses) < MOST_IDS and self.room.take(self.observed, OCTETS))
+        if not has_room:
+            if not observed.responses:
+                observed.forgot_ns = ns
+                return
+            observed.forgot_ns = observed.responses.pop(next(iter(observed.responses)))
+        observed.responses[id_] = ns
+
+    def derive(self) -> list[DerivedTable]:
+        return []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        return []

@@ -1,0 +1,480 @@
+"""Facts about each connection, for comparisons with others and for diagnoses.
+
+All facts are plain values that can be pickled: one worker may observe a connection of a busy system, and another one
+compare it with others. All memory is bounded; facts without room are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed_calls import ObservedCalls
+from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedHeartbeats
+from zmtpscope.diagnosis.observers.observed_jupyter import ObservedJupyter
+from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
+from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.diagnosis.observers.observed_rounds import ObservedRound
+from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscriptions
+from zmtpscope.diagnosis.observers.topics import PublishedTopics
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.identity import Stream, listening_side
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.findings import SEVERITIES
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.records import RECORDS
+from zmtpscope.zmtp.regime import Form
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True, eq=False)
+class ObservedFinding:
+    """All occurrences of a finding on a side of a connection; `ref` and `moment` of the first."""
+
+    id: str
+    severity: Severity
+    side: int | None
+    text: str
+    hint: str | None
+    moment: Moment
+    ref: str
+    last_ns: int
+    count: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class ObservedStall:
+    """A time in which a side could not send because its peer took nothing, or `count` of them.
+
+    `duration_ns` is their total. `until` is how the last one ended, at `end_ns`, or was last seen.
+    """
+
+    moment: Moment
+    ref: str
+    duration_ns: int
+    longest_ns: int
+    count: int
+    until: str
+    end_ns: int
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> ObservedStall:
+        """Return the stall of a record."""
+        moment, took = Moment.of(values), values["duration_ns"]
+        end = moment.ns + took if values["until_ns"] is None else values["until_ns"]
+        longest, count = values["longest_ns"] or took, values["count"] or 1
+        return cls(moment, ref_of(values), took, longest, count, values["until"], end)
+
+
+@dataclass(slots=True, eq=False)
+class ObservedOutage:
+    """A time in which a side retransmitted octets, or sent keepalive probes, without an acknowledgement.
+
+    Or `count` of them, with `duration_ns` in total. `offset` is the first such octet. `until` is how the last one
+    ended, at `end_ns`, or was last seen.
+    """
+
+    moment: Moment
+    ref: str
+    offset: int
+    duration_ns: int
+    until: str
+    end_ns: int
+    is_acknowledged: bool | None
+    retransmissions: int
+    probes: int
+    smallest: int
+    largest: int
+    answers: int
+    count: int
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> ObservedOutage:
+        """Return the outage of a record."""
+        names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
+        counts = "smallest", "largest", "answers", "count"
+        return cls(Moment.of(values), ref_of(values), *(values[name] for name in (*names, *counts)))
+
+
+@dataclass(slots=True, eq=False)
+class ObservedSizes:
+    """Octets of the largest frame in the last message of a side, and in all messages before (0 if there are none).
+
+    The last message began at `began_ns` with its first octet, and ended at `last` with its last one.
+    """
+
+    last: Moment
+    began_ns: int
+    of_last: int
+    before: int
+
+    @property
+    def largest(self) -> int:
+        """The largest frame of all messages."""
+        return max(self.of_last, self.before)
+
+
+@dataclass(slots=True, eq=False)
+class ObservedMessages:
+    """The last messages of a side, in the format of `RunSummary.last`.
+
+    Packets refer to `files`; `are_all`: there were no other messages.
+    """
+
+    octets: bytes
+    files: Sequence[str | None]
+    are_all: bool
+
+    @property
+    def columns(self) -> Int64:
+        """Times (ns), packet references, and offsets after their last octets in the TCP stream."""
+        columns: Int64 = np.frombuffer(self.octets, np.int64).reshape(-1, 3).T
+        return columns
+
+
+@dataclass(slots=True, eq=False)
+class ObservedSide:
+    """One side of a connection. Values that were not captured are None."""
+
+    ip: str
+    port: int
+    greeting: Moment | None = None
+    ready: Moment | None = None
+    """Its READY, or the greeting of a version without READY."""
+    version: str | None = None
+    """The announced version."""
+    mechanism: str | None = None
+    """The announced mechanism."""
+    socket_type: str | None = None
+    identity: str | None = None
+    is_fallback: bool = False
+    """Its greeting is the signature of a newer peer that continues with 1.0."""
+    username: str | None = None
+    error: tuple[Moment, str | None] | None = None
+    """Its ERROR, with the reason."""
+    last_command: tuple[Moment, str] | None = None
+    """Its last command, with the name."""
+    last_ns: int | None = None
+    """The time of its last greeting, command or message (ns)."""
+    heartbeats: ObservedHeartbeats | None = None
+    """Its PINGs, or None."""
+    ended_stalls: list[ObservedStall] = field(default_factory=list)
+    """Past times in which it could not send."""
+    running_stall: ObservedStall | None = None
+    """The current one, if packets still come."""
+    is_sending: bool = False
+    """It has sent a part of a message, and packets still come."""
+    ended_outages: list[ObservedOutage] = field(default_factory=list)
+    """Past times in which its data was not acknowledged."""
+    running_outage: ObservedOutage | None = None
+    """The current one, if packets still come."""
+    subscriptions: ObservedSubscriptions | None = None
+    """Its subscriptions, or None."""
+    published: PublishedTopics | None = None
+    """Its published topics, or None."""
+    sizes: ObservedSizes | None = None
+    """The sizes of its messages, or None."""
+    rhythm: ObservedRhythm | None = None
+    """The times of its messages, or None."""
+    rounds: dict[int, ObservedRound] = field(default_factory=dict)
+    """Messages sent repeatedly from proxy to proxy, by checksum."""
+    jupyter: ObservedJupyter | None = None
+    """Its Jupyter messages, or None."""
+    calls: ObservedCalls | None = None
+    """Its calls, or None."""
+    phantom: Moment | None = None
+    """Its first message, if that repeats its identity."""
+    last_messages: ObservedMessages | None = None
+    """Its last messages, until they are acknowledged."""
+
+    @property
+    def stalls(self) -> list[ObservedStall]:
+        """All times in which it could not send."""
+        return [*self.ended_stalls, self.running_stall] if self.running_stall else self.ended_stalls
+
+    @property
+    def outages(self) -> list[ObservedOutage]:
+        """All times in which its data was not acknowledged."""
+        return [*self.ended_outages, self.running_outage] if self.running_outage else self.ended_outages
+
+    @property
+    def last_outage(self) -> ObservedOutage | None:
+        """The last outage, if it contains retransmissions without an acknowledgement up to now or the end."""
+        last = self.outages[-1] if self.ended_outages or self.running_outage else None
+        return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
+
+    def heard(self, ns: int) -> None:
+        """Note data of this side at a time (ns)."""
+        if self.last_ns is None or ns > self.last_ns:
+            self.last_ns = ns
+
+
+PLACES = {field.name: place for place, field in enumerate(RECORDS["connection"].fields)}
+"""Index of each field in a connection's record."""
+
+
+class ConnectionValues(Mapping[str, Any]):
+    """The fields of a connection's record, in a third of the memory of a dict, since thousands are remembered."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._row = tuple(map(values.__getitem__, PLACES))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._row[PLACES[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PLACES)
+
+    def __len__(self) -> int:
+        return len(PLACES)
+
+
+MOST_STALLS = 64
+MOST_FINDINGS = 64
+"""Maximum number for one connection; more are only added to the last one's count."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedConnection:
+    """A ZMTP connection. `stream` is side 0's; `values` are the fields of its record, once it has ended."""
+
+    stream: Stream
+    sides: tuple[ObservedSide, ObservedSide]
+    listener: int
+    """The side that was connected to, as far as known."""
+    start: Moment
+    """The first known moment: its first packet once it has ended, before that its first record."""
+    last_ns: int
+    spoke_ns: int
+    """Time of the last octets of either side."""
+    values: Mapping[str, Any] | None = None
+    gaps: int = 0
+    findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
+    """By id and side."""
+    requests: ObservedRequests | None = None
+    """Requests, if socket types or envelopes distinguish them from replies."""
+    remembered: int = 0
+    """Octets of memory that observers use for it (`Room`)."""
+    answers: dict[str, Any] = field(default_factory=dict)
+    """Cached results of `found_once`, cleared by new records."""
+
+    @classmethod
+    def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
+        """Return a connection of which only the stream of its first record is known."""
+        if stream.side:
+            stream = _turned_round(stream)
+        sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
+        listener = listening_side((sides[0].port, sides[1].port))
+        return cls(stream._replace(side=0), sides, listener, moment, moment.ns, moment.ns)
+
+    @property
+    def conn_id(self) -> str:
+        """The same in every run and file."""
+        return self.stream.conn_id
+
+    def stream_of(self, side: int) -> Stream:
+        """Return the common fields of the records of one side."""
+        return _turned_round(self.stream) if side else self.stream
+
+    @property
+    def endpoint(self) -> tuple[str, int]:
+        """Address and port that were connected to."""
+        side = self.sides[self.listener]
+        return side.ip, side.port
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open at the end of the capture."""
+        return self.values is None or self.values["close"] == "open"
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether only 1.0 frames, which other protocols can resemble, suggest that this is ZMTP."""
+        return self.values is not None and self.values["version"] == "1.0" and self.values["confidence"] != "proven"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was captured from its start, in both directions, without gaps. Then missing data was not sent."""
+        if self.values is None:
+            return self.is_unbroken and all(side.greeting is not None for side in self.sides)
+        return self.values["opened_by"] is not None and self.is_unbroken
+
+    @property
+    def is_unbroken(self) -> bool:
+        """Whether it was captured without gaps in both directions, from some point on."""
+        values = self.values
+        if values is None:
+            return not self.gaps
+        is_unbroken: bool = (
+            values["only_side"] is None
+            and not (values["gap_bytes"] or values["unseen_bytes"] or values["undissected_bytes"])
+            and values["close"] not in ("reused", "evicted")
+        )
+        return is_unbroken
+
+    @property
+    def ref(self) -> str:
+        """The identity of its record, as in `refs`."""
+        return f"{self.conn_id}///connection"
+
+    def spoke(self, side: int, ns: int) -> None:
+        """Note that a message of a side was complete at a time (ns)."""
+        self.sides[side].heard(ns)
+        if ns > self.last_ns:
+            self.last_ns = ns
+        if ns > self.spoke_ns:
+            self.spoke_ns = ns
+
+    def socket_types(self) -> tuple[str | None, str | None]:
+        """Return the socket types of both sides."""
+        return self.sides[0].socket_type, self.sides[1].socket_type
+
+    def side_of(self, *socket_types: str) -> int | None:
+        """Return the side with one of these socket types; None if neither or both have one."""
+        found = [side for side in (0, 1) if self.sides[side].socket_type in socket_types]
+        return found[0] if len(found) == 1 else None
+
+    def finding(self, *ids: str) -> ObservedFinding | None:
+        """Return the first finding with one of these ids, or None."""
+        found: ObservedFinding | None = None
+        for (id_, _), each in self.findings.items():
+            if id_ in ids and (found is None or each.moment.ns < found.moment.ns):
+                found = each
+        return found
+
+
+def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[ObservedConnection], Answer]:
+    """Cache the result of a function for each ended connection, since many rules use it."""
+    name = find.__name__
+
+    @wraps(find)
+    def ask(connection: ObservedConnection) -> Answer:
+        if connection.values is None:
+            return find(connection)
+        if name not in connection.answers:
+            connection.answers[name] = find(connection)
+        answer: Answer = connection.answers[name]
+        return answer
+
+    return ask
+
+
+def _turned_round(stream: Stream) -> Stream:
+    here, there = stream[3:5], stream[5:]
+    return Stream(stream.conn, stream.conn_id, 1 - (stream.side or 0), *there, *here)
+
+
+def ref_of(values: dict[str, Any]) -> str:
+    """Return the identity of a record: conn_id/side/source/offset/record; missing values are empty."""
+    places = (values.get(name) for name in ("conn_id", "side", "source", "offset", "record"))
+    return "/".join("" if place is None else str(place) for place in places)
+
+
+def observe_record(connection: ObservedConnection, record: Record) -> None:
+    """Update a connection from one of its records."""
+    connection.answers.clear()
+    connection.last_ns = max(connection.last_ns, record.values["ts_ns"])
+    if record.type in SPOKEN:
+        connection.spoke_ns = max(connection.spoke_ns, record.values["ts_ns"])
+    learn = LEARN.get(record.type)
+    if learn is not None:
+        learn(connection, record.values)
+
+
+def _greeting(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    side = connection.sides[values["side"]]
+    side.heard(values["ts_ns"])
+    side.greeting = side.greeting or Moment.of(values)
+    side.version = values["version_announced"] or side.version
+    side.mechanism = values["mechanism"] or side.mechanism
+    side.is_fallback = values["form"] == Form.PSEUDO_SIGNATURE.value
+    _name(side, values)
+    if values["socket_type"] is not None:
+        side.ready = side.greeting
+
+
+def _command(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    if values["side"] is None:
+        return
+    side, name, moment = connection.sides[values["side"]], values["name"], Moment.of(values)
+    side.heard(moment.ns)
+    side.last_command = moment, name or ""
+    _name(side, values)
+    side.username = values["username"] if values["username"] is not None else side.username
+    if name in ("READY", "INITIATE"):  # clients of CURVE and PLAIN send their metadata in INITIATE
+        side.ready = side.ready or moment
+    elif name == "ERROR" and side.error is None:
+        side.error = moment, values["reason"]
+
+
+def _name(side: ObservedSide, values: dict[str, Any]) -> None:
+    side.socket_type = values["socket_type"] or side.socket_type
+    side.identity = values["identity"] or side.identity
+
+
+def _finding(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    """Record a finding. Of several severities of one id, the first of the worst is reported."""
+    key, count = (values["id"], values["side"]), values["count"] or 1
+    known = connection.findings.get(key)
+    if known is not None:
+        known.count += count
+        known.last_ns = max(known.last_ns, values["ts_ns"])
+        if SEVERITIES.index(known.severity) <= SEVERITIES.index(values["severity"]):
+            return
+        count = known.count
+    if known is not None or len(connection.findings) < MOST_FINDINGS:
+        texts = values["id"], values["severity"], values["side"], values["text"], values["hint"]
+        moment = Moment.of(values)
+        connection.findings[key] = ObservedFinding(*texts, moment, ref_of(values), moment.ns, count)
+
+
+def _gap(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    connection.gaps += 1
+
+
+def _stall(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    side = connection.sides[values["side"]]
+    side.running_stall = None
+    if len(side.ended_stalls) < MOST_STALLS:
+        side.ended_stalls.append(ObservedStall.of(values))
+
+
+def _retransmission(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    side = connection.sides[values["side"]]
+    side.running_outage = None
+    if len(side.ended_outages) == MOST_STALLS:
+        del side.ended_outages[-1]  # the last one may continue
+    side.ended_outages.append(ObservedOutage.of(values))
+
+
+def _connection(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    connection.values = ConnectionValues(values)
+    if values["opened_by"] is not None:
+        connection.listener = 1 - values["opened_by"]
+    connection.start = Moment(values["start_ns"], values["file"], values["packet"])
+    connection.last_ns = values["end_ns"]
+    for number, side in enumerate(connection.sides):
+        side.socket_type = side.socket_type or values[f"socket_type_{number}"]
+        side.identity = side.identity or values[f"identity_{number}"]
+
+
+LEARN = {
+    "greeting": _greeting,
+    "command": _command,
+    "finding": _finding,
+    "gap": _gap,
+    "stall": _stall,
+    "retransmission": _retransmission,
+    "connection": _connection,
+}
+
+SPOKEN = frozenset({"greeting", "command"})
+"""Records with octets, except messages, which `Derivation` handles."""

@@ -1,0 +1,41 @@
+"""Facts about the rhythm of a side's messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zmtpscope.diagnosis.moments import Moment
+
+
+@dataclass(slots=True, eq=False)
+class ObservedRhythm:
+    """The messages of a side: the first at `first_ns`; `longest_ns` is the longest pause."""
+
+    first_ns: int
+    last: Moment
+    longest_ns: int = 0
+    second_ns: int = 0
+    """The second longest pause."""
+    longest_from: Moment | None = None
+    """The message before the longest pause."""
+    asked: int = 0
+    """Number of messages from the other side in the longest pause, at most MOST_RECENT."""
+    count: int = 0
+    recent: tuple[int, ...] = ()
+    """Times of the last messages."""
+
+    @property
+    def lasted_ns(self) -> int:
+        """The time from the first message to the last."""
+        return self.last.ns - self.first_ns
+
+    def since(self, time: int) -> int:
+        """Return the number of remembered messages after a time."""
+        return sum(each > time for each in self.recent)
+
+    def has_message(self, start: int, stop: int) -> bool:
+        """Whether a message is known to have come between two times."""
+        if any(start < each < stop for each in self.recent):
+            return True
+        known = max(start, self.first_ns - 1)
+        return stop < self.last.ns and stop - known > self.longest_ns

@@ -1,0 +1,103 @@
+"""Request records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.diagnosis.moments import file_of
+from zmtpscope.diagnosis.observers.observer import DerivedTable, derived_record
+from zmtpscope.diagnosis.observers.request_rows import MessageRow
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.records import SCHEMA, empty, to_text
+
+ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN = range(6)
+OUTCOMES = ("answered", "late", "open", "unanswered", "unasked", "unknown")
+"""Values of `outcome`."""
+
+
+class RequestTable(DerivedTable):
+    """Requests of one asker with the same outcome, or replies without a request.
+
+    `rows` are the requests (for `UNASKED` the replies), `replies` their replies; `decided` are the ordinals of the
+    deciding segments, `until` the times (ns) at which they were answered or given up.
+    """
+
+    type = "request"
+
+    def __init__(
+        self,
+        stream: Stream,
+        socket_types: tuple[str | None, str | None],
+        files: Sequence[str | None],
+        outcome: int,
+        rows: Sequence[MessageRow],
+        decided: Sequence[int],
+        until: Sequence[int] | None = None,
+        replies: Sequence[MessageRow] | None = None,
+        lost_from: int | None = None,
+    ) -> None:
+        self.stream = stream
+        """The stream of the asker."""
+        self.socket_types = socket_types
+        """The types of the asker and of the other side."""
+        self.files = files
+        self.outcome = outcome
+        self.rows = rows
+        self.decided = decided
+        self.until = until
+        self.replies = replies
+        self.lost_from = lost_from
+        """Offset from which the asker's stream was never acknowledged."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def waited(self) -> list[int] | None:
+        """How long each request waited (ns), with or without a reply."""
+        until = self.until if self.replies is None else [reply.time for reply in self.replies]
+        if until is None:
+            return None
+        return [end - row.time if end > row.time else 0 for row, end in zip(self.rows, until, strict=True)]
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records, in order."""
+        same = {"schema": SCHEMA, "record": "request", **self.stream._asdict(), "outcome": OUTCOMES[self.outcome]}
+        same["socket_type"], same["peer_socket_type"] = self.socket_types
+        waited = self.waited
+        for place in range(len(self.rows)):
+            values = empty("request") | same | self._message(place)
+            if waited is not None:
+                values["waited_ns"] = waited[place]
+            if self.replies is not None:
+                values["acknowledged"] = True
+                values["latency_ns"] = values["waited_ns"]
+                values.update(_reply(self.replies[place]))
+            yield derived_record("request", values, self.decided[place])
+
+    def _message(self, place: int) -> dict[str, Any]:
+        row = self.rows[place]
+        values: dict[str, Any] = {
+            "ts_ns": row.time,
+            "file": file_of(row.packet, self.files),
+            "packet": row.packet & PACKET_MASK,
+            "source": row.source,
+            "envelope": list(map(to_text, row.envelope)),
+        }
+        if self.outcome == UNASKED:
+            return values | _reply(row)
+        if self.lost_from is not None and row.source == 0 and row.offset + row.length > self.lost_from:
+            values["acknowledged"] = False
+        return values | {"offset": row.offset, "length": row.length, "size": row.size}
+
+
+def _reply(row: MessageRow) -> dict[str, int]:
+    return {
+        "reply_ts_ns": row.time,
+        "reply_packet": row.packet & PACKET_MASK,
+        "reply_offset": row.offset,
+        "reply_size": row.size,
+    }

@@ -1,0 +1,79 @@
+"""Messages that pass repeatedly from one proxy to another. A checksum of each of the last ones is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from zlib import crc32
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_rounds import MOST_TIMES, ObservedRound
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
+from zmtpscope.diagnosis.observers.room import Room
+from zmtpscope.dissect.records.batch import MessageRun
+
+MOST_MESSAGES = 256
+"""Maximum number of messages of a side to remember until they come again."""
+MOST_ROUNDS = 8
+"""Maximum number of frequent messages to remember to the end."""
+OCTETS = 250
+"""Memory of one of them."""
+
+
+class RoundObserver(Observer):
+    """Observes messages from an XPUB to an XSUB, which both belong to proxies."""
+
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        super().__init__(observed, room)
+        self._recent: dict[int, ObservedRound] = {}
+        """The last messages, least recent first."""
+        self._taken = 0
+        """Number of messages with reserved memory."""
+
+    def rows(self, rows: Rows) -> None:
+        sender = self.observed.side_of("XPUB")
+        if sender is not None and self.observed.side_of("XSUB") == 1 - sender:
+            for run in sorted(rows.sides[sender], key=first_order):
+                self._take(self.observed.sides[sender].rounds, run, rows.files)
+
+    def _take(self, rounds: dict[int, ObservedRound], run: MessageRun, files: Sequence[str | None]) -> None:
+        recent, times, packets = self._recent, run.times.tolist(), run.packets.tolist()
+        for row in run.complete.nonzero()[0].tolist():
+            content, ns = _content(run, row), times[row]
+            known = rounds.get(content) or recent.pop(content, None)
+            if known is None:
+                known = ObservedRound(Moment.of_packet(ns, packets[row], files), ns)
+            known.come(ns)
+            if content in rounds:
+                continue
+            if known.count == MOST_TIMES and len(rounds) < MOST_ROUNDS:
+                rounds[content] = known
+            elif self._has_room():
+                recent[content] = known
+
+    def _has_room(self) -> bool:
+        """Whether one more message can be remembered, after evicting the least recent one if necessary."""
+        if len(self._recent) < self._taken:
+            return True
+        if self._taken < MOST_MESSAGES and self.room.take(self.observed, OCTETS):
+            self._taken += 1
+            return True
+        if self._recent:
+            del self._recent[next(iter(self._recent))]
+        return bool(self._taken)
+
+    def derive(self) -> list[DerivedTable]:
+        return []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        self.room.give_back(self.observed, self._taken * OCTETS)
+        self._recent, self._taken = {}, 0
+        return []
+
+
+def _content(run: MessageRun, row: int) -> int:
+    """Return a checksum of a message, as far as kept, and of the sizes of its frames."""
+    number = 0
+    for frame in range(int(run.first[row]), int(run.last[row]) + 1):
+        number = crc32(run.head(frame) or b"", number ^ int(run.sizes[frame]))
+    return number

@@ -1,0 +1,241 @@
+"""The subscriptions of one side of a connection, and their times.
+
+Counted as in libzmq: one CANCEL ends any number of equal subscriptions (docs/protocol/wire.md 10.2), and each LEAVE one
+JOIN (10.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_subscriptions import JOIN, ObservedSubscription, ObservedSubscriptions
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Rows, derived_record
+from zmtpscope.diagnosis.observers.room import Room
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
+from zmtpscope.dissect.records.topics import ENTERING, GROUP_COMMANDS
+from zmtpscope.records import SCHEMA, empty, from_text, to_text
+from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
+from zmtpscope.zmtp.trie import NODE_COST, Trie
+
+MOST_OPEN = 16_384
+"""Maximum number of active subscriptions of one side."""
+
+MOST_ENDED = 1024
+"""Maximum number of ended ones; the oldest are forgotten."""
+
+SUBSCRIPTION_COST = 640 + 2 * NODE_COST
+"""Octets of memory of a subscription, without its topic."""
+
+
+class Change(NamedTuple):
+    """A subscription, or its end, decidable with the segment `ordinal`."""
+
+    ordinal: int
+    source: int
+    offset: int
+    length: int
+    topic: bytes
+    is_new: bool
+    form: str
+    moment: Moment
+
+
+class Subscriptions:
+    """Follows the subscriptions of one side."""
+
+    def __init__(self, observed: ObservedConnection, side: int, room: Room) -> None:
+        self.observed = observed
+        self.side = side
+        self.room = room
+        self._known: ObservedSubscriptions | None = None
+        self._changes: list[Change] = []
+        """Changes that were read, and are not applied yet."""
+        self._topics = Trie()
+        """Active topics."""
+        self._matching: dict[bytes, list[ObservedSubscription]] = {}
+        """Cached matches of topics since the last change."""
+        self._ended: list[tuple[ObservedSubscription, int]] = []
+        """Subscriptions ended since the last call of `derive`, each with its segment."""
+
+    def feed(self, record: Record) -> None:
+        """Process a SUBSCRIBE, CANCEL, JOIN or LEAVE."""
+        values = record.values
+        is_group, is_new = values["name"] in GROUP_COMMANDS, values["name"] in ENTERING
+        name = values["group" if is_group else "topic"]
+        if name is not None:
+            place = record.order[0], values["source"], values["offset"], values["length"]
+            form = JOIN if is_group else "command"
+            self._changes.append(Change(*place, from_text(name)[:LONGEST_TOPIC], is_new, form, Moment.of(values)))
+
+    def feed_rows(self, rows: Rows) -> None:
+        """Process messages that subscribe or cancel."""
+        for run in rows.sides[self.side]:
+            kinds = run.flags[run.first] & MARKED
+            for row in np.flatnonzero(kinds).tolist():
+                topic, frame = run.topic(row), int(run.first[row])
+                if topic is not None:
+                    place = int(run.orders[row]), run.source, int(run.offsets[frame]), run.length(frame, frame)
+                    moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
+                    is_new = bool(kinds[row] == SUBSCRIBE)
+                    self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
+
+    def stretches(self, run: MessageRun) -> Iterator[MessageRun]:
+        """Yield parts of a run of the other side, each after the subscriptions before it are active."""
+        self._changes.sort()
+        orders = run.orders
+        begin = 0
+        while begin < len(orders):
+            self._put_in_force(int(orders[begin]))
+            end = len(orders)
+            if self._changes:
+                end = int(orders.searchsorted(self._changes[0].ordinal))
+            yield run if end - begin == len(orders) else run.part(begin, end)
+            begin = end
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything has been active so far."""
+        return self._known is not None
+
+    def matching(self, topic: bytes) -> list[ObservedSubscription]:
+        """Return the active subscriptions that match a topic."""
+        found = self._matching.get(topic)
+        if found is None:
+            known = {} if self._known is None else self._known.open
+            found = [each for name in self._topics.prefixes_of(topic) if (each := known[name]).matches(topic)]
+            if len(self._matching) == MOST_OPEN:
+                self._matching.clear()
+            self._matching[topic] = found
+        return found
+
+    def derive(self) -> list[DerivedTable]:
+        """Return the subscriptions ended since the last call."""
+        if self._changes:
+            self._changes.sort()
+            self._put_in_force(self._changes[-1].ordinal)
+        ended, self._ended = self._ended, []
+        return [SubscriptionTable(self.observed, self.side, ended)] if ended else []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        """Return the subscriptions active at the end of the connection or the capture."""
+        tables = self.derive()
+        if self._known is not None:
+            for subscription in self._known.open.values():
+                if not self.observed.is_open:
+                    subscription.until_ns, subscription.ended_by = self.observed.last_ns, "close"
+                self._ended.append((subscription, ordinal))
+        return tables + self.derive()
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _put_in_force(self, ordinal: int) -> None:
+        """Apply the changes up to a segment."""
+        if not self._changes or self._changes[0].ordinal > ordinal:
+            return
+        if self._known is None:
+            self._known = self.observed.sides[self.side].subscriptions = ObservedSubscriptions()
+        count = next((at for at, each in enumerate(self._changes) if each.ordinal > ordinal), len(self._changes))
+        for change in self._changes[:count]:
+            if change.is_new:
+                self._subscribe(change, self._known)
+            else:
+                self._cancel(change, self._known)
+        del self._changes[:count]
+        self._matching.clear()
+
+    def _subscribe(self, change: Change, known: ObservedSubscriptions) -> None:
+        held = known.open.get(change.topic)
+        if held is not None:
+            held.times += 1
+        elif len(known.open) >= MOST_OPEN or not self.room.take(self.observed, _cost(change.topic)):
+            known.left_out += 1
+        else:
+            place = change.source, change.offset, change.length
+            known.open[change.topic] = ObservedSubscription(change.topic, change.form, change.moment, *place)
+            self._topics.add(change.topic)
+
+    def _cancel(self, change: Change, known: ObservedSubscriptions) -> None:
+        held = known.open.get(change.topic)
+        if held is None:
+            return  # the subscription predates the capture
+        held.left += 1
+        if held.form == JOIN and held.left < held.times:
+            return
+        del known.open[change.topic]
+        held.until_ns, held.ended_by = change.moment.ns, "cancel"
+        self._ended.append((held, change.ordinal))
+        known.ended.append(held)
+        if len(known.ended) > MOST_ENDED:
+            self.room.give_back(self.observed, _cost(known.ended.popleft().topic))
+            known.forgotten += 1
+        self._topics.remove(change.topic)
+
+
+def _cost(topic: bytes) -> int:
+    return SUBSCRIPTION_COST + len(topic)
+
+
+def delay_of(connection: ObservedConnection, subscription: ObservedSubscription) -> int | None:
+    """Return the time from the handshake to a subscription (ns); None if the handshake was not captured."""
+    ready = [side.ready.ns for side in connection.sides if side.ready is not None]
+    return max(0, subscription.moment.ns - max(ready)) if len(ready) == 2 else None
+
+
+def ref_of_subscription(connection: ObservedConnection, side: int, subscription: ObservedSubscription) -> str:
+    """Return the identity of the record that subscribed."""
+    record = "message" if subscription.form == "message" else "command"
+    return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
+
+
+class SubscriptionTable(DerivedTable):
+    """Ended subscriptions of one side of a connection, each with the deciding segment."""
+
+    type = "subscription"
+
+    def __init__(self, observed: ObservedConnection, side: int, ended: list[tuple[ObservedSubscription, int]]) -> None:
+        self.observed = observed
+        self.side = side
+        self.ended = ended
+
+    def __len__(self) -> int:
+        return len(self.ended)
+
+    def records(self) -> Iterable[Record]:
+        """Yield the records, in the order of their ends."""
+        stream, own, peer = self.observed.stream, self.observed.sides[self.side], self.observed.sides[1 - self.side]
+        for subscription, ordinal in self.ended:
+            values = empty("subscription")
+            moment = subscription.moment
+            values.update(
+                schema=SCHEMA,
+                record="subscription",
+                conn=stream.conn,
+                conn_id=stream.conn_id,
+                side=self.side,
+                ts_ns=moment.ns,
+                file=moment.file,
+                packet=moment.packet,
+                src_ip=own.ip,
+                src_port=own.port,
+                dst_ip=peer.ip,
+                dst_port=peer.port,
+                source=subscription.source,
+                offset=subscription.offset,
+                length=subscription.length,
+                topic=to_text(subscription.topic),
+                form=subscription.form,
+                until_ns=subscription.until_ns,
+                ended_by=subscription.ended_by,
+                times=subscription.times,
+                delay_ns=delay_of(self.observed, subscription),
+                messages=subscription.messages,
+                first_ns=subscription.first_ns,
+            )
+            yield derived_record("subscription", values, ordinal)

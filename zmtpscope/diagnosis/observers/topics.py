@@ -1,0 +1,141 @@
+"""Topics published by one side of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.room import Remembering, Room
+from zmtpscope.diagnosis.observers.timeline import Timeline
+from zmtpscope.diagnosis.observers.topic_groups import TopicKey, by_topic
+from zmtpscope.dissect.records.batch import Int64, MessageRun
+
+MOST_TOPICS = 4096
+"""Maximum number of topics of one side; messages of others are only counted."""
+
+TOPIC_COST = 1536
+"""Octets of memory of a topic with a full timeline, without its name."""
+
+BEGINNING = 48
+"""Maximum number of octets to keep of a message whose topic is no separate frame."""
+
+SEPARATORS = b" \t\r\n\0,;:|=/.([{<\"'"
+"""Octets that end a topic in a longer text."""
+
+GOES_ON, ENDS, IS_BINARY = 0, 1, 2
+"""Meaning of the octet after a subscription: the name continues, it ends, or this is no text."""
+
+KINDS = np.full(256, IS_BINARY, np.uint8)
+KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_-"]] = GOES_ON
+KINDS[list(SEPARATORS)] = ENDS
+
+Matching = Callable[[bytes], Sequence[ObservedSubscription]]
+"""Function that returns the active subscriptions which match a topic."""
+
+
+@dataclass(slots=True, eq=False)
+class PublishedTopic:
+    """Messages of one topic on a connection."""
+
+    key: TopicKey
+    first: Moment
+    beginning: bytes
+    """The first octets of the first message."""
+    octets: int = 0
+    """Octets in all frames, without headers."""
+    unmatched: int = 0
+    """Complete messages that no active subscription matched."""
+    early: int = 0
+    """Messages before the first subscription of the connection.
+
+    A publisher that connects sends messages queued for the subscriptions of an earlier connection.
+    """
+    timeline: Timeline = field(default_factory=Timeline)
+    longer: int = 0
+    """Number of messages of one frame in which the topic is the beginning of a longer name."""
+    longer_name: bytes = b""
+    """The longer name in the first of these messages."""
+    longer_first: Moment | None = None
+    """The time of the first of these messages."""
+    is_text: bool = True
+    """In each message of one frame, a name or a separator follows the topic."""
+
+    def look_behind(self, run: MessageRun, rows: Int64, files: Sequence[str | None]) -> None:
+        """Check the octet after the topic in messages of one frame."""
+        size, first = len(self.key.topic or b""), run.first[rows]
+        places = run.bodies[first] - run.base + size
+        is_there = (run.sizes[first] > size) & (places < len(run.data))
+        if not is_there.any():
+            return
+        kinds = KINDS[np.frombuffer(run.data, np.uint8)[places[is_there]]]
+        self.is_text = self.is_text and not (kinds == IS_BINARY).any()
+        going_on = np.flatnonzero(kinds == GOES_ON)
+        if len(going_on) and self.is_text:
+            row = int(rows[is_there][going_on[0]])
+            self.longer += len(going_on)
+            if self.longer_first is None:
+                self.longer_first = Moment.of_packet(int(run.times[row]), int(run.packets[row]), files)
+                self.longer_name = _first_word(run.head(int(run.first[row]), BEGINNING) or b"", size)
+
+
+def _first_word(text: bytes, size: int) -> bytes:
+    """Return the beginning up to a separator after the first `size` octets."""
+    stop = next((place for place in range(size, len(text)) if KINDS[text[place]] != GOES_ON), len(text))
+    return text[:stop]
+
+
+@dataclass(slots=True, eq=False)
+class PublishedTopics:
+    """The topics of one side; `left_out` messages belong to topics without room."""
+
+    by_key: dict[TopicKey, PublishedTopic] = field(default_factory=dict)
+    left_out: int = 0
+    latest_ns: int = 0
+
+    def feed(
+        self,
+        run: MessageRun,
+        files: Sequence[str | None],
+        of: Remembering,
+        matching_of: Matching | None,
+        room: Room,
+    ) -> None:
+        """Count the messages of a run, and the ones that match active subscriptions.
+
+        `matching_of` is None before the first subscription.
+        """
+        for key, rows, octets, complete, times in by_topic(run, self.latest_ns):
+            count, last_ns = len(times), int(times[-1])
+            self.latest_ns = max(self.latest_ns, last_ns)
+            topic = self.by_key.get(key)
+            if topic is None:
+                topic = self._begin(key, run, int(rows[0]), files, of, room)
+                if topic is None:
+                    self.left_out += count
+                    continue
+            topic.octets += octets
+            topic.timeline.add(times)
+            if key.topic and not key.is_frame and topic.is_text:
+                topic.look_behind(run, rows, files)
+            if matching_of is None:
+                topic.early += count
+                continue
+            matching = () if key.topic is None else matching_of(key.topic)
+            for subscription in matching:
+                subscription.count(count, int(times[0]))
+            if not matching:
+                topic.unmatched += complete  # the topic of a truncated message is unknown
+
+    def _begin(
+        self, key: TopicKey, run: MessageRun, row: int, files: Sequence[str | None], of: Remembering, room: Room
+    ) -> PublishedTopic | None:
+        if len(self.by_key) >= MOST_TOPICS or not room.take(of, TOPIC_COST + len(key.topic or b"")):
+            return None
+        moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), files)
+        beginning = b"" if key.is_frame else run.head(int(run.first[row]), BEGINNING) or b""
+        found = self.by_key[key] = PublishedTopic(key, moment, beginning)
+        return found

@@ -1,0 +1,135 @@
+"""Rules for octets that TCP retransmits without an acknowledgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.diagnosis.across.endings import ending_of
+from zmtpscope.diagnosis.across.hanging import behind_brokers
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.outages import Outage, outages
+from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.records import SECOND
+
+LEAST_LONG = 3 * SECOND
+"""Shorter outages are a note: TCP recovered, or may still recover."""
+
+MOST_EVIDENCE = 3
+
+HINT = (
+    "neither program is at fault: look at the network between the two and at that host (link, route, firewall, a "
+    "machine that is suspended); a firewall or NAT forgets connections that were idle, which ZMQ_TCP_KEEPALIVE with "
+    "ZMQ_TCP_KEEPALIVE_IDLE, or ZMQ_HEARTBEAT_IVL, prevents"
+)
+OVER_HINT = "neither program is at fault: look at the network between the two at that time (link, route, congestion)"
+SIZE_HINT = (
+    "look for a smaller MTU on the way (VPN, tunnel) and a firewall that drops ICMP 'fragmentation needed': lower the "
+    "MTU of the interface, or clamp the MSS"
+)
+
+
+def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
+    found: dict[tuple[str, str, bool, bool], list[Outage]] = {}
+    for each in outages(knowledge):
+        sender, receiver = (each.connection.sides[number].ip for number in (each.sender, 1 - each.sender))
+        found.setdefault((sender, receiver, each.is_over, each.fails_by_size), []).append(each)
+    behind = behind_brokers(knowledge)
+    for same in found.values():
+        clients = {client.conn_id for each in same for client in behind.get(each.connection.conn_id, ())}
+        yield _diagnosis(same, clients)
+
+
+def _diagnosis(same: Sequence[Outage], clients: set[str]) -> Diagnosis:
+    first = min(same, key=_since)
+    longest = max(each.outage.duration_ns for each in same)
+    is_long = longest >= LEAST_LONG or any(_is_given_up(each) for each in same)
+    severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
+    hint = OVER_HINT if first.is_over else SIZE_HINT if first.fails_by_size else HINT
+    return Diagnosis(
+        "not-acknowledged",
+        severity,
+        name_of(first.connection, 1 - first.sender),
+        _text(first) + _more(same),
+        hint,
+        tuple(evidence for each in same[:MOST_EVIDENCE] for evidence in _evidence(each)),
+        sum(each.outage.count for each in same),
+        max(each.outage.end_ns for each in same),
+        conn_ids=frozenset(each.connection.conn_id for each in same) | clients,
+        explains=frozenset((each.connection.conn_id, "REQREP-06") for each in same),
+    )
+
+
+def _is_given_up(each: Outage) -> bool:
+    ending = ending_of(each.connection)
+    return ending is not None and ending.cause == "unacknowledged"
+
+
+def _text(each: Outage) -> str:
+    sender, receiver = (name_of(each.connection, side) for side in (each.sender, 1 - each.sender))
+    outage = each.outage
+    took = duration(outage.duration_ns)
+    if not outage.retransmissions:
+        reset = ", until TCP gave up" if _is_given_up(each) else ""
+        return f"{receiver} answers none of {outage.probes} TCP keepalive probes of {sender} for {took}{reset}"
+    again = f"sent again {counted(outage.retransmissions, 'time')}"
+    if each.is_over:
+        return (
+            f"{receiver} acknowledged nothing that {sender} sent for {took}, {again}, and then did: messages came that "
+            "much later"
+        )
+    since = f"since packet {each.since.packet}"
+    if each.fails_by_size:
+        what = f"{receiver} does not acknowledge large segments of {sender} {since}"
+        sizes = sorted({outage.smallest, outage.largest})
+        octets = " to ".join(map(str, sizes))
+        return f"{what}: {octets} octets, {again} in {took}; all that arrived before was smaller{_lost(each)}"
+    return f"{receiver} acknowledges nothing that {sender} sends {since}: {again} in {took}{_lost(each)}"
+
+
+def _lost(each: Outage) -> str:
+    if not each.messages:
+        return ""
+    least = "at least " if each.are_more else ""
+    return f"; {least}{counted(each.messages, 'message')} may not have arrived"
+
+
+def _more(same: Sequence[Outage]) -> str:
+    others = len({each.connection.conn_id for each in same}) - 1
+    return f"; the same on {counted(others, 'more connection')}" if others else ""
+
+
+def _evidence(each: Outage) -> Iterator[Evidence]:
+    sender = name_of(each.connection, each.sender)
+    if each.messages:
+        yield Evidence(each.since, f"the first message of {sender} that was not acknowledged")
+    what = "sends the same octets again" if each.outage.retransmissions else "sends a keepalive probe"
+    yield Evidence(each.outage.moment, f"{sender} {what}", each.outage.ref)
+
+
+def _since(each: Outage) -> int:
+    return each.since.ns
+
+
+TABLE = (
+    Rule(
+        "not-acknowledged",
+        "error",
+        "What a peer sends is not acknowledged",
+        "TCP sent the same octets, or keepalive probes, at least twice within a second or more, and no packet of the "
+        "other side acknowledged them. So the network between the two, or that host, is at fault, and neither program: "
+        "its system acknowledges even where a program hangs. Messages from there on may not have arrived. If all that "
+        "was sent again is larger than any message before, the path may drop large packets (path MTU). A note while it "
+        "has lasted less than 3 s and TCP has not given up; where the octets were acknowledged in the end, a warning: "
+        "what was sent meanwhile came late.",
+        "The other side acknowledges the octets within a second, its receive window is closed, or none of its packets "
+        "were captured.",
+        _not_acknowledged,
+        (
+            *("request-unanswered", "request-lost", "late-reply", "peer-departed"),
+            *("reconnect-storm", "connection-unanswered", "heartbeat-timeout", "fell-silent"),
+        ),
+    ),
+)

@@ -1,0 +1,161 @@
+"""Rules for replies that are late, or sent without a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.diagnosis.across.hanging import Hanging, client_of, given_up, hanging
+from zmtpscope.diagnosis.across.hops import asked_again, next_hop
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.diagnosis import PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
+
+LATE, UNASKED = "late-reply", "reply-to-nobody"
+
+LATE_HINT = (
+    "wait longer than the slowest reply takes, let more workers share the work, and make requests that may be asked "
+    "twice; with ZMQ_REQ_RELAXED set ZMQ_REQ_CORRELATE, too, so that late replies are dropped"
+)
+UNASKED_HINT = "see that the server replies once to each request: a REQ drops every other reply without a word"
+
+
+def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each endpoint and client."""
+    found: dict[tuple[Endpoint, str], list[Diagnosis]] = {}
+    for connection in knowledge.connections:
+        requests = connection.requests
+        if requests is not None and requests.late is not None and connection.is_whole:
+            found.setdefault(client_of(connection, requests), []).append(_late_on(connection, requests))
+    told = {each.conn_id for client in given_up(knowledge) for each in client.requests}
+    for each in hanging(knowledge):
+        is_told = each.was_left or each.conn_id in told
+        diagnosis = None if is_told else _late_for(each, knowledge)
+        if diagnosis is not None:
+            found.setdefault(each.client, []).append(diagnosis)
+    for same in found.values():
+        first = same[0]
+        more = f" (and {len(same) - 1} times more)" if len(same) > 1 else ""
+        yield Diagnosis(
+            LATE,
+            "warn",
+            first.subject,
+            first.text + more,
+            LATE_HINT,
+            first.evidence,
+            sum(each.count for each in same),
+            max(each.last_ns or 0 for each in same),
+            conn_ids=frozenset().union(*(each.conn_ids for each in same)),
+            explains=frozenset().union(*(each.explains for each in same)),
+        )
+
+
+def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diagnosis:
+    """Return the diagnosis for replies that came after a REQ had sent its next request on the same connection."""
+    assert requests.late is not None
+    asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)
+    count = requests.counts["late"]
+    times = f", {count} times" if count > 1 else ""
+    text = f"{asked} answers late: {asker} had asked anew before the reply to its request in packet "
+    taken = f"; {asker} takes each late reply for the answer to its next request" if requests.takes_late else ""
+    evidence = (Evidence(requests.late.moment, "the request that was answered late", requests.late.ref),)
+    return _late_reply(connection, asked, f"{text}{requests.late.moment.packet} came{times}{taken}", evidence, count)
+
+
+def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
+    """Return the diagnosis for a client that closed while waiting, and repeated the request on a new connection.
+
+    None if the repeated request, or its next hop, has no reply.
+    """
+    if waiting.ending is None:
+        return None
+    again = asked_again(waiting.oldest, waiting.oldest.ns, knowledge)
+    if not again.is_answered:
+        return None
+    oldest = waiting.oldest.request
+    hop = next_hop(waiting.oldest, knowledge)
+    if hop is not None and not hop.is_answered:
+        return None
+    took = ""
+    if hop is not None and hop.connection.requests is not None and hop.connection.requests.longest:
+        latency, longest = hop.connection.requests.longest[0]
+        if longest.ref == hop.request.ref:
+            worker = name_of(hop.connection, 1 - hop.asker)
+            took = f"; {worker} took {duration(latency)}, and its reply found nobody"
+    times = "" if again.times == 1 else f" {again.times} times"
+    text = (
+        f"{waiting.asker} gives up {duration(waiting.waited)} after its request in packet {oldest.moment.packet}, and "
+        f"asks {waiting.asked} the same again{times} with a new socket: the reply would have come later{took}"
+    )
+    evidence = (
+        Evidence(oldest.moment, "the request", oldest.ref),
+        *(Evidence(each.request.moment, "the same again", each.request.ref) for each in again.first),
+    )
+    return _late_reply(waiting.connection, waiting.asked, text, evidence, again.times)
+
+
+def _late_reply(
+    connection: ObservedConnection, asked: str, text: str, evidence: tuple[Evidence, ...], count: int
+) -> Diagnosis:
+    explained = frozenset((connection.conn_id, id_) for id_ in ("REQREP-02", "REQREP-06"))
+    conn_ids = frozenset({connection.conn_id})
+    last = evidence[-1].moment.ns
+    return Diagnosis(LATE, "warn", asked, text, LATE_HINT, evidence, count, last, PROVEN, conn_ids, explained)
+
+
+# -- unrequested replies -----------------------------------------------------------------------------------------------
+
+
+def _unasked(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    by_endpoint: dict[Endpoint, list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        if connection.requests is not None and connection.requests.unasked is not None and connection.is_whole:
+            by_endpoint.setdefault(connection.endpoint, []).append(connection)
+    for same in by_endpoint.values():
+        first = same[0]
+        requests = first.requests
+        assert requests is not None
+        assert requests.unasked is not None
+        count = sum(each.requests.counts["unasked"] for each in same if each.requests is not None)
+        asked, asker = name_of(first, 1 - requests.asker), name_of(first, requests.asker)
+        times = f", {count} times" if count > 1 else ""
+        moment: Moment = requests.unasked.moment
+        yield Diagnosis(
+            UNASKED,
+            "warn",
+            asked,
+            f"{asked} replies to {asker} in packet {moment.packet} though no request of it is open{times}: the reply "
+            "is dropped",
+            UNASKED_HINT,
+            (Evidence(moment, "the reply", requests.unasked.ref),),
+            count,
+            conn_ids=frozenset(each.conn_id for each in same),
+            explains=frozenset((each.conn_id, "REQREP-04") for each in same),
+        )
+
+
+TABLE = (
+    Rule(
+        LATE,
+        "warn",
+        "A reply comes when the client has given up",
+        "A client closed its connection with a request open, sent the same on a new one and was answered there; or a "
+        "REQ asked anew on the same connection before the reply came (ZMQ_REQ_RELAXED). That it is the same request is "
+        "told by its octets, as far as these are kept, and sizes. A reply to a connection that is gone is dropped by "
+        "libzmq before it is sent, so mostly only the second request is seen.",
+        "The repeated request is not answered either, or the connection was not captured whole.",
+        _late,
+        consequences=("request-unanswered",),
+    ),
+    Rule(
+        UNASKED,
+        "warn",
+        "A reply goes to nobody",
+        "A REP, or who answers a REQ, sent a message with an envelope for which no request was open on a connection "
+        "that was captured whole. A REQ drops such replies. Plain messages between ROUTER and DEALER are no replies.",
+        "A request is open on the connection, or the connection was not captured whole.",
+        _unasked,
+    ),
+)

@@ -1,0 +1,362 @@
+"""Rules for broken connections: equal mechanism roles, programs that end too soon, commands that a side rejects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.diagnosis.across.handshakes import LEAST_IDLE, LEAST_WAIT, OTHER_CAUSES, hung_handshakes, rejects_type
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import (
+    MILLISECOND,
+    address,
+    client_name,
+    duration,
+    how_often,
+    name_of,
+    server_name,
+)
+from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.records import SECOND
+from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
+
+ROLES = {
+    ("CURVE", "server"): "ZMQ_CURVE_SERVER is set on both: set ZMQ_CURVE_SERVERKEY in its place on one of the two",
+    ("CURVE", "client"): "ZMQ_CURVE_SERVERKEY is set on both: set ZMQ_CURVE_SERVER in its place on one of the two",
+    ("PLAIN", "server"): "ZMQ_PLAIN_SERVER is set on both: set ZMQ_PLAIN_USERNAME and _PASSWORD in its place on one",
+    ("PLAIN", "client"): "ZMQ_PLAIN_USERNAME is set on both: set ZMQ_PLAIN_SERVER on one of the two",
+}
+"""Hints for two sides with the same role of a mechanism, by mechanism and role."""
+
+
+def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint."""
+    for (client, endpoint), connections in knowledge.by_address.items():
+        found = [(each, role) for each in connections if (role := _common_role(each, knowledge.last_ns))]
+        if not found or any(map(is_agreed, connections)):
+            continue
+        (first, role), same = found[0], [each for each, _ in found]
+        mechanism = first.sides[0].mechanism or ""
+        # the side that closes does not hang, and waits for a HELLO, although a client would have sent its own
+        closers = {None if (ending := ending_of(each)) is None else ending.side for each in same}
+        waits = "each waits for the HELLO of the other" if role == "server" else "each sends HELLO"
+        times = [each.start.ns for each in same]
+        yield Diagnosis(
+            "same-role",
+            "error",
+            f"{client} at {address(endpoint)}",
+            f"{server_name(first)} and {client} are both {role}s of {mechanism}: {waits}"
+            + (f", {how_often(times)}" if len(same) > 1 else ""),
+            f"{ROLES[mechanism, role]}; which of them binds makes no difference",
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each in same[:MOST_EVIDENCE]),
+            len(same),
+            same[-1].last_ns,
+            PROVEN if role == "client" or {0, 1} <= closers else LIKELY,
+            frozenset(each.conn_id for each in same),
+        )
+
+
+def _common_role(connection: ObservedConnection, now: int) -> str | None:
+    """Return the mechanism role of both sides, `server` or `client`. None if they differ, or if it is unknown."""
+    sides, mechanism = connection.sides, connection.sides[0].mechanism
+    if (mechanism, "server") not in ROLES or sides[1].mechanism != mechanism or any(side.error for side in sides):
+        return None
+    if connection.gaps or (connection.values is not None and not connection.is_whole):
+        return None
+    commands = [None if side.last_command is None else side.last_command[1] for side in sides]
+    if commands == ["HELLO", "HELLO"]:
+        return "client"
+    ending, greeted = ending_of(connection), max(side.greeting.ns for side in sides if side.greeting is not None)
+    waited = now - greeted if ending is None else ending.moment.ns - greeted
+    least = LEAST_WAIT if ending is not None else LEAST_IDLE
+    return "server" if commands == [None, None] and waited >= least else None
+
+
+LEAST_LEFT = 2
+
+
+def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint, if other connections of the two succeed."""
+    hung = {each.connection.conn_id for same in hung_handshakes(knowledge).values() for each in same}
+    for (client, endpoint), connections in knowledge.by_address.items():
+        left = [each for each in connections if each.conn_id not in hung and _leaves_early(each)]
+        agreed = [each for each in connections if is_agreed(each)]
+        if len(left) < LEAST_LEFT or not agreed:
+            continue
+        conn_ids = frozenset(each.conn_id for each in left)
+        yield Diagnosis(
+            "left-in-handshake",
+            "warn",
+            f"{client} at {address(endpoint)}",
+            f"{client_name(agreed[0])} closes {len(left)} of {len(connections)} connections to "
+            f"{server_name(agreed[0])} before the handshake is complete: a program that ends so soon loses the "
+            "messages that it queued",
+            "let the program close its socket and terminate its context before it ends, with ZMQ_LINGER above 0 or -1: "
+            "then it waits until its messages are sent",
+            tuple(_ends(each) for each in left[:MOST_EVIDENCE]),
+            len(left),
+            left[-1].last_ns,
+            LIKELY,
+            conn_ids,
+            frozenset((conn_id, id_) for conn_id in conn_ids for id_ in LEAVING),
+        )
+
+
+LEAVING = ("ZMTP-CONN-03", "NULL-08", "PLAIN-09", "ZMTP3X-GREETING-12")
+"""Findings about a side that closes before its handshake is complete."""
+
+
+def _leaves_early(connection: ObservedConnection) -> bool:
+    """Whether a ZMTP client closes before the handshake is complete, without a visible reason."""
+    client, ending = 1 - connection.listener, ending_of(connection)
+    if ending is None or ending.side != client or is_agreed(connection) or not connection.is_whole:
+        return False
+    if connection.finding(*OTHER_CAUSES) is not None or any(side.error for side in connection.sides):
+        return False
+    if rejects_type(connection):
+        return False
+    return connection.sides[client].greeting is not None and ending.moment.ns - connection.start.ns < LEAST_WAIT
+
+
+def _ends(connection: ObservedConnection) -> Evidence:
+    ending = ending_of(connection)
+    lasted = 0 if ending is None else ending.moment.ns - connection.start.ns
+    return Evidence(connection.start, f"the connection begins; it ends {duration(lasted)} later", connection.ref)
+
+
+LEAST_EMPTY = 3
+SHORT = 3 * SECOND
+"""A publisher that stays connected for longer (ns) has time to receive subscriptions."""
+
+
+def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint to which publishers connect."""
+    for (client, endpoint), connections in knowledge.by_address.items():
+        empty = [each for each in connections if _publishes_nothing(each)]
+        if len(empty) < LEAST_EMPTY or len(empty) * 2 < len(connections):
+            continue
+        first = empty[0]
+        lives = [ending.moment.ns - each.start.ns for each in empty if (ending := ending_of(each)) is not None]
+        yield Diagnosis(
+            "publisher-leaves-early",
+            "warn",
+            f"{client} at {address(endpoint)}",
+            f"{client_name(first)} closes {len(empty)} of {len(connections)} connections to {server_name(first)} "
+            f"within {duration(max(lives))} without a message, although a subscription came on each: what it published "
+            "before that came is lost",
+            "let the program wait for the subscription before it publishes (an XPUB receives it) and before it ends, "
+            "or keep one PUB open for all of them; PUSH does not drop",
+            tuple(_ends(each) for each in empty[:MOST_EVIDENCE]),
+            len(empty),
+            empty[-1].last_ns,
+            LIKELY,
+            frozenset(each.conn_id for each in empty),
+        )
+
+
+def _publishes_nothing(connection: ObservedConnection) -> bool:
+    """Whether a publisher connects, receives a subscription and closes soon without sending a message."""
+    publisher, ending, values = 1 - connection.listener, ending_of(connection), connection.values
+    if ending is None or ending.side != publisher or ending.cause not in ("closed", "reset") or values is None:
+        return False
+    if connection.sides[publisher].socket_type not in PUBLISHERS or not connection.is_whole:
+        return False
+    is_subscribed = connection.sides[1 - publisher].subscriptions is not None
+    is_silent = not values[f"messages_{publisher}"] and not values[f"sealed_{publisher}"]
+    return is_subscribed and is_silent and ending.moment.ns - connection.start.ns < SHORT
+
+
+AT_ONCE = 5 * MILLISECOND
+"""A side that closes within this time plus the handshake time closes because of the command it received (ns)."""
+LEAST_REJECTED = 3
+
+
+class Rejected(NamedTuple):
+    """A connection that a side closes immediately after it receives a command, at `moment`."""
+
+    connection: ObservedConnection
+    ending: Ending
+    command: str
+    moment: Moment
+
+    @property
+    def after(self) -> int:
+        """Nanoseconds from the command to the end."""
+        return self.ending.moment.ns - self.moment.ns
+
+
+def _rejected(connection: ObservedConnection) -> Rejected | None:
+    """Return the command on which a side closes, if the other side sent nothing after it, otherwise None."""
+    ending = ending_of(connection)
+    if ending is None or ending.cause not in ("closed", "reset") or not connection.is_whole:
+        return None
+    closing, other = connection.sides[ending.side], connection.sides[1 - ending.side]
+    if other.last_command is None or other.last_command[1] not in ("READY", "PING"):
+        return None
+    moment, command = other.last_command
+    setup = 0 if other.ready is None else max(0, other.ready.ns - connection.start.ns)
+    if not 0 <= ending.moment.ns - moment.ns <= AT_ONCE + setup:
+        return None
+    values = connection.values
+    if command == "PING":
+        is_last = other.last_ns is not None and other.last_ns <= moment.ns
+        return Rejected(connection, ending, command, moment) if is_last else None
+    types = closing.socket_type, other.socket_type
+    fits = types[0] is not None and types[1] is not None and may_meet(types[0], types[1])
+    sent = 0 if values is None else values[f"messages_{ending.side}"]
+    return Rejected(connection, ending, command, moment) if fits and not sent else None
+
+
+def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address, endpoint and closing side, if the side always closes."""
+    for (client, endpoint), connections in knowledge.by_address.items():
+        found: dict[tuple[bool, str], list[Rejected]] = {}
+        for connection in connections:
+            rejected = _rejected(connection)
+            if rejected is not None:
+                found.setdefault((rejected.ending.side == connection.listener, rejected.command), []).append(rejected)
+        for (by_listener, command), same in found.items():
+            if command == "PING" and _is_pinged(connections, by_listener, same):
+                yield _on_ping(client, endpoint, same)
+            if command == "READY" and len(same) >= LEAST_REJECTED and _all_end_so(connections, same, by_listener):
+                yield _on_ready(client, endpoint, same)
+
+
+def _is_pinged(connections: Sequence[ObservedConnection], by_listener: bool, same: Sequence[Rejected]) -> bool:
+    """Whether a side closes on the first PING of every connection, at least twice, or once for a DISH of libzmq."""
+    first = same[0].connection.sides[same[0].ending.side]
+    came_back = len(connections) > 1
+    if len(same) < LEAST_LEFT and (first.socket_type != "DISH" or came_back):
+        return False
+    for connection in connections:
+        side = connection.listener if by_listener else 1 - connection.listener
+        heartbeats = connection.sides[1 - side].heartbeats
+        if heartbeats is not None and heartbeats.interval.count:
+            return False
+    return True
+
+
+def _all_end_so(connections: Sequence[ObservedConnection], same: Sequence[Rejected], by_listener: bool) -> bool:
+    """Whether no connection between the two lasts.
+
+    If the client closes, it must also reconnect quickly: programs that check in from time to time close quickly too.
+    """
+    conn_ids = {each.connection.conn_id for each in same}
+    if any(is_agreed(each) and each.conn_id not in conn_ids for each in connections):
+        return False
+    starts = sorted(each.connection.start.ns for each in same)
+    return by_listener or median(later - sooner for sooner, later in pairwise(starts)) < LEAST_WAIT
+
+
+DISH_HINT = "a DISH of libzmq up to 4.3.5 closes on heartbeats: set ZMQ_HEARTBEAT_IVL of the RADIO to 0"
+PING_HINT = "that peer knows no heartbeats: set ZMQ_HEARTBEAT_IVL of the other side to 0, or replace its library"
+
+
+def _on_ping(client: str, endpoint: Endpoint, same: Sequence[Rejected]) -> Diagnosis:
+    connection, ending = same[0][:2]
+    closes, pings = name_of(connection, ending.side), name_of(connection, 1 - ending.side)
+    is_dish = connection.sides[ending.side].socket_type == "DISH"
+    hint = DISH_HINT if is_dish else PING_HINT
+    back = "" if len(same) > 1 else " and does not come back"
+    return _diagnosis(
+        "closes-on-ping",
+        client,
+        endpoint,
+        same,
+        f"{closes} closes {duration(same[0].after)} after the PING of {pings}{back}",
+        hint,
+    )
+
+
+def _on_ready(client: str, endpoint: Endpoint, same: Sequence[Rejected]) -> Diagnosis:
+    connection, ending = same[0][:2]
+    closes, other = name_of(connection, ending.side), name_of(connection, 1 - ending.side)
+    return _diagnosis(
+        "closes-on-ready",
+        client,
+        endpoint,
+        same,
+        f"{closes} closes {duration(same[0].after)} after the READY of {other}, although their socket types fit",
+        "raise ZMQ_MAXMSGSIZE of the side that closes: a READY with an identity or properties may be larger than that",
+    )
+
+
+def _diagnosis(rule: str, client: str, endpoint: Endpoint, same: Sequence[Rejected], text: str, hint: str) -> Diagnosis:
+    times = [each.ending.moment.ns for each in same]
+    return Diagnosis(
+        rule,
+        "warn",
+        f"{client} at {address(endpoint)}",
+        text + (f", {how_often(times)}" if len(same) > 1 else ""),
+        hint,
+        tuple(Evidence(each.moment, f"{each.command}, the last that it got", None) for each in same[:MOST_EVIDENCE]),
+        len(same),
+        max(times),
+        LIKELY,
+        frozenset(each.connection.conn_id for each in same),
+    )
+
+
+TABLE = (
+    Rule(
+        "same-role",
+        "error",
+        "Both sides are servers, or both clients, of a mechanism",
+        "Both sides announced CURVE, or PLAIN. Either no HELLO came from them until one side gave up or the capture "
+        "ended, or each sent one. Which side binds makes no difference. Two servers are proven if each side closed at "
+        "least once while it waited, so that neither hangs.",
+        "A command other than HELLO, or a handshake of the two that succeeds.",
+        _same_role,
+        ("reconnect-storm", "handshake-timeout"),
+    ),
+    Rule(
+        "left-in-handshake",
+        "warn",
+        "A program ends before it is connected",
+        "A client closed two connections or more before their handshake was complete, while others of its address to "
+        "the same endpoint succeeded: so their types and credentials fit. A program that ends without waiting for its "
+        "socket does so, and what it queued is lost; the capture does not show whether it queued anything.",
+        "The other side closes, sends ERROR or does not answer, no connection of the two succeeds, or the client "
+        "closes in order right after it has read READY: then the types do not fit.",
+        _left_early,
+        ("reconnect-storm", "peer-departed"),
+    ),
+    Rule(
+        "publisher-leaves-early",
+        "warn",
+        "A publisher ends before its messages can be sent",
+        "A PUB connected three times or more, got a subscription, and closed within 3 s without a message, on "
+        "half of its connections at least. A PUB drops what it publishes before it knows of a subscription, which "
+        "comes after the handshake: so a program that connects, publishes at once and ends loses all of it. It is "
+        "likely only, since the capture does not show what was dropped: the program may have had nothing to publish.",
+        "A message on most of the connections, connections that last for 3 s, or no subscription.",
+        _left_unheard,
+        ("peer-departed",),
+    ),
+    Rule(
+        "closes-on-ping",
+        "warn",
+        "A peer closes when it gets a heartbeat",
+        "A side closed within milliseconds of the first PING of its connection, each time, at least twice. A DISH does "
+        "so in libzmq up to 4.3.5 and need not come back.",
+        "A connection of the two on which a second PING is sent, or anything else that the side gets after the PING.",
+        _rejections,
+        ("reconnect-storm", "peer-departed", "periodic-disconnect"),
+    ),
+    Rule(
+        "closes-on-ready",
+        "warn",
+        "A peer closes when it gets READY",
+        "A side closed within milliseconds of the READY of the other side, at least three times, although their socket "
+        "types fit and it sent READY itself. libzmq does so if READY is larger than ZMQ_MAXMSGSIZE.",
+        "A connection of the two that lasts, or a message of the side that closes.",
+        lambda knowledge: iter(()),
+        ("reconnect-storm", "peer-departed", "periodic-disconnect"),
+    ),
+)

@@ -1,0 +1,154 @@
+"""Rules for calls between DEALER and ROUTER without a reply, matched by payload ids or by counts (MDP)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.records import SECOND
+
+UNANSWERED = "call-unanswered"
+
+LEAST_WAIT = 3 * SECOND
+MANY_TIMES = 3
+"""A call is overdue when it has waited this many times as long as the slowest reply."""
+MOST_NAMED, MOST_EVIDENCE = 3, 3
+
+HINT = (
+    "see what the called program does: it is stopped, its handler blocks the event loop, or it failed without a reply; "
+    "give each call a time-out"
+)
+
+Called = tuple[Endpoint, str]
+"""The endpoint and the name of a program that is called."""
+
+
+class Waiting:
+    """The unanswered calls of one side of a connection, up to `until` (ns)."""
+
+    def __init__(self, connection: ObservedConnection, side: int, until: int) -> None:
+        calls = connection.sides[side].calls
+        assert calls is not None
+        self.connection, self.side, self.until, self.calls = connection, side, until, calls
+        self.open = sorted(calls.open.values(), key=lambda call: call[0].ns)
+        self.waited = until - self.open[0][0].ns
+
+    @property
+    def called(self) -> Called:
+        """The called program."""
+        return self.connection.endpoint, name_of(self.connection, 1 - self.side)
+
+
+class Work:
+    """The unanswered calls by caller: a broker that waits for its worker is a caller itself."""
+
+    def __init__(self, waiting: Iterable[Waiting]) -> None:
+        self._at: dict[Endpoint, set[Called]] = {}
+        """The workers that the listener of an endpoint waits for."""
+        self._passed_on: dict[tuple[str, str], dict[Called, int]] = {}
+        """By address of the caller and id: the programs called, and the latest time (ns)."""
+        for each in waiting:
+            if each.side == each.connection.listener:
+                self._at.setdefault(each.connection.endpoint, set()).add(each.called)
+            for id_, (moment, _) in each.calls.open.items():
+                latest = self._passed_on.setdefault((each.connection.sides[each.side].ip, id_), {})
+                latest[each.called] = max(latest.get(each.called, 0), moment.ns)
+
+    def handed_on(self, waiting: Waiting) -> set[Called]:
+        """Return the programs that the called program itself waits for, if it is a broker.
+
+        Either it requests work at the same endpoint, or it has passed the same call on later.
+        """
+        connection, side = waiting.connection, waiting.side
+        found = set(self._at.get(connection.endpoint, ())) if side != connection.listener else set()
+        broker = connection.sides[1 - side].ip
+        for id_, (moment, _) in waiting.calls.open.items():
+            latest = self._passed_on.get((broker, id_), {})
+            found.update(called for called, ns in latest.items() if ns >= moment.ns and called != waiting.called)
+        return found
+
+
+def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each called program."""
+    waiting = [
+        each
+        for connection in knowledge.connections
+        for side in (0, 1)
+        if (each := _waiting(connection, side, knowledge)) is not None
+    ]
+    work, found, callers = Work(waiting), dict[Called, list[Waiting]](), dict[Called, list[Waiting]]()
+    for each in waiting:
+        handed_on = work.handed_on(each)
+        if not handed_on:
+            found.setdefault(each.called, []).append(each)
+        for called in handed_on:
+            callers.setdefault(called, []).append(each)
+    for called, same in found.items():
+        yield _diagnosis(sorted(same, key=lambda each: -each.waited), callers.get(called, []))
+
+
+def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Waiting | None:
+    caller, called = connection.sides[side], connection.sides[1 - side]
+    if caller.calls is None or not caller.calls.open or not connection.is_whole or not is_agreed(connection):
+        return None
+    ending = ending_of(connection)
+    is_left = ending is not None and ending.side != side
+    if (ending is None and not connection.is_open) or is_left or caller.last_outage is not None or called.is_sending:
+        return None
+    waiting = Waiting(connection, side, knowledge.last_ns if ending is None else ending.moment.ns)
+    enough = max(LEAST_WAIT, MANY_TIMES * caller.calls.longest_ns)
+    return waiting if waiting.waited >= enough else None
+
+
+def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
+    """Return the diagnosis; `callers` wait for the same calls at a broker."""
+    first = same[0]
+    calls, connection = first.calls, first.connection
+    caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
+    count, since = len(first.open), duration(first.waited)
+    are_last = calls.last_answered_ns < first.open[0][0].ns
+    names = list(dict.fromkeys(name for _, name in first.open))
+    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    many = "and more " if calls.is_incomplete else ""
+    which = counted(count, "call")
+    if are_last and calls.answered:
+        which = f"the last {which}" if count > 1 else "the last call"
+    has = "has" if count == 1 and not many else "have"
+    before = f"; the {calls.answered} before had one" if are_last else f"; {calls.answered} others had one"
+    if not calls.answered:
+        before = "; no call had one"
+    more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+    if callers:
+        more += f"; so {counted(len(callers), 'caller')} of {caller} {'waits' if len(callers) == 1 else 'wait'} too"
+    return Diagnosis(
+        UNANSWERED,
+        "warn",
+        called,
+        f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}{more}",
+        HINT,
+        tuple(Evidence(moment, f"a call of {caller}") for moment, _ in first.open[:MOST_EVIDENCE]),
+        sum(len(each.open) for each in same),
+        max(each.until for each in same),
+        LIKELY,
+        frozenset(each.connection.conn_id for each in (*same, *callers)),
+    )
+
+
+TABLE = (
+    Rule(
+        UNANSWERED,
+        "warn",
+        "A call between DEALER and ROUTER has no reply",
+        "zerorpc and JSON-RPC 2.0 put an id into each call, which its reply repeats; clients and workers of a broker "
+        "of 7/MDP or 18/MDP get one reply for each request, in order. A call has no reply for 3 s or "
+        "more, and for three times as long as the reply that took longest. Likely only: a call may take long.",
+        "A reply or a heartbeat of zerorpc with the id of the call, who is called closes the connection, a message of "
+        "it is under way, or the call was not acknowledged. A broker waits for its worker.",
+        _unanswered,
+        ("fell-silent", "peer-departed", "periodic-disconnect"),
+    ),
+)

@@ -1,0 +1,170 @@
+"""Rules for incomplete captures. Other rules stay silent for these, and this module reports the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.words import address, counted, name_of
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+
+ONE_SIDE, GAP = "ZMTP-CONN-02", "ZMTP-CONN-05"
+DROPPED, DAMAGED, CLOCK = "CAPTURE-01", "CAPTURE-02", "CAPTURE-03"
+SNAP_LENGTH = "snap length"
+MOST_NAMED = 3
+
+
+def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for all connections."""
+    met = [
+        each
+        for each in knowledge.connections
+        if each.values is not None and each.values["only_side"] is not None and not each.values["undissected_bytes"]
+    ]
+    if not met:
+        return
+    sides = [(each, each.values["only_side"]) for each in met if each.values is not None]
+    connection, side = sides[0]
+    yield Diagnosis(
+        "one-sided-capture",
+        "warn",
+        ", ".join(sorted({address(each.endpoint) for each in met})[:MOST_NAMED]),
+        f"Only one direction of {counted(len(met), 'connection')} was captured"
+        + (", among them" if len(met) > 1 else ":")
+        + f" that from {name_of(connection, side)} to {name_of(connection, 1 - side)}; what comes back is not there",
+        "capture where both directions pass: on one of the hosts, on the any interface, or both ports of a mirror",
+        tuple(Evidence(each.start, "the connection begins", each.ref) for each in met[:MOST_EVIDENCE]),
+        len(met),
+        max(each.last_ns for each in met),
+        conn_ids=frozenset(each.conn_id for each in met),
+    )
+
+
+def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for finding in knowledge.findings:
+        if finding.id in (DROPPED, DAMAGED):
+            yield Diagnosis(
+                "capture-loss",
+                "warn",
+                finding.moment.file or "",
+                finding.text.replace(": ", ", ", 1) if finding.id == DROPPED else finding.text.partition(": ")[2],
+                finding.hint or "",
+                (Evidence(finding.moment, finding.text, finding.ref or None),),
+                finding.times,
+            )
+    gaps = [
+        Met(connection, finding)
+        for connection in knowledge.connections
+        for (id_, _), finding in connection.findings.items()
+        if id_ == GAP
+    ]
+    yield from _gaps(
+        [each for each in gaps if SNAP_LENGTH in each.finding.text],
+        "Packets were cut when they were captured",
+        "capture whole packets: without -s, or with -s 0",
+    )
+    yield from _gaps(
+        [each for each in gaps if SNAP_LENGTH not in each.finding.text],
+        "Packets are missing from the capture",
+        "capture with a larger buffer (-B), with a filter for the ports that matter, or closer to the host",
+    )
+
+
+def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for the run."""
+    for finding in knowledge.findings:
+        if finding.id == CLOCK:
+            yield Diagnosis(
+                "clock-went-back",
+                "note",
+                finding.moment.file or "",
+                finding.text,
+                finding.hint or "",
+                (Evidence(finding.moment, "the packet that is stamped too early", finding.ref or None),),
+                finding.times,
+            )
+
+
+def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
+    """Yield one diagnosis for all connections; the connections did not cause the gap."""
+    if not met:
+        return
+    conn_ids = frozenset(each.connection.conn_id for each in met)
+    octets = sum(
+        connection.values["gap_bytes"] for connection in {each.connection for each in met} if connection.values
+    )
+    lost = f": {counted(octets, 'octet')} of {counted(len(conn_ids), 'connection')} are not there" if octets else ""
+    yield Diagnosis(
+        "capture-loss",
+        "warn",
+        ", ".join(sorted({address(each.connection.endpoint) for each in met})[:MOST_NAMED]),
+        f"{what}{lost}, so that messages may be missing here that were sent",
+        hint,
+        tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+        sum(each.finding.count for each in met),
+        max(each.finding.last_ns for each in met),
+        conn_ids=conn_ids,
+        explains=frozenset((conn_id, GAP) for conn_id in conn_ids),
+    )
+
+
+def _limits(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis if connections or facts were forgotten."""
+    missing = [counted(knowledge.forgotten, "connection")] if knowledge.forgotten else []
+    if knowledge.left_out:
+        missing.append(f"{counted(knowledge.left_out, 'time')} a request, subscription or topic")
+    if missing and knowledge.connections:
+        last = knowledge.connections[-1]
+        yield Diagnosis(
+            "limits-reached",
+            "note",
+            "this diagnosis",
+            f"There was no room to compare everything: {' and '.join(missing)} left out, the oldest first",
+            "look at a shorter capture, or at one endpoint: tcpdump -r FILE -w PART 'tcp port 5555'",
+            (Evidence(last.start, "the last connection begins", last.ref),),
+            knowledge.forgotten + knowledge.left_out,
+        )
+
+
+TABLE = (
+    Rule(
+        "one-sided-capture",
+        "warn",
+        "Only one direction was captured",
+        "Packets of one side of a connection are in the capture, and none of the other. What depends on both (answers, "
+        "handshakes) is not judged then.",
+        "Packets of the other direction are in the capture.",
+        _one_sided,
+    ),
+    Rule(
+        "capture-loss",
+        "warn",
+        "The capture lost packets",
+        "The capturing program says that it dropped packets, a file could not be read to its end, or octets are "
+        "missing that the receiver acknowledged. The connections themselves lost nothing. Rules that need what is "
+        "missing stay silent.",
+        "The capturing program reports no drops, and no octets are missing.",
+        _losses,
+    ),
+    Rule(
+        "clock-went-back",
+        "note",
+        "The clock that stamped the packets went back",
+        "A packet is stamped before an earlier one of its connection, or a second or more before an earlier one of its "
+        "file. Within a connection the order of packets decides, and times go on from where they were: no reply comes "
+        "before its request. Times of different connections may be wrong by as much as the clock went back.",
+        "Packets of different connections that are stamped less than a second out of order: those of several "
+        "interfaces or processors are.",
+        _clock,
+    ),
+    Rule(
+        "limits-reached",
+        "note",
+        "Not everything could be compared",
+        "What is remembered to compare connections is bounded: 16,384 that have ended and as many open ones, and 256 "
+        "MiB of requests, subscriptions and topics. The oldest were forgotten, so causes may be missing.",
+        "All connections, requests, subscriptions and topics could be compared.",
+        _limits,
+    ),
+)

@@ -1,0 +1,311 @@
+"""Rules for peers that sent messages steadily and fall silent while others continue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.diagnosis.observers.run_summaries import MOST_RECENT
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.records import SECOND
+
+FELL_SILENT = "fell-silent"
+
+LEAST_SILENCE = 3 * SECOND
+"""A shorter silence is a pause."""
+LEAST_LASTED = 2 * SECOND
+"""A side that sent messages for less time than this had no steady rhythm: it was still starting."""
+
+LEAST_MESSAGES = 8
+LEAST_UNANSWERED = 3
+"""Minimum number of unanswered messages before a peer counts as silent, if it used to send about one per message."""
+LARGEST_SHARE = 2
+"""A peer that answers sends at least one message for this many received."""
+MANY_PAUSES = 3
+"""The silence must be this many times as long as the longest pause before."""
+FASTER = 3
+"""A side that now sends this many times as fast as before has changed its task, and waits for nothing."""
+
+LEAST_TURNS, LEAST_PAUSES = 3.5, 4
+"""A client has stopped if it sent for this many times its longest pause, then was silent for this many, and similar
+clients continue."""
+MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
+"""Both in longest pauses, and the minimum silence (ns): a warning for a DEALER with an identity, which its ROUTER
+knows."""
+SAME_RHYTHM = 2
+"""Similar clients have longest pauses that differ by at most this factor."""
+
+PUBLISHERS = ("PUB", "XPUB", "RADIO")
+ASKERS = ("REQ", "CLIENT")
+"""Sockets that stop when they have nothing more to request."""
+
+HINT = "look at that program: it is stopped, blocked in a call, or has no more to send; "
+HOST_ANSWERS = "its host still answers for it"
+HOST_UNKNOWN = (
+    "or its host, or the way to it, is gone, which this capture does not tell: only ZMQ_HEARTBEAT_IVL or "
+    "ZMQ_TCP_KEEPALIVE on the other side notices that"
+)
+
+MOST_COMPARED = 64
+"""Maximum number of silent workers of a host to compare a broker with."""
+
+
+class Silence(NamedTuple):
+    """A side that sent nothing from its last message until `until`, although its connection was open.
+
+    `text` names the peers that continue meanwhile.
+    """
+
+    connection: ObservedConnection
+    side: int
+    until: int
+    severity: Severity
+    text: str
+
+    @property
+    def rhythm(self) -> ObservedRhythm:
+        """The rhythm of its messages."""
+        rhythm = self.connection.sides[self.side].rhythm
+        assert rhythm is not None
+        return rhythm
+
+    @property
+    def is_of_listener(self) -> bool:
+        """Whether the listening side is silent."""
+        return self.side == self.connection.listener
+
+
+def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each peer: a listener by endpoint, a client by address and identity."""
+    silences = [
+        silence
+        for connection in knowledge.connections
+        if connection.is_whole and is_agreed(connection)
+        for silence in _of_connection(connection, knowledge)
+    ]
+    workers: dict[str, list[Silence]] = {}
+    for silence in silences:
+        of_host = workers.setdefault(silence.connection.endpoint[0], [])
+        if len(of_host) < MOST_COMPARED and _is_worker(silence):
+            of_host.append(silence)
+    found: dict[tuple[str, int] | tuple[str, str | None], list[Silence]] = {}
+    for silence in silences:
+        own = workers[silence.connection.endpoint[0]] if silence.is_of_listener else []
+        if not any(_is_waited_for(worker, silence) for worker in own):
+            side = silence.connection.sides[silence.side]
+            peer = silence.connection.endpoint if silence.is_of_listener else (side.ip, side.identity)
+            found.setdefault(peer, []).append(silence)
+    for same in found.values():
+        yield _diagnosis(same)
+
+
+def _is_worker(silence: Silence) -> bool:
+    """Whether a listener still sends to a client that fell silent."""
+    asked = silence.connection.sides[1 - silence.side].rhythm
+    is_asked = asked is not None and asked.since(silence.rhythm.last.ns) >= LEAST_UNANSWERED
+    return is_asked and not silence.is_of_listener and silence.severity == "warn"
+
+
+def _is_waited_for(worker: Silence, broker: Silence) -> bool:
+    """Whether a broker has nothing to send to its clients because a worker fell silent at the same time."""
+    longest = max(SECOND, worker.rhythm.longest_ns, broker.rhythm.longest_ns)
+    return abs(worker.rhythm.last.ns - broker.rhythm.last.ns) <= longest
+
+
+def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
+    ending = ending_of(connection)
+    if ending is None and not connection.is_open:
+        return
+    until = knowledge.last_ns if ending is None else ending.moment.ns
+    for side in (0, 1):
+        if _may_be_silent(connection, side, until):
+            is_left = ending is None or ending.side != side
+            silence = _unanswering(connection, side, until)
+            if silence is None and is_left:
+                silence = _beside_others(connection, side, until, knowledge)
+            if silence is None and ending is None:
+                silence = _publishing(connection, side, knowledge)
+            if silence is not None:
+                yield silence
+
+
+def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> bool:
+    """Whether a side had a rhythm, and no closed window or unfinished message keeps it from sending."""
+    side = connection.sides[number]
+    rhythm = side.rhythm
+    if rhythm is None or side.is_sending or rhythm.lasted_ns < LEAST_LASTED:
+        return False
+    is_stalled = any(stall.end_ns > rhythm.last.ns for stall in side.stalls)
+    return until - rhythm.last.ns >= LEAST_SILENCE and not is_stalled
+
+
+def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silence | None:
+    """Return the silence of a side that used to send about one message for each received, and none for the latest."""
+    own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
+    if own is None or other is None or own.count < LEAST_MESSAGES:
+        return None
+    missed = other.since(own.last.ns)
+    before = other.count - missed
+    silent = until - own.last.ns
+    if missed < LEAST_UNANSWERED or own.count * LARGEST_SHARE < before or silent < MANY_PAUSES * own.longest_ns:
+        return None
+    usual = (own.last.ns - other.first_ns) / max(before, 1)
+    now = (other.last.ns - own.last.ns) / missed
+    if now * FASTER < usual or before < LEAST_MESSAGES:
+        return None
+    if own.count - before >= missed and other.last.ns - own.last.ns < LEAST_SILENCE:
+        return None  # these may be replies to its messages, after which the other side also stopped
+    several = f"{missed} messages" if missed < MOST_RECENT else f"{missed} messages and more"
+    return Silence(connection, side, until, "warn", f"though {name_of(connection, 1 - side)} sent {several} since")
+
+
+def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
+    """Return the silence of a client if others at its endpoint with the same rhythm continue."""
+    own, socket_type = connection.sides[side].rhythm, connection.sides[side].socket_type
+    if own is None or side == connection.listener or socket_type in ASKERS:
+        return None
+    turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - own.last.ns
+    if turns < LEAST_TURNS or silent < LEAST_PAUSES * own.longest_ns:
+        return None
+    others = 0
+    for each in _rhythms(knowledge).get((connection.endpoint, socket_type), ()):
+        is_same = own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
+        goes_on = each.last.ns - own.last.ns >= max(LEAST_PAUSES * own.longest_ns, LEAST_SILENCE)
+        others += is_same and goes_on
+    if not others:
+        return None
+    is_named = socket_type == "DEALER" and connection.sides[side].identity is not None
+    is_long = turns >= MANY_TURNS and silent >= max(MANY_TURNS * own.longest_ns, LONG_SILENCE)
+    go_on = f"{counted(others, 'other client')} of this endpoint {'goes' if others == 1 else 'go'} on"
+    return Silence(connection, side, until, "warn" if is_named and is_long else "note", f"while {go_on}")
+
+
+def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
+    """Return the silence of a publisher that has stopped on all its connections."""
+    own, until = connection.sides[side].rhythm, knowledge.last_ns
+    if own is None or side != connection.listener or connection.sides[side].socket_type not in PUBLISHERS:
+        return None
+    last = max(each.sides[each.listener].last_ns or 0 for each in knowledge.by_endpoint[connection.endpoint])
+    turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
+    if turns < MANY_TURNS or silent < max(MANY_TURNS * own.longest_ns, LONG_SILENCE):
+        return None
+    return Silence(connection, side, until, "note", "to any subscriber")
+
+
+@once
+def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
+    """Return the rhythms of the clients of each endpoint, by endpoint and socket type."""
+    found: dict[tuple[Endpoint, str | None], list[ObservedRhythm]] = {}
+    for connection in knowledge.connections:
+        client = connection.sides[1 - connection.listener]
+        if client.rhythm is not None:
+            found.setdefault((connection.endpoint, client.socket_type), []).append(client.rhythm)
+    return found
+
+
+def _diagnosis(same: list[Silence]) -> Diagnosis:
+    first = min(same, key=_gravity)
+    connection, rhythm = first.connection, first.rhythm
+    name = name_of(connection, first.side)
+    more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+    return Diagnosis(
+        FELL_SILENT,
+        first.severity,
+        name,
+        f"{name} sent nothing after packet {rhythm.last.packet}, for {duration(first.until - rhythm.last.ns)}, "
+        f"{first.text}; before, no pause of it was longer than {duration(rhythm.longest_ns)}{more}",
+        HINT + (HOST_ANSWERS if _host_answers(first) else HOST_UNKNOWN),
+        (Evidence(rhythm.last, "its last message"),),
+        len(same),
+        first.until,
+        LIKELY,
+        frozenset(each.connection.conn_id for each in same),
+    )
+
+
+def _host_answers(silence: Silence) -> bool:
+    """Whether TCP has acknowledged data sent to the silent side since its last message."""
+    other = silence.connection.sides[1 - silence.side]
+    return (other.last_ns or 0) > silence.rhythm.last.ns and other.last_outage is None
+
+
+def _gravity(silence: Silence) -> tuple[bool, int]:
+    """Return the sort key: warnings first, then by time."""
+    return silence.severity != "warn", silence.rhythm.last.ns
+
+
+PAUSED = "paused"
+
+
+def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each listening peer that paused and then continued."""
+    found: dict[Endpoint, list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        if connection.is_whole and is_agreed(connection) and _has_paused(connection):
+            found.setdefault(connection.endpoint, []).append(connection)
+    for same in found.values():
+        first = same[0]
+        rhythm, name = first.sides[first.listener].rhythm, name_of(first, first.listener)
+        if rhythm is None or rhythm.longest_from is None:
+            continue
+        several = f"{rhythm.asked} messages" if rhythm.asked < MOST_RECENT else f"{rhythm.asked} messages and more"
+        more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+        yield Diagnosis(
+            PAUSED,
+            "note",
+            name,
+            f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, though "
+            f"{name_of(first, 1 - first.listener)} sent {several} meanwhile; no other pause of it was longer than "
+            f"{duration(rhythm.second_ns)}{more}",
+            "see what that program did meanwhile: it was stopped, blocked in a call, or busy",
+            (Evidence(rhythm.longest_from, "its last message before"),),
+            len(same),
+            rhythm.longest_from.ns + rhythm.longest_ns,
+            LIKELY,
+            frozenset(each.conn_id for each in same),
+        )
+
+
+def _has_paused(connection: ObservedConnection) -> bool:
+    """Whether the listener answers about every message, and once left several unanswered for a long time."""
+    own, other = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
+    if own is None or other is None or own.count < LEAST_MESSAGES or own.count * LARGEST_SHARE < other.count:
+        return False
+    is_long = own.longest_ns >= max(LEAST_SILENCE, MANY_PAUSES * own.second_ns)
+    is_stalled = bool(connection.sides[connection.listener].stalls)
+    return is_long and own.asked >= LEAST_UNANSWERED and not is_stalled
+
+
+TABLE = (
+    Rule(
+        FELL_SILENT,
+        "warn",
+        "A peer that sent messages steadily sends none any more",
+        "A warning where a peer that sent about one message for each that came, eight at least, sends none for 3 s and "
+        "for three times its longest pause while three come or more. A note where a client sends nothing for four "
+        "times its longest pause, having sent for about as long before, while others of its socket type with the same "
+        "rhythm go on at the endpoint; a warning for a DEALER with an identity where that is fifteen times, and 10 s. "
+        "A note where a publisher that is bound publishes nothing to anybody for fifteen times its longest pause. It "
+        "is likely only: a program that has no more to send looks the same.",
+        "The peer closes its connection itself, cannot send since its receiver takes nothing, or nobody goes on. A "
+        "broker goes on to send to a worker that fell silent at the same time, and waits for it.",
+        _fell_silent,
+        ("half-closed",),
+    ),
+    Rule(
+        PAUSED,
+        "note",
+        "A peer that answers sent nothing for a while, and went on",
+        "Who listens sent about one message for each that came, and once none for 3 s, and three times as long as in "
+        "any other pause, though three messages or more came in that time. Whether these needed an answer, or more "
+        "work than others, no capture shows.",
+        "Another pause of it is a third as long, or it could not send since its receiver took nothing.",
+        _paused,
+    ),
+)

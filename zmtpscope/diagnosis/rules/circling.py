@@ -1,0 +1,111 @@
+"""Rules for messages that circulate between two proxies, each of which receives the messages of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_rounds import MOST_TIMES, ObservedRound
+
+LONGEST_ROUND_NS, LONGEST_ON_ONE_HOST_NS = 250_000_000, 5_000_000
+"""Messages repeated later may have been published again on both sides or, on one host, forwarded twice."""
+
+MOST_COMPARED = 64
+"""Maximum number of links from one host to another to compare with those back."""
+
+
+class Link(NamedTuple):
+    """A connection on which a proxy sends the same messages repeatedly to another proxy."""
+
+    connection: ObservedConnection
+    sender: int
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """Addresses of the sender and of the receiver."""
+        sides = self.connection.sides
+        return sides[self.sender].ip, sides[1 - self.sender].ip
+
+    @property
+    def rounds(self) -> dict[int, ObservedRound]:
+        """The repeated messages that it sends."""
+        return self.connection.sides[self.sender].rounds
+
+    @property
+    def name(self) -> str:
+        """The name of the sender."""
+        return name_of(self.connection, self.sender)
+
+
+def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each pair of links that send each other's messages back."""
+    links = [
+        Link(connection, side)
+        for connection in knowledge.connections
+        for side in (0, 1)
+        if connection.sides[side].rounds
+    ]
+    by_hosts: dict[tuple[str, str], list[Link]] = {}
+    for link in links:
+        there, back = link.hosts
+        for other in by_hosts.get((back, there), ()):
+            same = [number for number in link.rounds if number in other.rounds and _alternates(link, other, number)]
+            if same and other.connection.endpoint != link.connection.endpoint:
+                yield _diagnosis(other, link, same)
+        same_way = by_hosts.setdefault(link.hosts, [])
+        if len(same_way) < MOST_COMPARED:
+            same_way.append(link)
+
+
+def _alternates(one: Link, other: Link, number: int) -> bool:
+    """Whether a message passed both links alternately."""
+    here, there = one.rounds[number].times, other.rounds[number].times
+    if there[0] < here[0]:
+        here, there = there, here
+    merged = [time for pair in zip(here, there, strict=True) for time in pair]
+    longest = LONGEST_ON_ONE_HOST_NS if one.hosts[0] == one.hosts[1] else LONGEST_ROUND_NS
+    return merged == sorted(merged) and merged[-1] - merged[0] <= longest * MOST_TIMES
+
+
+def _diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosis:
+    first = min((one.rounds[number] for number in same), key=_began)
+    conn_ids = frozenset((one.connection.conn_id, other.connection.conn_id))
+    more = " and others" if len(same) > 1 else ""
+    return Diagnosis(
+        "messages-go-round",
+        "warn",
+        f"{one.name} and {other.name}",
+        f"{one.name} and {other.name} send each other the same message{more} again and again: {first.count} times in "
+        f"{duration(first.last_ns - first.first.ns)}, since packet {first.first.packet}",
+        "each of the two proxies subscribes to the other, so nothing ever leaves the circle: pass messages on in one "
+        "direction only, or subscribe to different topics in each direction",
+        (Evidence(first.first, "the message that came again first"),),
+        first.count,
+        first.last_ns,
+        LIKELY,
+        conn_ids,
+    )
+
+
+def _began(seen: ObservedRound) -> int:
+    return seen.first.ns
+
+
+TABLE = (
+    Rule(
+        "messages-go-round",
+        "warn",
+        "Messages go round between two proxies",
+        "Two links from an XPUB to an XSUB lead from one host to another and back, and carry the same message, octet "
+        "by octet, in turn, eight times each or more. A round takes 250 ms at most, since publishers may send the same "
+        "octets anew, and 5 ms on one host, where proxies in a row look alike. Likely only: programs may send each "
+        "other the same octets in turn.",
+        "The message does not come on both links in turn, or it comes again so late that it may be published anew.",
+        _circling,
+        ("slow-receiver", "sequence-gap"),
+    ),
+)

@@ -1,0 +1,133 @@
+"""Rules for connections that one side closed and the other did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.records import SECOND
+
+HALF_CLOSED = "half-closed"
+
+LEAST_WAIT = 2 * SECOND
+"""A program that reads its streams to the end closes much sooner."""
+
+LEAST_WAITING, LEAST_FORGOTTEN = SECOND, 3
+"""A warning if this many connections have waited this long (ns) at a program that continues elsewhere."""
+MOST_QUEUED = 100
+"""With more messages than this, the program may still be reading, and has not seen the FIN yet."""
+
+HINT = (
+    "let it read until the stream ends and close its descriptor: the descriptors that it keeps run out; if it is "
+    "stopped, hangs or still has messages to read, start there"
+)
+
+
+class HalfClosed(NamedTuple):
+    """A connection on which side `closer` sent FIN at `moment`; the other side acknowledged it and did nothing."""
+
+    connection: ObservedConnection
+    closer: int
+    moment: Moment
+
+    @property
+    def silent(self) -> int:
+        """The side that does not close."""
+        return 1 - self.closer
+
+    @property
+    def program(self) -> tuple[Endpoint, str | None]:
+        """The endpoint, and the address of the client that does not close; None if the listener does not."""
+        connection = self.connection
+        ip = None if self.silent == connection.listener else connection.sides[self.silent].ip
+        return connection.endpoint, ip
+
+
+def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each program that does not close."""
+    found: dict[tuple[Endpoint, str | None], list[HalfClosed]] = {}
+    for connection in knowledge.connections:
+        half = _of_connection(connection)
+        if half is not None:
+            found.setdefault(half.program, []).append(half)
+    for same in found.values():
+        if knowledge.last_ns - same[0].moment.ns >= LEAST_WAIT:
+            yield _diagnosis(same, knowledge)
+
+
+def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
+    """Return the half-closed connection; None if the network, a closed window or a large message delays the close."""
+    values, ending = connection.values, ending_of(connection)
+    if values is None or not values["fin_acknowledged"] or values["unfinished_bytes"] or ending is None:
+        return None
+    if not (connection.is_open and connection.is_whole and is_agreed(connection) and ending.cause == "closed"):
+        return None
+    other = connection.sides[1 - ending.side]
+    if connection.sides[ending.side].stalls or (other.last_ns or 0) > ending.moment.ns:
+        return None
+    return HalfClosed(connection, ending.side, ending.moment)
+
+
+def _diagnosis(same: Sequence[HalfClosed], knowledge: Knowledge) -> Diagnosis:
+    first = same[0]
+    name, closer = name_of(first.connection, first.silent), name_of(first.connection, first.closer)
+    closers = {each.connection.sides[each.closer].ip for each in same}
+    peers = closer if len(closers) == 1 else counted(len(closers), "peer")
+    several = "its connection" if len(same) == 1 else f"{len(same)} connections"
+    goes_on = _goes_on(first, same, knowledge)
+    forgotten = [each for each in same if _is_forgotten(each, knowledge.last_ns)]
+    since = f"{duration(knowledge.last_ns - first.moment.ns)} before the capture ended"
+    return Diagnosis(
+        HALF_CLOSED,
+        "warn" if goes_on and len(forgotten) >= LEAST_FORGOTTEN else "note",
+        f"{name} at {address(first.connection.endpoint)}",
+        f"{name} does not close its side of {several} with {peers}, whose {'first ' if len(same) > 1 else ''}FIN its "
+        f"system acknowledged {since}{'; it goes on with others' if goes_on else ''}",
+        HINT,
+        tuple(
+            Evidence(each.moment, f"FIN of {name_of(each.connection, each.closer)}", each.connection.ref)
+            for each in same[:MOST_EVIDENCE]
+        ),
+        len(same),
+        same[-1].moment.ns,
+        conn_ids=frozenset(each.connection.conn_id for each in same),
+    )
+
+
+def _is_forgotten(half: HalfClosed, now: int) -> bool:
+    values = half.connection.values or {}
+    return now - half.moment.ns >= LEAST_WAITING and values[f"messages_{half.closer}"] <= MOST_QUEUED
+
+
+def _goes_on(first: HalfClosed, same: Sequence[HalfClosed], knowledge: Knowledge) -> bool:
+    """Whether the program sends on other connections after the first FIN."""
+    endpoint, ip = first.program
+    own = knowledge.by_endpoint[endpoint] if ip is None else knowledge.by_address[ip, endpoint]
+    return any(
+        (each.sides[each.listener if ip is None else 1 - each.listener].last_ns or 0) > first.moment.ns
+        for each in own
+        if each is not first.connection
+    )
+
+
+TABLE = (
+    Rule(
+        HALF_CLOSED,
+        "warn",
+        "A program does not close what its peers closed",
+        "One side sent FIN, the system of the other one acknowledged it, and its program neither closed nor sent "
+        "anything for the rest of the capture, 2 s at least. libzmq closes within milliseconds; a program that forgets "
+        "its descriptors, is stopped or hangs does not. A warning if three connections or more have been left so for a "
+        "second while the program goes on with others, and had a hundred messages to read at most; else a note.",
+        "The side that has not closed sends on, the FIN was not acknowledged, a receive window was closed, or the "
+        "capture ends within 2 s.",
+        _half_closed,
+    ),
+)

@@ -1,0 +1,470 @@
+"""Rules for TCP connections that were never established."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
+from zmtpscope.diagnosis.across.successors import passing
+from zmtpscope.diagnosis.across.words import address, counted, duration
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
+from zmtpscope.findings.kinds import SEVERITIES, Severity
+from zmtpscope.records import SECOND
+
+REFUSED, UNANSWERED, REJECTED, NO_ROUTE = "ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21"
+LEAST_LATE = SECOND
+"""A client that connects within this time (ns) has lost nothing: clients of libzmq often start before their servers."""
+LEAST_OUTAGE = 10 * SECOND
+"""A peer that is away for this long (ns) was not just restarted."""
+
+
+class Tried(NamedTuple):
+    """Attempts at an endpoint with one outcome; `before` are earlier connections of the same clients that ended."""
+
+    endpoint: Endpoint
+    findings: list[RunFinding]
+    before: list[ObservedConnection]
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts."""
+        return sum(each.times for each in self.findings)
+
+    @property
+    def first_ns(self) -> int:
+        """The time of the first attempt (ns)."""
+        return min(each.moment.ns for each in self.findings)
+
+
+class Client(NamedTuple):
+    """Attempts of one client between two of its connections.
+
+    `before` are its connections that had ended; `back_ns` is the start of the next one, or None.
+    """
+
+    finding: RunFinding
+    before: list[ObservedConnection]
+    back_ns: int | None
+    is_accepted: bool
+    """Whether a later TCP connection was established, with any protocol."""
+
+
+def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
+    """Return the clients whose attempts had the outcome `id_`, by endpoint."""
+    found: dict[Endpoint, list[Client]] = {}
+    own = _connections(knowledge)
+    for finding in knowledge.findings:
+        if finding.id == id_ and finding.endpoint is not None and finding.client is not None:
+            first, connections = finding.moment.ns, own.get((finding.client, finding.endpoint), [])
+            ended = [(each, ending_of(each)) for each in connections]
+            before = [each for each, ending in ended if ending is not None and ending.moment.ns <= first]
+            back = [each.start.ns for each in connections if each.start.ns > first and _is_back(each)]
+            is_accepted = any(each.start.ns > first for each in connections)
+            found.setdefault(finding.endpoint, []).append(Client(finding, before, min(back, default=None), is_accepted))
+    return found
+
+
+def _is_back(connection: ObservedConnection) -> bool:
+    """Whether a client reached its peer, or itself."""
+    return is_agreed(connection) or connection.finding("ZMTP-CONN-11") is not None
+
+
+@once
+def _connections(knowledge: Knowledge) -> dict[tuple[str, Endpoint], list[ObservedConnection]]:
+    """Return the connections of each client address to each endpoint with failed attempts."""
+    found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {
+        (each.client, each.endpoint): []
+        for each in knowledge.findings
+        if each.client is not None and each.endpoint is not None
+    }
+    for connection in knowledge.connections if found else ():
+        known = found.get((connection.sides[1 - connection.listener].ip, connection.endpoint))
+        if known is not None:
+            known.append(connection)
+    return found
+
+
+class Words(NamedTuple):
+    """The text and the hint of a diagnosis for an endpoint that clients did not reach."""
+
+    text: str
+    hint: str
+
+
+class InVain(NamedTuple):
+    """The texts for failed attempts, with placeholders: if no client is served, and if others are served meanwhile.
+
+    `patience` is how long an attempt may have waited for its answer (ns).
+    """
+
+    id: str
+    nobody: Words
+    serving: Words
+    patience: int
+
+
+def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
+    """Return the function of a rule that finds endpoints which clients did not reach before the capture ended."""
+
+    def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
+        left: dict[str, list[Tried]] = {}
+        for endpoint, clients in _clients(knowledge, words.id).items():
+            vain = [each for each in clients if _is_in_vain(each, knowledge)]
+            if not vain:
+                continue
+            before = [connection for each in vain for connection in _last(each.before)]
+            tried = Tried(endpoint, [each.finding for each in vain], before)
+            others = _served_meanwhile(knowledge, tried, words.patience)
+            if not others and any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
+                continue  # the endpoint listens again, and these clients may have ended before
+            if before and not others:
+                left.setdefault(endpoint[0], []).append(tried)
+            elif before or _is_zeromq(tried, knowledge):
+                said = words.serving if others else words.nobody
+                text = said.text.format(where=address(endpoint), others=" and ".join(others))
+                text += f": {_attempts([tried])}"
+                yield _diagnosis(rule, _severity(knowledge, tried), [tried], text, said.hint)
+        for same in left.values():
+            for tried_at in _at_once(same):
+                where = address(tried_at[0].endpoint)
+                if tried_at[1:]:
+                    where = f"{len(tried_at)} endpoints of {tried_at[0].endpoint[0]}"
+                severity = min((_severity(knowledge, each) for each in tried_at), key=SEVERITIES.index)
+                text = f"{words.nobody.text.format(where=where)} any more: {_attempts(tried_at)}"
+                yield _diagnosis(rule, severity, tried_at, text, words.nobody.hint)
+
+    return find
+
+
+def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
+    """Whether ICMP rejected other attempts of the client. Hosts limit ICMP messages, so some attempts get none."""
+    return finding.id == UNANSWERED and (finding.client, finding.endpoint) in _rejected(knowledge)
+
+
+@once
+def _rejected(knowledge: Knowledge) -> frozenset[tuple[str | None, Endpoint | None]]:
+    """Return the clients and endpoints between which ICMP rejected an attempt."""
+    return frozenset((each.client, each.endpoint) for each in knowledge.findings if each.id in (REJECTED, NO_ROUTE))
+
+
+def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
+    """Whether to report the attempts of a client: they all failed, and no firewall rejected some of them."""
+    return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
+
+
+def _at_once(left: list[Tried]) -> Iterator[list[Tried]]:
+    """Yield groups of endpoints of one host that clients lost, and tried to reach again, at the same time."""
+    together: list[Tried] = []
+    for tried in sorted(left, key=_first):
+        if together and tried.first_ns - together[-1].first_ns > LEAST_LATE:
+            yield together
+            together = []
+        together.append(tried)
+    yield together
+
+
+def _first(tried: Tried) -> int:
+    return tried.first_ns
+
+
+def _is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
+    """Whether an endpoint is known to use ZeroMQ, by connections of others or by the intervals between attempts.
+
+    Earlier connections of the same client without ZMTP show another protocol.
+    """
+    if any(each.severity == "warn" and CONNECTED_BEFORE not in each.text for each in tried.findings):
+        return True
+    return tried.attempts > 1 and tried.endpoint in knowledge.by_endpoint
+
+
+MOST_SERVED = 3
+
+
+def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
+    """Return the connections that ended last: the outage began then, not when an earlier connection ended."""
+    ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
+    last = max((end for _, end in ends), default=0)
+    return [each for each, end in ends if last - end < LEAST_LATE]
+
+
+def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
+    """Return up to three other clients that were connected at the first attempt and remained connected."""
+    clients = {each.client for each in tried.findings}
+    found: dict[str, None] = {}
+    for each in knowledge.by_endpoint.get(tried.endpoint, ()):
+        client = each.sides[1 - each.listener].ip
+        is_meanwhile = each.start.ns < tried.first_ns + patience and each.last_ns > tried.first_ns
+        if client in clients or not is_meanwhile or not is_agreed(each) or len(found) == MOST_SERVED:
+            continue
+        ending = ending_of(each)
+        if ending is None or ending.moment.ns > tried.first_ns:
+            found[client] = None
+    return list(found)
+
+
+def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
+    """Return the severity. A peer that was connected before may just have ended, shortly before the capture did."""
+    if not tried.before:
+        return "error"
+    if all((each.client, tried.endpoint) in passing(knowledge) for each in tried.findings):
+        return "note"
+    is_long = knowledge.last_ns - tried.first_ns >= LEAST_OUTAGE or any(
+        each.severity == "warn" for each in tried.findings
+    )
+    return "warn" if is_long else "note"
+
+
+def _attempts(tried: list[Tried]) -> str:
+    """Return, for example, `10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
+    if len(tried) > 1:
+        clients = dict.fromkeys(each.client for of_endpoint in tried for each in of_endpoint.findings)
+        return f"{' and '.join(filter(None, clients))} tried {sum(each.attempts for each in tried)} times"
+    attempts = [each.text.partition(": ")[2].partition(";")[0] for each in tried[0].findings]
+    return attempts[0] + (f", and {counted(len(attempts) - 1, 'other client')}" if len(attempts) > 1 else "")
+
+
+def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hint: str) -> Diagnosis:
+    findings = [finding for each in tried for finding in each.findings]
+    first = min(findings, key=lambda each: each.moment.ns)
+    return Diagnosis(
+        rule,
+        severity,
+        address(tried[0].endpoint) if len(tried) == 1 else f"{tried[0].endpoint[0]}, {len(tried)} endpoints",
+        text,
+        hint,
+        (Evidence(first.moment, "the first attempt", first.ref),),
+        sum(each.attempts for each in tried),
+        conn_ids=frozenset(before.conn_id for each in tried for before in each.before),
+        explains=frozenset((each.ref.partition("/")[0], each.id) for each in findings),
+    )
+
+
+def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each endpoint, about clients that were never connected before."""
+    for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
+        for endpoint, clients in _clients(knowledge, id_).items():
+            waited = [(each, each.back_ns) for each in clients if each.back_ns is not None and not each.before]
+            tried = Tried(endpoint, [each.finding for each, _ in waited], [])
+            late = min(back for _, back in waited) - tried.first_ns if waited else 0
+            if late < LEAST_LATE:
+                continue
+            text = (
+                f"{address(endpoint)} was there {duration(late)} after {tried.findings[0].client} began to "
+                f"connect ({counted(tried.attempts, 'attempt')})"
+            )
+            yield _diagnosis(
+                "listener-late",
+                "note",
+                [tried],
+                text,
+                "nothing to do: clients of ZeroMQ try again until somebody listens; start that side first where the "
+                "time matters",
+            )
+
+
+NOT_LET_IN = InVain(
+    REFUSED,
+    Words(
+        "Nobody listens at {where}",
+        "start what should listen there, or correct address and port where it connects; see that it binds to an "
+        "address that others reach, not to 127.0.0.1",
+    ),
+    Words(
+        "{where} refuses connections, although it serves {others} meanwhile",
+        "the program runs: a firewall or load balancer answers this client with RST, or the program serves whom it has "
+        "and listens no more; compare its network and its rules with those of the clients that are served",
+    ),
+    patience=0,
+)
+NOT_ANSWERED = InVain(
+    UNANSWERED,
+    Words(
+        "Nothing answers at {where}",
+        "the host is down, or something on the way drops packets: look at routes and firewalls for this port",
+    ),
+    Words(
+        "Nothing answers at {where}, although it serves {others} meanwhile",
+        "the host is up, and somebody listens: a firewall drops the packets of this client, or a route is missing "
+        "between the two, in either direction; compare its network and its rules with those of the clients that are "
+        "served",
+    ),
+    patience=SECOND,
+)
+BY_FIREWALL = (
+    "allow the port in the firewall of that host or on the way: rules with REJECT answer so, and the program may well "
+    "run"
+)
+NOT_ALLOWED = InVain(
+    REJECTED,
+    Words("A firewall rejects connections to {where} (ICMP destination unreachable)", BY_FIREWALL),
+    Words("A firewall rejects connections to {where} (ICMP), although it serves {others} meanwhile", BY_FIREWALL),
+    patience=0,
+)
+NO_HOST_HINT = "the host is down, its address is wrong, or a route is missing on the way"
+NOT_REACHED = InVain(
+    NO_ROUTE,
+    Words("{where} cannot be reached (ICMP host or network unreachable)", NO_HOST_HINT),
+    Words("{where} cannot be reached (ICMP), although it serves {others} meanwhile", NO_HOST_HINT),
+    patience=0,
+)
+
+
+def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield refused endpoints, one diagnosis for two hosts that refuse each other; name served loopback addresses."""
+    found = {each.subject: each for each in _in_vain("connection-refused", NOT_LET_IN)(knowledge)}
+    mutual, served = _mutual(knowledge), _served_loopback(knowledge)
+    while found:
+        subject = next(iter(found))
+        diagnosis = found.pop(subject)
+        other, elsewhere = found.pop(mutual.get(subject, ""), None), served.get(subject)
+        if other is not None:
+            diagnosis = replace(
+                diagnosis,
+                text=f"{subject} and {other.subject} connect to each other, and neither binds: {diagnosis.count} and "
+                f"{other.count} attempts were refused",
+                hint="let one of the two bind, the one that stays at its address, and only the other connect",
+                evidence=diagnosis.evidence + other.evidence,
+                count=diagnosis.count + other.count,
+                explains=diagnosis.explains | other.explains,
+            )
+        elif elsewhere is not None:
+            diagnosis = replace(
+                diagnosis,
+                text=f"{diagnosis.text}; {elsewhere} on the same host is served",
+                hint=f"connect to {elsewhere}, since localhost may be 127.0.0.1 or ::1, or let the server bind to both",
+            )
+        yield diagnosis
+
+
+def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield unanswered endpoints, each with the evidence that its host is up, if there is any."""
+    first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
+    for diagnosis in _in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
+        finding = first.get(diagnosis.subject)
+        if finding is None or finding.endpoint is None or diagnosis.hint != NOT_ANSWERED.nobody.hint:
+            yield diagnosis
+            continue
+        waiting = [
+            each
+            for each in knowledge.by_endpoint.get(finding.endpoint, ())
+            if each.is_open and each.sides[each.listener].last_ns is None and each.start.ns < finding.moment.ns
+        ]
+        others = [
+            where
+            for where, connections in knowledge.by_endpoint.items()
+            if where[0] == finding.endpoint[0] and any(_answers(each, finding.moment.ns) for each in connections)
+        ]
+        if waiting:
+            yield replace(
+                diagnosis,
+                text=f"{diagnosis.text}; {counted(len(waiting), 'connection')} before were established, and its "
+                "program accepts none of them",
+                hint="the queue of the listener is full (ZMQ_BACKLOG): see whether its program hangs or is stopped",
+                conn_ids=frozenset(each.conn_id for each in waiting),
+            )
+        elif others:
+            yield replace(
+                diagnosis,
+                text=f"{diagnosis.text}; {address(others[0])} on the same host answers meanwhile",
+                hint="the host is up, and a port where nothing listens would be refused: a firewall drops the packets "
+                "for this port, or the queue of its listener is full",
+            )
+        else:
+            yield diagnosis
+
+
+def _answers(connection: ObservedConnection, ns: int) -> bool:
+    """Whether the listener was connected at that time or soon after, and sent data later."""
+    soon = ns + NOT_ANSWERED.patience
+    return connection.start.ns <= soon < (connection.sides[connection.listener].last_ns or 0)
+
+
+def _mutual(knowledge: Knowledge) -> dict[str, str]:
+    """Return pairs of endpoints, as subjects, whose hosts refused each other and never served a connection."""
+    tried = {
+        (each.client, each.endpoint[0]): each.endpoint
+        for each in knowledge.findings
+        if each.id == REFUSED and each.client and each.endpoint and each.endpoint not in knowledge.by_endpoint
+    }
+    return {
+        address(endpoint): address(tried[host, client])
+        for (client, host), endpoint in tried.items()
+        if client != host and (host, client) in tried
+    }
+
+
+def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
+    """Return the refused loopback addresses, as subjects, each with the address that serves the same port."""
+    served = {
+        port: (ip, port)
+        for (ip, port), connections in knowledge.by_endpoint.items()
+        if ip_address(ip).is_loopback and any(map(is_agreed, connections))
+    }
+    return {
+        address(each.endpoint): address(served[each.endpoint[1]])
+        for each in knowledge.findings
+        if each.endpoint and each.endpoint[1] in served and ip_address(each.endpoint[0]).is_loopback
+        if each.endpoint != served[each.endpoint[1]]
+    }
+
+
+TABLE = (
+    Rule(
+        "connection-refused",
+        "error",
+        "Nobody listens where a client connects",
+        "Each SYN of the clients was answered with RST, and none of their attempts came about while the capture went "
+        "on. A capture shows that the host refuses, not why: the program may not run, or be bound to another address. "
+        "Where others were connected to it and stayed so, these are named: then it runs. A warning where the clients "
+        "had been connected before; a note for the first 10 s of that. If two hosts refuse each other, both connect "
+        "and neither binds.",
+        "A later attempt of any client succeeds, or nothing shows that it is ZeroMQ: neither a connection to the "
+        "endpoint nor the waits between attempts, which libzmq varies by chance.",
+        _refused,
+    ),
+    Rule(
+        "connection-unanswered",
+        "error",
+        "Connecting is not answered at all",
+        "The client sent SYNs that nobody answered, not even by ICMP. The host may be down, a firewall may drop them, "
+        "or their answers went a way that was not captured. Where the endpoint serves other clients meanwhile, or "
+        "another port of the host answers, these are named; where connections before were established and got no "
+        "greeting, the queue of the listener is full.",
+        "A later attempt of any client succeeds, ICMP rejects others of the client, or the attempts are those of a "
+        "port scan.",
+        _unanswered,
+    ),
+    Rule(
+        "connection-rejected",
+        "error",
+        "A firewall rejects connections",
+        "ICMP messages answered the SYNs of the clients: administratively prohibited, or port unreachable, which no "
+        "host sends for TCP because nothing listens. Which firewall on the way sent them shows in their address.",
+        "A later attempt of any client succeeds.",
+        _in_vain("connection-rejected", NOT_ALLOWED),
+    ),
+    Rule(
+        "host-unreachable",
+        "error",
+        "A host cannot be reached",
+        "ICMP messages answered the SYNs of the clients: host or network unreachable. A router sends them if the host "
+        "does not answer ARP, or if it knows no route.",
+        "A later attempt of any client succeeds.",
+        _in_vain("host-unreachable", NOT_REACHED),
+    ),
+    Rule(
+        "listener-late",
+        "note",
+        "A client was there long before who listens",
+        "Attempts of a client were refused or not answered for a second or more, and then it was connected, for the "
+        "first time in this capture. What subscribers would have got meanwhile nobody kept.",
+        "The client was connected before in this capture, or waited less than a second.",
+        _late,
+    ),
+)

@@ -1,0 +1,70 @@
+"""Rules based on findings about payloads: unsafe contents, and missing messages."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from zmtpscope.diagnosis.diagnosis import Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.rules.of_findings import OfFindings, diagnoses_of
+
+
+def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether reading it runs code; a pickle of plain values is a note."""
+    return finding.severity != "note"
+
+
+def _imports_from_network(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return _imports(connection, finding) and not _imports_from_own_host(connection, finding)
+
+
+def _imports_from_own_host(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether both programs use the loopback interface, which only programs of this host can reach."""
+    is_local = all(ip_address(side.ip).is_loopback for side in connection.sides)
+    return is_local and finding.severity == "warn"
+
+
+PICKLE = OfFindings(
+    "pickle-payload",
+    "warn",
+    ("PICKLE-01",),
+    "Pickles travel between {client} and {server}: {detail}",
+    "who reads a pickle runs what its sender says: send JSON, MessagePack or protobuf, or at least let nobody connect "
+    "whom you do not trust (CURVE)",
+    holds=_imports_from_network,
+    is_final=True,
+)
+LOCAL_PICKLE = PICKLE._replace(severity="note", holds=_imports_from_own_host)
+
+SEQUENCE = OfFindings(
+    "sequence-gap",
+    "warn",
+    ("SEQUENCE-01",),
+    "Messages between {server} and {client} are missing by their own numbers: {detail}",
+    "a PUB drops what exceeds ZMQ_SNDHWM, and what is sent before a subscription: ask for what is missing where the "
+    "application can (a snapshot, a replay), or raise the limits",
+    is_final=True,
+)
+
+TABLE = (
+    Rule(
+        PICKLE.rule,
+        PICKLE.severity,
+        "Pickles are sent over the network",
+        "A message is a Python pickle that imports something when it is read (PICKLE-01): whoever can send to this "
+        "socket can run code there. A note between programs of one host that use its loopback interface, unless the "
+        "import can run a command. Pickles of plain values are not told. Encrypted messages are seen with their keys "
+        "only.",
+        "The pickle imports nothing.",
+        diagnoses_of((PICKLE, LOCAL_PICKLE)),
+    ),
+    Rule(
+        SEQUENCE.rule,
+        SEQUENCE.severity,
+        "Numbers that messages carry leave some out",
+        "Messages carry a counter (SEQUENCE-01), and some numbers are missing though nothing is missing from the "
+        "capture there: who sends left them out or dropped them, for this receiver at least.",
+        "Octets of the connection are missing from the capture there.",
+        diagnoses_of((SEQUENCE,)),
+    ),
+)

@@ -1,0 +1,124 @@
+"""Rules for messages without the empty frame that separates the envelope from the request or reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.diagnosis.across.endings import ending_of
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, how_often, name_of
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+
+MISSING = "delimiter-missing"
+
+WHAT = {
+    "REQREP-01": "asks {peer} without the empty frame in front of its request: the reply finds no way back",
+    "REQREP-03": "replies to {peer} without the empty frame in front: the reply is dropped",
+    "REQREP-05": "asks {peer} without the empty frame in front of its request: the REP drops it without a word",
+}
+"""What the sender does, by finding."""
+
+HINTS = {
+    "REQREP-01": "let the REQ send an empty frame first, as 28/REQREP has it",
+    "REQREP-03": 'send what came in front of the request back in front of the reply: address, b"", reply',
+    "REQREP-05": 'send b"" and the request as two frames of one message, and take b"" off the reply; or use a REQ',
+}
+
+LEAVES_NS = 100_000_000
+"""A side that closes within this time after the reply closes because of it (ns)."""
+
+MOST_EVIDENCE = 3
+
+Sender = tuple[str, str, str, Endpoint]
+"""The finding, the sender, the receiver, and their endpoint."""
+
+
+def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    found: dict[Sender, list[tuple[ObservedConnection, ObservedFinding]]] = {}
+    for connection in knowledge.connections:
+        for finding in connection.findings.values():
+            is_probe = finding.severity == "note"
+            if finding.id in WHAT and finding.side is not None and not is_probe:
+                names = name_of(connection, finding.side), name_of(connection, 1 - finding.side)
+                found.setdefault((finding.id, *names, connection.endpoint), []).append((connection, finding))
+    for sender, met in found.items():
+        yield _diagnosis(sender, met)
+    yield from _without_id(knowledge)
+
+
+def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each side that omits the request id of ZMQ_REQ_CORRELATE from its replies."""
+    found: dict[tuple[str, str, Endpoint], list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        requests = connection.requests
+        if requests is not None and requests.without_id is not None and connection.is_whole:
+            names = name_of(connection, 1 - requests.asker), name_of(connection, requests.asker)
+            found.setdefault((*names, connection.endpoint), []).append(connection)
+    for (sender, peer, endpoint), same in found.items():
+        replies = [each.requests.without_id for each in same if each.requests and each.requests.without_id]
+        conn_ids = frozenset(each.conn_id for each in same)
+        yield Diagnosis(
+            MISSING,
+            "error",
+            f"{sender} to {peer} at {address(endpoint)}",
+            f"{sender} replies to {peer} without the request id in front of the empty frame (ZMQ_REQ_CORRELATE): the "
+            "reply is dropped",
+            'send all frames that came in front of the request back in front of the reply: address, id, b"", reply',
+            tuple(Evidence(each.moment, f"{sender} sends no request id", each.ref) for each in replies)[:MOST_EVIDENCE],
+            len(same),
+            conn_ids=conn_ids,
+            explains=frozenset((conn_id, "REQREP-06") for conn_id in conn_ids),
+        )
+
+
+def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]) -> Diagnosis:
+    id_, sender, peer, endpoint = of
+    count = sum(finding.count for _, finding in met)
+    times = sorted(finding.moment.ns for _, finding in met)
+    often = f", {how_often(times, count)}" if count > 1 else ""
+    leaves = ", and the REQ closes the connection" if all(_leaves(*each) for each in met) else ""
+    conn_ids = frozenset(connection.conn_id for connection, _ in met)
+    return Diagnosis(
+        MISSING,
+        "error",
+        f"{sender} to {peer} at {address(endpoint)}",
+        f"{sender} {WHAT[id_].format(peer=peer)}{leaves}{often}",
+        HINTS[id_],
+        tuple(Evidence(finding.moment, f"{sender} sends no empty frame", finding.ref) for _, finding in met)[
+            :MOST_EVIDENCE
+        ],
+        count,
+        max(finding.last_ns for _, finding in met),
+        conn_ids=conn_ids,
+        explains=frozenset((conn_id, each) for conn_id in conn_ids for each in (id_, "REQREP-06")),
+    )
+
+
+def _leaves(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether a REQ of libzmq closes the connection because of such a reply."""
+    ending, receiver = ending_of(connection), 1 - (finding.side or 0)
+    is_req = finding.id == "REQREP-03" and connection.sides[receiver].socket_type == "REQ"
+    return (
+        is_req
+        and ending is not None
+        and ending.side == receiver
+        and 0 <= ending.moment.ns - finding.moment.ns <= LEAVES_NS
+    )
+
+
+TABLE = (
+    Rule(
+        MISSING,
+        "error",
+        "A request or a reply has no empty frame in front",
+        "A ROUTER or a REP replies to a REQ, a DEALER asks a REP, or a REQ asks, in a message without the empty frame "
+        "that ends its envelope (REQREP-01, -03, -05). A REP drops such a request without a word; a REQ drops such a "
+        "reply, and that of libzmq closes the connection for good. A REQ with ZMQ_REQ_CORRELATE drops each reply "
+        "that does not repeat the id in front of its request. A ROUTER and a DEALER that speak to each other need "
+        "none. Encrypted messages are seen with their keys only.",
+        "A ROUTER and a DEALER speak to each other, or the frames are encrypted and their keys unknown.",
+        _missing,
+        ("request-unanswered", "request-lost", "late-reply", "peer-departed", "periodic-disconnect", "reconnect-storm"),
+    ),
+)

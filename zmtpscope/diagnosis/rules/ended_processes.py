@@ -1,0 +1,163 @@
+"""Diagnoses of ended processes: one diagnosis covers all endpoints at which a process listened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.successors import FOR_EVER, passing
+from zmtpscope.diagnosis.across.words import client_name, counted, duration, steady
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
+from zmtpscope.diagnosis.rules.connecting import LEAST_OUTAGE
+from zmtpscope.records import SECOND
+
+TOGETHER_NS = SECOND // 2
+"""Endpoints lost within this time (ns) of each other belong to one process, or one service."""
+
+MOST_NAMED, MOST_LISTED = 3, 32
+
+PUBLISHERS = ("PUB", "XPUB", "RADIO")
+LEAST_GONE = 3 * SECOND
+"""Minimum time (ns) after a publisher left until its subscribers count as gone for good."""
+
+
+class Aftermath(NamedTuple):
+    """Text about reconnections after a peer left, and whether they count as an outage."""
+
+    text: str
+    is_outage: bool
+
+
+def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
+    """Return the text about reconnections after departures, which ascend; `now` is the end of the capture (ns)."""
+    last = departures[-1]
+    gone = last.is_missed and last.back_ns is None
+    back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
+    is_long = now - last.ending.moment.ns >= LEAST_OUTAGE or any(each.is_long_missed for each in departures)
+    if gone:
+        return Aftermath("; they tried again in vain until the capture ended", last.by_listener and is_long)
+    if back:
+        usual = steady(back)
+        later = duration(usual) if usual is not None else f"{duration(min(back))} to {duration(max(back))}"
+        return Aftermath(f"; they were connected again {later} later", False)
+    return Aftermath("; nobody connected again" if is_abandoned(last, now) else "", False)
+
+
+def is_abandoned(departure: Disconnect, now: int) -> bool:
+    """Whether a publisher left and its subscribers have not returned."""
+    connection = departure.connection
+    is_publisher = connection.sides[connection.listener].socket_type in PUBLISHERS
+    is_left = departure.by_listener and not departure.is_missed and departure.back_ns is None
+    return is_publisher and is_left and now - departure.ending.moment.ns >= LEAST_GONE
+
+
+@once
+def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
+    """Return the latest time (ns) at which a client was connected to each endpoint."""
+    found: dict[Endpoint, int] = {}
+    for connection in knowledge.connections:
+        until = FOR_EVER if connection.is_open else connection.last_ns
+        found[connection.endpoint] = max(found.get(connection.endpoint, 0), until)
+    return found
+
+
+def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence[Disconnect]]]:
+    """Yield groups of departures of one process; `left` contains the departures of each peer, in order of time."""
+    hosts: dict[str, list[Sequence[Disconnect]]] = {}
+    for departures in left:
+        first, last = departures[0], departures[-1]
+        is_once = last.ending.moment.ns - first.ending.moment.ns < TOGETHER_NS
+        if is_once and all(each.by_listener and each.replaced_ns is None for each in departures):
+            hosts.setdefault(first.connection.endpoint[0], []).append(departures)
+        else:
+            yield [departures]
+    for same in hosts.values():
+        together: list[Sequence[Disconnect]] = []
+        for departures in sorted(same, key=_began):
+            if together and _began(departures) - _began(together[-1]) > TOGETHER_NS:
+                yield together
+                together = []
+            together.append(departures)
+        yield together
+
+
+def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
+    """Return the diagnosis for one process that left several endpoints."""
+    departures = sorted((each for of_endpoint in left for each in of_endpoint), key=_ended)
+    first, last = departures[0], departures[-1]
+    host = first.connection.endpoint[0]
+    names = [_name(of_endpoint[0]) for of_endpoint in left]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    waiting = sum(each.connection.requests.waiting_count for each in departures if each.connection.requests is not None)
+    requests = f", with {counted(waiting, 'request')} open" if waiting else ""
+    after = aftermath(departures, now)
+    return Diagnosis(
+        "peer-departed",
+        "warn" if after.is_outage else "note",
+        f"{host} at {counted(len(left), 'endpoint')}",
+        f"{host} left {len(left)} endpoints within {duration(last.ending.moment.ns - first.ending.moment.ns)}: "
+        f"{', '.join(names[:MOST_NAMED])}{more}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
+        "a process that listened at all of these ended, or was killed: see its log around that time",
+        (Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MOST_LISTED])}", first.connection.ref),),
+        len(departures),
+        last.ending.moment.ns,
+        conn_ids=frozenset(each.connection.conn_id for each in departures),
+        explains=frozenset((each.connection.conn_id, id_) for each in departures for id_ in CUT_OFF),
+    )
+
+
+def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
+    """Whether each lost port replaced another port of the listener, or was replaced by one."""
+    known = passing(knowledge)
+    return all(
+        each.by_listener and (each.connection.sides[1 - each.connection.listener].ip, each.connection.endpoint) in known
+        for each in departures
+    )
+
+
+def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each host and socket type that listened at one port after another."""
+    hosts: dict[tuple[str, str | None], list[Disconnect]] = {}
+    for departures in found:
+        if is_in_turn(departures, knowledge):
+            connection = departures[0].connection
+            key = connection.endpoint[0], connection.sides[connection.listener].socket_type
+            hosts.setdefault(key, []).extend(departures)
+    for (host, socket_type), left in hosts.items():
+        left.sort(key=_ended)
+        ports = [*dict.fromkeys(str(each.connection.endpoint[1]) for each in left)]
+        named = ", ".join(ports[:MOST_NAMED]) + (
+            f" and {len(ports) - MOST_NAMED} more" if len(ports) > MOST_NAMED else ""
+        )
+        missed = [client_name(each.connection) for each in left if each.is_missed and each.back_ns is None]
+        tries = f"; {missed[0]} still tries to connect there" if missed else ""
+        names = ", ".join(map(_name, left[:MOST_LISTED]))
+        yield Diagnosis(
+            "peer-departed",
+            "note",
+            f"{socket_type} of {host}, at one port after another",
+            f"{socket_type} of {host} listened at one port after another, and left {named}{tries}",
+            "nothing to do for programs that live for a moment; else bind to a fixed port, or let clients call "
+            "zmq_disconnect for ports that are gone, since libzmq tries them until then",
+            (Evidence(left[0].ending.moment, f"FIN or RST of {names}", left[0].connection.ref),),
+            len(left),
+            left[-1].ending.moment.ns,
+            conn_ids=frozenset(each.connection.conn_id for each in left),
+            explains=frozenset((each.connection.conn_id, id_) for each in left for id_ in CUT_OFF),
+        )
+
+
+def _name(departure: Disconnect) -> str:
+    """Return, for example, `ROUTER :5555`."""
+    connection = departure.connection
+    return " ".join(filter(None, (connection.sides[connection.listener].socket_type, f":{connection.endpoint[1]}")))
+
+
+def _ended(departure: Disconnect) -> int:
+    return departure.ending.moment.ns
+
+
+def _began(departures: Sequence[Disconnect]) -> int:
+    return departures[0].ending.moment.ns

@@ -1,0 +1,177 @@
+"""Rules for handshakes that never complete: different mechanisms, or a silent side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.diagnosis.across.handshakes import Hung, Waiting, hung_handshakes
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name, steady
+from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+
+MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", "ZMTP3X-GREETING-12")
+"""The last one reports a side that closed before it had sent its own mechanism, as libzmq does."""
+NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
+"""Findings about an announced mechanism that is not a valid name."""
+
+
+def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint."""
+    found: dict[tuple[Endpoint, str], list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(*MISMATCH)
+        if finding is not None and connection.finding(*NO_MECHANISM) is None:
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
+    for (endpoint, client), met in found.items():
+        known = knowledge.by_address[client, endpoint]
+        listening, connecting = _mechanism(known, listens=True), _mechanism(known, listens=False)
+        if listening == connecting:
+            continue
+        conn_ids = frozenset(each.connection.conn_id for each in met)
+        times = [each.finding.moment.ns for each in met]
+        yield Diagnosis(
+            "mechanism-mismatch",
+            "error",
+            f"{client} at {address(endpoint)}",
+            _mismatch(met[0].connection, listening, connecting) + (f", {how_often(times)}" if len(met) > 1 else ""),
+            "configure the same mechanism on both sides: NULL (none), PLAIN or CURVE",
+            tuple(Evidence(each.finding.moment, _who_says(each), each.finding.ref) for each in met[:MOST_EVIDENCE]),
+            len(met),
+            max(each.finding.last_ns for each in met),
+            PROVEN if listening and connecting else LIKELY,
+            conn_ids,
+            frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*MISMATCH, "ZMTP-CONN-08")),
+        )
+
+
+def _mechanism(connections: Sequence[ObservedConnection], *, listens: bool) -> str | None:
+    """Return the mechanism that a side announced on any of the connections."""
+    sides = [each.sides[each.listener ^ (not listens)] for each in connections]
+    return next((side.mechanism for side in sides if side.mechanism), None)
+
+
+def _who_says(met: Met) -> str:
+    """Return the text of the finding, with the name of its side instead of "This side"."""
+    connection, finding = met
+    return (
+        finding.text
+        if finding.side is None
+        else finding.text.replace("This side", name_of(connection, finding.side), 1)
+    )
+
+
+def _mismatch(connection: ObservedConnection, listening: str | None, connecting: str | None) -> str:
+    server, client = server_name(connection), client_name(connection)
+    if listening and connecting:
+        return f"{server} wants {listening} and {client} {connecting}, so no connection comes about"
+    if listening:
+        return f"{server} wants {listening}, and {client} closes on it: it has another mechanism"
+    return f"{client} wants {connecting}, and {server} closes on it: it has another mechanism"
+
+
+ANSWERS = ("ZMTP-CONN-03", "NULL-08", "PLAIN-08", "PLAIN-09", "CURVE-24")
+"""Findings about answers that never came."""
+
+
+def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint."""
+    for waiting, hung in hung_handshakes(knowledge).items():
+        if not any(each.waits_for_zap for each in hung):
+            yield _hanging(
+                "handshake-timeout",
+                knowledge,
+                waiting,
+                hung,
+                _silence(hung[0], listens=waiting[2]),
+                "its system accepts connections, but the program does not speak: see whether it hangs, is stopped, or "
+                "is no ZeroMQ at all; ZMQ_HANDSHAKE_IVL says how long the other side waits",
+            )
+
+
+def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield the hung handshakes in which the server waited for its ZAP handler, one for each client and endpoint."""
+    for waiting, hung in hung_handshakes(knowledge).items():
+        if any(each.waits_for_zap for each in hung):
+            connection, silent, _, _ = hung[0]
+            yield _hanging(
+                "authentication-failing",
+                knowledge,
+                waiting,
+                hung,
+                f"{name_of(connection, silent)} gives the login of {name_of(connection, 1 - silent)} no answer: its "
+                "ZAP handler is silent, or says 300",
+                "look at the ZAP handler in the process of that side: whether it runs, hangs, or waits for a database",
+            )
+
+
+def _silence(hung: Hung, *, listens: bool) -> str:
+    connection, silent, _, _ = hung
+    side = connection.sides[silent]
+    does = "accepts connections" if listens else f"connects to {server_name(connection)}"
+    said = "says nothing" if side.greeting is None else "stops in the middle of the handshake"
+    return f"{name_of(connection, silent)} {does} and {said}"
+
+
+def _hanging(rule: str, knowledge: Knowledge, waiting: Waiting, hung: list[Hung], what: str, hint: str) -> Diagnosis:
+    endpoint, client, listener_is_silent = waiting
+    connection, silent, _, _ = hung[0]
+    conn_ids = frozenset(each.connection.conn_id for each in hung)
+    return Diagnosis(
+        rule,
+        "error" if listener_is_silent else "warn",
+        f"{client} at {address(endpoint)}",
+        f"{what}; {name_of(connection, 1 - silent)} {_patience(hung)}",
+        hint,
+        tuple(_wait(each) for each in hung[:MOST_EVIDENCE]),
+        len(hung),
+        hung[-1].connection.last_ns,
+        LIKELY if rule == "authentication-failing" else PROVEN,
+        conn_ids,
+        # of all connections of the two: some may have been closed immediately for the same reason
+        frozenset((each.conn_id, id_) for each in knowledge.by_address[client, endpoint] for id_ in ANSWERS),
+    )
+
+
+def _patience(hung: list[Hung]) -> str:
+    """Return, for example, `gives up after 30 s, 3 times in 91 s, every 30.1 s` or `has been waiting for 12 s`."""
+    over = [each.waited for each in hung if each.is_over]
+    if not over:
+        return f"has been waiting for {duration(max(each.waited for each in hung))}"
+    usual, times = steady(over), how_often([each.connection.start.ns for each in hung])
+    patience = f"after {duration(usual)}" if usual is not None else f"after {duration(max(over))} at most"
+    return f"gives up {patience}" + (f", {times}" if len(hung) > 1 else "")
+
+
+def _wait(hung: Hung) -> Evidence:
+    ends = "the other side gave up" if hung.is_over else "the capture ended"
+    text = f"nothing more came from {name_of(hung.connection, hung.silent)}, and {ends} {duration(hung.waited)} later"
+    return Evidence(hung.connection.start, text, hung.connection.ref)
+
+
+TABLE = (
+    Rule(
+        "mechanism-mismatch",
+        "error",
+        "The security mechanisms differ",
+        "Both sides announced their mechanism, and these differ; libzmq closes then without a word. Often the side "
+        "that closes has not announced its own yet: it is known from other connections of the two, else the diagnosis "
+        "is only likely.",
+        "Both sides announce the same mechanism, on this or another connection of the two.",
+        _mechanism_mismatch,
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "handshake-timeout",
+        "error",
+        "A handshake comes to no end",
+        "One side spoke, the other said nothing or stopped, and whoever waited closed after its ZMQ_HANDSHAKE_IVL (30 "
+        "s unless set), or still waits where the capture ends. Only connections that were captured whole count. A "
+        "system accepts connections for a program that hangs; what it does instead, a capture cannot show.",
+        "Octets of the connection are missing from the capture, or the silent side answers.",
+        _handshake_timeout,
+        ("reconnect-storm", "connection-unanswered"),
+    ),
+)

@@ -1,0 +1,370 @@
+"""Rules for unanswered heartbeats, after which one side gives the connection up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF
+from zmtpscope.diagnosis.across.endings import ending_of
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.promises import broken_promises
+from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, how_often, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
+from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedHeartbeats, ObservedPing
+from zmtpscope.diagnosis.observers.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.records import SECOND
+
+HEARTBEAT_TIMEOUT = "heartbeat-timeout"
+
+TOLD = (*CUT_OFF, "ZMTP31-PING-04", "ZMTP31-PING-09")
+"""Findings about unfinished exchanges of a side that gave up."""
+
+MOST_NAMED = 3
+"""Maximum number of clients to name."""
+
+STOPPED = 2.5
+"""A side that sends no PING for this many intervals has given up, even if its FIN was lost."""
+
+LEAST_MISSED = 2
+"""Minimum number of PINGs without PONG while the connection is open."""
+LEAST_SILENCE = SECOND
+"""Minimum duration of the silence (ns): a peer that collects garbage or compiles answers sooner."""
+LEAST_PINGS, LEAST_CEASED = 3, 4
+"""A side that sent PINGs at this many intervals has fallen silent after this many times the longest interval."""
+
+A_WHOLE_INTERVAL = 0.9
+"""A side that closes earlier than this part of its usual interval may have another reason."""
+
+LEAST_AT_ONCE = 2
+"""This many PINGs in one segment were sent earlier than they arrived."""
+
+STOPPED_PROCESS = (
+    "its process is stopped, blocked in a call or a debugger, or its host or the way to it is gone; where it is only "
+    "slow, raise ZMQ_HEARTBEAT_TIMEOUT"
+)
+HINT = f"look at that peer, not at who closed: {STOPPED_PROCESS}"
+OPEN_HINT = f"look at that peer: {STOPPED_PROCESS}"
+PEER_HINTS = HINT, OPEN_HINT
+
+TRANSFER_HINT = (
+    "raise ZMQ_HEARTBEAT_TIMEOUT of who closed above the time that a large message takes on this way, or send smaller "
+    "messages"
+)
+
+WAY_HINT = (
+    "look at the way between the two, not at one of them: a link that was down, a route, a firewall, or a host that "
+    "was suspended"
+)
+
+
+class TimeOut(NamedTuple):
+    """A time-out: side `silent` sent nothing, and the other side gave up at `ns`; `text` describes the evidence."""
+
+    connection: ObservedConnection
+    silent: int
+    ns: int
+    text: str
+    evidence: tuple[Evidence, ...]
+    certainty: Literal["proven", "likely"] = PROVEN
+    hint: str = HINT
+    severity: Severity = "error"
+    """Severity if the time-out is proven; a likely one is a warning."""
+
+
+def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each silent peer, for all its time-outs and all peers that noticed."""
+    found: dict[tuple[str, Endpoint, bool], list[TimeOut]] = {}
+    for connection in knowledge.connections:
+        if connection.is_whole and connection.conn_id not in broken_promises(knowledge):
+            for time_out in _of_connection(connection, knowledge):
+                silent = time_out.silent == connection.listener
+                client = connection.sides[1 - connection.listener].ip
+                found.setdefault((client, connection.endpoint, silent), []).append(time_out)
+    for same in _silent_at_once(found):
+        yield _diagnosis(same)
+
+
+def _silent_at_once(found: Mapping[tuple[str, Endpoint, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
+    """Yield groups of time-outs for one diagnosis each.
+
+    A server that is silent to several clients at the same time is one group, as is a client that is silent to several
+    servers. All other time-outs are yielded alone.
+    """
+    peers: dict[str | Endpoint, list[Sequence[TimeOut]]] = {}
+    for (client, endpoint, is_server), each in found.items():
+        first = _worst(each)
+        if first.hint in PEER_HINTS and not _is_likely(first):
+            peers.setdefault(endpoint if is_server else client, []).append(each)
+        else:
+            yield [each]
+    for groups in peers.values():
+        together: list[Sequence[TimeOut]] = []
+        until = 0
+        for each in sorted(groups, key=_silent_since):
+            if together and _silent_since(each) > until:
+                yield together
+                together = []
+            together.append(each)
+            until = max(until, _worst(each).ns)
+        yield together
+
+
+def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
+    """Return the diagnosis for the pairs of `same`, each of which contains a silent peer at the same time."""
+    each = [time_out for pair in same for time_out in pair]
+    first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
+    connection = first.connection
+    name = name_of(connection, first.silent)
+    others = [_other_of(pair[0]) for pair in same]
+    again = f"; the same {how_often(times)}" if len(times) > 1 else ""
+    whom = connection.sides[1 - connection.listener].ip
+    if len(others) > 1:
+        is_server = first.silent == connection.listener
+        whom = counted(len(others), "client" if is_server else "server")
+        named = others[:MOST_NAMED] if is_server else others[1:MOST_NAMED]
+        names = ", ".join(named) + (", …" if len(others) > MOST_NAMED else "")
+        again += f"; it is silent to {whom} at once: {names}" if is_server else f"; the same at {names}"
+    return Diagnosis(
+        HEARTBEAT_TIMEOUT,
+        "warn" if _is_likely(first) else first.severity,
+        f"{name} with {whom} at {address(connection.endpoint)}",
+        f"{name} {first.text}{again}",
+        first.hint,
+        first.evidence,
+        len(each),
+        max(time_out.ns for time_out in each),
+        first.certainty,
+        conn_ids=frozenset(time_out.connection.conn_id for time_out in each),
+        explains=frozenset((time_out.connection.conn_id, id_) for time_out in each for id_ in TOLD),
+    )
+
+
+def _worst(each: Sequence[TimeOut]) -> TimeOut:
+    return min(each, key=_is_likely)
+
+
+def _silent_since(each: Sequence[TimeOut]) -> int:
+    """Return the time of the first unanswered PING (ns)."""
+    return min(evidence.moment.ns for evidence in _worst(each).evidence)
+
+
+def _other_of(time_out: TimeOut) -> str:
+    """Return the client or server that waited for a sign of life."""
+    connection = time_out.connection
+    is_server = time_out.silent == connection.listener
+    return connection.sides[1 - connection.listener].ip if is_server else address(connection.endpoint)
+
+
+def _is_likely(time_out: TimeOut) -> bool:
+    return time_out.certainty == LIKELY
+
+
+def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
+    ending = ending_of(connection)
+    if ending is None:
+        found = [_does_not_answer(connection, side, knowledge) for side in (0, 1)]
+        yield from [each for each in found if each is not None] or _ceased(connection, knowledge)
+        return
+    closed = ending.moment.ns
+    for side in (0, 1):
+        if ending.side == side:
+            time_out = _closed_for(connection, side, closed) or _cut_off(connection, side, closed)
+        else:
+            time_out = _time_to_live_over(connection, side, closed)
+        if time_out is not None:
+            yield time_out
+
+
+def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
+    """Return the time-out if `asker` has open PINGs, received nothing since, and closed."""
+    heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, closed)
+    if heartbeats is None or not waits_in_vain(connection, asker, closed):
+        return None
+    first, interval = open_[0], heartbeats.interval.median
+    waited, who = closed - first.moment.ns, name_of(connection, asker)
+    evidence = _pings(open_)
+    if first.is_within:
+        return TimeOut(
+            connection,
+            1 - asker,
+            closed,
+            f"was still sending a message when {who} closed, {duration(waited)} after its PING in packet "
+            f"{first.moment.packet}: the PONG can only follow the message",
+            evidence,
+            LIKELY,
+            TRANSFER_HINT,
+        )
+    if len(open_) > 1 and first.moment == open_[-1].moment:
+        return TimeOut(
+            connection,
+            1 - asker,
+            closed,
+            f"and {who} could not reach each other for a while: {len(open_)} PINGs of {who} came at once, in packet "
+            f"{first.moment.packet}, as TCP sends again what did not get through, and it closed the connection "
+            f"{duration(waited)} behind them",
+            evidence,
+            LIKELY,
+            WAY_HINT,
+        )
+    return TimeOut(
+        connection,
+        1 - asker,
+        closed,
+        f"does not answer the heartbeats of {who}: nothing came after the PING in packet {first.moment.packet}, and "
+        f"{who} closed {duration(waited)} later{_before(heartbeats)}",
+        evidence,
+        PROVEN if interval is None or waited >= interval * A_WHOLE_INTERVAL else LIKELY,
+    )
+
+
+def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Knowledge) -> TimeOut | None:
+    """Return the time-out if `asker` has open PINGs, received nothing since, and the connection is open.
+
+    Either several PINGs to a peer that used to answer are open, or `asker` has stopped sending PINGs.
+    """
+    now = knowledge.last_ns
+    heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, now)
+    if heartbeats is None or heartbeats.last is None or connection.sides[1 - asker].is_sending:
+        return None
+    interval = heartbeats.interval.median
+    if interval is None or not waits_in_vain(connection, asker, now):
+        return None
+    first, who = open_[0], name_of(connection, asker)
+    has_stopped = now - heartbeats.last.ns >= STOPPED * interval
+    is_missed = len(open_) >= LEAST_MISSED and heartbeats.counts["answered"] and now - first.moment.ns >= LEAST_SILENCE
+    if not (has_stopped or is_missed):
+        return None
+    gave_up = ", then these ceased" if has_stopped else ""
+    return TimeOut(
+        connection,
+        1 - asker,
+        now,
+        f"does not answer the heartbeats of {who}: nothing came after the PING in packet {first.moment.packet}, for "
+        f"{duration(now - first.moment.ns)} and {counted(len(open_), 'PING')}{gave_up}{_before(heartbeats)}",
+        _pings(open_),
+        hint=OPEN_HINT,
+        severity="error" if has_stopped else "warn",
+    )
+
+
+def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
+    """Yield the time-out of a side that sent PINGs at intervals, then nothing for many intervals, as may its peer."""
+    now = knowledge.last_ns
+    silent = [side for side in (0, 1) if _has_ceased(connection.sides[side], now)]
+    since = max((connection.sides[side].last_ns or 0 for side in silent), default=0)
+    for side in silent[:1]:
+        heartbeats = connection.sides[side].heartbeats
+        assert heartbeats is not None
+        assert heartbeats.last is not None
+        interval = heartbeats.interval.median or 0
+        both = f"and {name_of(connection, 1 - side)} have" if len(silent) > 1 else "has"
+        yield TimeOut(
+            connection,
+            side,
+            now,
+            f"{both} fallen silent: a PING came every {duration(interval)} until packet {heartbeats.last.packet}, and "
+            f"nothing at all for {duration(now - since)}",
+            (Evidence(heartbeats.last, "the last PING"),),
+            LIKELY,
+            WAY_HINT if len(silent) > 1 else OPEN_HINT,
+        )
+
+
+def _has_ceased(side: ObservedSide, now: int) -> bool:
+    heartbeats = side.heartbeats
+    if heartbeats is None or heartbeats.last is None or heartbeats.interval.count < LEAST_PINGS or side.is_sending:
+        return False
+    longest = max(LEAST_CEASED * (heartbeats.interval.most or 0), LEAST_SILENCE)
+    return now - max(heartbeats.last.ns, side.last_ns or 0) >= longest
+
+
+def _pings(open_: Sequence[ObservedPing]) -> tuple[Evidence, ...]:
+    """Return the first open PINGs as evidence, one for each packet."""
+    moments = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
+    return tuple(reversed(moments.values()))
+
+
+def _before(heartbeats: ObservedHeartbeats) -> str:
+    """Return how often PINGs are sent, and how fast they were answered before."""
+    answered, median, interval = heartbeats.counts["answered"], heartbeats.rtt.median, heartbeats.interval.median
+    if interval is None:
+        return ""
+    before = f", {answered} before answered in {duration(median)}" if answered and median is not None else ""
+    return f" (a PING every {duration(interval)}{before})"
+
+
+def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
+    """Return the time-out of a side whose last PINGs and FIN arrived together, while a PING of its peer was open.
+
+    The side had sent them, and closed, long before.
+    """
+    own, other = (connection.sides[side].heartbeats for side in (closer, 1 - closer))
+    if own is None or other is None:
+        return None
+    at_once = [ping for ping in own.waiting if ping.moment.ns == closed]
+    unheard = [ping for ping in other.waiting if ping.heard_ns is None or ping.heard_ns >= closed]
+    if len(at_once) < LEAST_AT_ONCE or not unheard or closed - unheard[0].moment.ns < SHORTEST_NS:
+        return None
+    who, peer, first = name_of(connection, closer), name_of(connection, 1 - closer), unheard[0]
+    return TimeOut(
+        connection,
+        closer,
+        closed,
+        f"gave {peer} up: the way to {connection.sides[closer].ip} was broken for "
+        f"{duration(closed - first.moment.ns)}; since the PING in packet {first.moment.packet}, which has no PONG, "
+        f"nothing came from {who} until, at once in packet {at_once[0].moment.packet}, {len(at_once)} PINGs and its "
+        "FIN did, as TCP sends again what did not get through",
+        (
+            Evidence(first.moment, "a PING without PONG", first.ref),
+            Evidence(at_once[0].moment, f"{len(at_once)} PINGs and FIN at once", at_once[0].ref),
+        ),
+        hint=WAY_HINT,
+    )
+
+
+def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
+    """Return the time-out if `asker` was silent for longer than the TTL of its last PING, and its peer closed."""
+    side = connection.sides[asker]
+    heartbeats = side.heartbeats
+    if heartbeats is None or heartbeats.last is None or not is_past_ttl(connection, asker, closed):
+        return None
+    ttl, silence = heartbeats.ttl_ms * MILLISECOND, closed - (side.last_ns or 0)
+    who = name_of(connection, 1 - asker)
+    return TimeOut(
+        connection,
+        asker,
+        closed,
+        f"fell silent: its last PING, in packet {heartbeats.last.packet}, promises a sign of life within its TTL of "
+        f"{duration(ttl)}, and {who} closed {duration(silence)} after the last one",
+        (Evidence(heartbeats.last, "its last PING"),),
+    )
+
+
+TABLE = (
+    Rule(
+        HEARTBEAT_TIMEOUT,
+        "error",
+        "A connection is given up since a peer does not answer heartbeats",
+        "A side had a PING open, nothing at all came from its peer since, and it closed the connection, or, where no "
+        "FIN came through, sent no PING any more; or a side was silent for longer than the TTL that its last PING "
+        "announced, and its peer closed. The silent side is named: its process hangs, or the way to it is broken; a "
+        "capture at one place cannot tell these two apart. It is likely only where the side closed sooner than it "
+        "sends its next PING, or where its PINGs came in one segment: then the way between the two was broken. That is "
+        "proven where its FIN came with them and a PING of its peer had waited. A warning while the connection is "
+        "open: a peer that used to answer has left two PINGs, and a second, without any octet; or a side that sent "
+        "PINGs at intervals sends nothing for four of them. If the PING was sent while a message arrived, the PONG can "
+        "only follow that message: then the time-out is shorter than the transfer, and the peer is not to blame. A "
+        "peer that is silent to several others at the same time is one diagnosis. What comes behind its FIN or RST is "
+        "no answer, and neither is what its system answers with RST. It holds of connections only that were captured "
+        "whole.",
+        "Octets of the silent side arrive after the PING, or octets of the connection are missing from the capture.",
+        _time_outs,
+        consequences=(
+            *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect"),
+            *("request-lost", "request-unanswered", "fell-silent"),
+        ),
+    ),
+)

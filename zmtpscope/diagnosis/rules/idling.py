@@ -1,0 +1,110 @@
+"""Rules for time-outs of middleboxes, which end idle connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.diagnosis.across.disconnects import Disconnect
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, duration, server_name
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Rule
+from zmtpscope.diagnosis.rules.leaving import (
+    LARGEST_DEVIATION,
+    LEAST_PERIOD,
+    cut_off_of,
+    disconnected,
+    ended,
+    ends_of,
+    how_they_end,
+    relayed_by,
+)
+from zmtpscope.records import SECOND
+
+EQUAL_PART, EQUAL_NS = 0.02, SECOND // 20
+"""Silences that differ by less than this, as a fraction or as a time (ns), come from one timer."""
+MOST_SILENCES = 64
+"""Maximum number of groups of equal silences to compare at an endpoint."""
+IDLE_TIME_OUT = "idle-time-out"
+IDLE_TIME_OUT_HINT = (
+    "raise the time-out of the proxy, load balancer or firewall above the slowest reply (timeout client and timeout "
+    "server of HAProxy), or let heartbeats pass more often (ZMQ_HEARTBEAT_IVL)"
+)
+
+
+def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each endpoint that ends idle and waiting connections after the same silence."""
+    by_endpoint: dict[Endpoint, list[Disconnect]] = {}
+    for departures in disconnected(knowledge).values():
+        by_endpoint.setdefault(departures[0].connection.endpoint, []).extend(departures)
+    for endpoint, departures in by_endpoint.items():
+        same = _equal_silences(departures)
+        waiting = [each for each in same if _is_waiting(each)]
+        if not any(_is_apart(idle, waiting) for idle in same if idle not in waiting):
+            continue
+        connection, silence = waiting[0].connection, _silence(waiting[0])
+        yield Diagnosis(
+            IDLE_TIME_OUT,
+            "error",
+            address(endpoint),
+            f"{server_name(connection)} {how_they_end(same)} {len(same)} connections after {duration(silence)} of "
+            "silence each, "
+            f"{len(waiting)} with a request open and the others idle: a time-out on the way, no server that hangs",
+            IDLE_TIME_OUT_HINT,
+            ends_of(same),
+            len(same),
+            max(map(ended, same)),
+            LIKELY,
+            frozenset(each.connection.conn_id for each in same) | relayed_by(knowledge, same),
+            cut_off_of(same),
+        )
+
+
+def _equal_silences(departures: Sequence[Disconnect]) -> list[Disconnect]:
+    """Return the largest group of departures after the same silence, in order of time."""
+    ordered = sorted((each for each in departures if _silence(each) >= LEAST_PERIOD), key=_silence)
+    groups = [
+        [
+            each
+            for each in ordered[place:]
+            if _silence(each) - _silence(first) <= max(EQUAL_NS, EQUAL_PART * _silence(first))
+        ]
+        for place, first in enumerate(ordered[:MOST_SILENCES])
+    ]
+    if not groups:
+        return []
+    largest: list[Disconnect] = max(groups, key=len)
+    return sorted(largest, key=ended)
+
+
+def _is_apart(idle: Disconnect, waiting: Sequence[Disconnect]) -> bool:
+    """Whether the idle connection ended at another time than one with a request. A server that ends closes all."""
+    least = LARGEST_DEVIATION * _silence(idle)
+    return any(abs(ended(idle) - ended(each)) > least for each in waiting)
+
+
+def _silence(departure: Disconnect) -> int:
+    return departure.ending.moment.ns - departure.connection.spoke_ns
+
+
+def _is_waiting(departure: Disconnect) -> bool:
+    requests = departure.connection.requests
+    return requests is not None and bool(requests.waiting)
+
+
+TABLE = (
+    Rule(
+        IDLE_TIME_OUT,
+        "error",
+        "A time-out on the way ends connections, also those that wait for a reply",
+        "The side that was connected to ended at least two connections after the same silence, within 2 %: one at "
+        "least with a request open, and one at least idle, at another time. A server that hangs or fails ends no idle "
+        "connections after the same time, but proxies and load balancers do. It is likely only: a program may have "
+        "such a time-out itself.",
+        "The silences differ, or no idle connection ended after the same silence at another time.",
+        _idle_time_outs,
+        (
+            *("request-lost", "request-unanswered", "late-reply", "periodic-disconnect", "peer-departed"),
+            "reconnect-storm",
+        ),
+    ),
+)

@@ -1,0 +1,175 @@
+"""Rules for Jupyter kernels that do not answer a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_jupyter import ObservedJupyter
+from zmtpscope.records import SECOND
+
+UNANSWERED = "jupyter-unanswered"
+WRONG_SIGNATURE = "JUPYTER-01"
+
+LEAST_WAIT = 3 * SECOND
+"""A kernel that starts or loads its modules takes less time (ns)."""
+
+SIGNATURES = (
+    "a kernel drops messages with a wrong signature, and only its log says so (Invalid Signature): compare key and "
+    "signature_scheme of both connection files; --payload-file jupyter=FILE checks the signatures"
+)
+KERNEL = (
+    "see whether the kernel is stopped or busy (interrupt it), or whether its log has Invalid Signature: another key"
+)
+
+
+class Asked(NamedTuple):
+    """The connections of a client to a kernel that answered none of its requests.
+
+    The first request came at `first`; the client waits until `until` (ns).
+    """
+
+    connections: list[ObservedConnection]
+    first: Moment
+    until: int
+    ids: set[str]
+
+    @property
+    def host(self) -> str:
+        """The address of the kernel."""
+        return self.connections[0].endpoint[0]
+
+    @property
+    def client(self) -> str:
+        """The address of the client."""
+        return self.connections[0].sides[1 - self.connections[0].listener].ip
+
+
+def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client, by address and identity, and host."""
+    found: dict[tuple[str, str | None, str], list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        client = connection.sides[1 - connection.listener]
+        if client.socket_type == "DEALER" and client.jupyter is not None and client.jupyter.requests:
+            found.setdefault((client.ip, client.identity, connection.endpoint[0]), []).append(connection)
+    for connections in found.values():
+        if all(map(_is_unanswered, connections)):
+            asked = _asked(connections, knowledge)
+            if asked.until - asked.first.ns >= LEAST_WAIT and _publishes_nothing(asked, knowledge):
+                heartbeats = _heartbeats(asked, knowledge)
+                if heartbeats or heartbeats is None:
+                    yield _diagnosis(asked, heartbeats)
+
+
+def _is_unanswered(connection: ObservedConnection) -> bool:
+    """Whether the connection is complete, the kernel did not end it, and sent no response to a request."""
+    client, kernel = connection.sides[1 - connection.listener], connection.sides[connection.listener]
+    ending = ending_of(connection)
+    return (
+        connection.is_whole
+        and (connection.is_open if ending is None else ending.side != connection.listener)
+        and client.last_outage is None
+        and (kernel.jupyter is None or not kernel.jupyter.response_count)
+        and connection.finding(WRONG_SIGNATURE) is None
+    )
+
+
+def _asked(connections: list[ObservedConnection], knowledge: Knowledge) -> Asked:
+    moments = {id_: moment for each in _clients(connections) for id_, moment in each.asked.items()}
+    until = 0
+    for connection in connections:
+        ending = ending_of(connection)
+        until = max(until, knowledge.last_ns if ending is None else ending.moment.ns)
+    return Asked(connections, min(moments.values(), key=_time), until, set(moments))
+
+
+def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
+    """Whether a publisher of the host was captured and published neither a response to the client nor a busy status."""
+    found = False
+    for connection in _between(knowledge).get((asked.client, asked.host, "SUB"), ()):
+        published = connection.sides[connection.listener]
+        found = found or (connection.is_whole and is_agreed(connection))
+        jupyter = published.jupyter
+        if jupyter is not None and (
+            jupyter.is_busy or jupyter.forgot_ns >= asked.first.ns or not asked.ids.isdisjoint(jupyter.responses)
+        ):
+            return False
+    return found
+
+
+def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
+    """Return how many heartbeats the host answered to the client; 0 if none after the first request.
+
+    None if the capture contains no heartbeats.
+    """
+    found = None
+    for connection in _between(knowledge).get((asked.client, asked.host, "REQ"), ()):
+        requests = connection.requests
+        last = None if requests is None else requests.last_reply
+        is_alive = requests is not None and last is not None and last.ns >= asked.first.ns
+        found = (found or 0) + (requests.counts["answered"] if is_alive and requests is not None else 0)
+    return found
+
+
+@once
+def _between(knowledge: Knowledge) -> dict[tuple[str, str, str | None], list[ObservedConnection]]:
+    """Return the connections by addresses of client and listener, and the client's socket type."""
+    found: dict[tuple[str, str, str | None], list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        client = connection.sides[1 - connection.listener]
+        found.setdefault((client.ip, connection.endpoint[0], client.socket_type), []).append(connection)
+    return found
+
+
+def _diagnosis(asked: Asked, heartbeats: int | None) -> Diagnosis:
+    connection = asked.connections[0]
+    client, kernel = name_of(connection, 1 - connection.listener), name_of(connection, connection.listener)
+    count = sum(each.requests for each in _clients(asked.connections))
+    alive = f", although it answers {counted(heartbeats, 'heartbeat')}" if heartbeats else ""
+    return Diagnosis(
+        UNANSWERED,
+        "warn",
+        f"{client} at {address(connection.endpoint)}",
+        f"{client} sends {counted(count, 'Jupyter request')} to {kernel}, and the kernel sends neither a reply nor a "
+        f"status for {duration(asked.until - asked.first.ns)}{alive}",
+        SIGNATURES if heartbeats else KERNEL,
+        (Evidence(asked.first, "the first request"),),
+        count,
+        asked.until,
+        LIKELY,
+        frozenset(each.conn_id for each in asked.connections),
+    )
+
+
+def _clients(connections: Sequence[ObservedConnection]) -> Iterator[ObservedJupyter]:
+    for connection in connections:
+        client = connection.sides[1 - connection.listener]
+        if client.jupyter is not None:
+            yield client.jupyter
+
+
+def _time(moment: Moment) -> int:
+    return moment.ns
+
+
+TABLE = (
+    Rule(
+        UNANSWERED,
+        "warn",
+        "A Jupyter kernel ignores a client",
+        "A client sends Jupyter requests, none of them has a reply, and the kernel publishes no status for them, for "
+        "3 s or more. Where it answers heartbeats meanwhile, the usual reason is another key: a kernel drops messages "
+        "with a wrong signature without a word. Likely only: a kernel that is busy since before the capture looks the "
+        "same. With the key of the kernel the signature is checked (JUPYTER-01).",
+        "A reply or a status for one of its requests, a busy kernel of that host, no capture of what it publishes, "
+        "or heartbeats without reply.",
+        _unanswered,
+        ("peer-departed", "fell-silent", "periodic-disconnect"),
+    ),
+)

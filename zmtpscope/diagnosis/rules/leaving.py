@@ -1,0 +1,474 @@
+"""Rules for connections that end: how, how often, and which peers suffer."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, disconnects
+from zmtpscope.diagnosis.across.endings import ending_of, lifetime
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name, steady
+from zmtpscope.diagnosis.across.zre import said_farewell
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.rules import handshaking, pairing, refusing
+from zmtpscope.diagnosis.rules.ended_processes import (
+    LEAST_GONE,
+    aftermath,
+    is_abandoned,
+    is_in_turn,
+    left_in_turn,
+    of_processes,
+    process_ended,
+    served_until,
+)
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.diagnosis.rules.strangers import said_nothing
+from zmtpscope.records import SECOND
+
+LEAST_PERIOD = SECOND
+"""Connections with shorter lives are a storm, not periodic."""
+LEAST_TIMES = 3
+LARGEST_DEVIATION = 0.1
+"""Lives that differ by a larger fraction are not periodic.
+
+Ends closer than this fraction of the period are one event: a server that stops ends all connections of a client.
+"""
+STEADIER = 4
+"""Silences come from a timer if their spread is this many times smaller than the spread of the lifetimes."""
+
+
+def disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint], list[Disconnect]]:
+    """Return the connections that the listener ended, by client address, identity and endpoint."""
+    found: dict[tuple[str, str | None, Endpoint], list[Disconnect]] = {}
+    for departure in disconnects(knowledge):
+        connection = departure.connection
+        if departure.by_listener:
+            client = connection.sides[1 - connection.listener]
+            found.setdefault((client.ip, client.identity, connection.endpoint), []).append(departure)
+    return found
+
+
+IDLE_HINT = "a firewall, NAT or load balancer drops what is idle: let heartbeats pass more often (ZMQ_HEARTBEAT_IVL)"
+LIFE_HINT = (
+    "look for a limit of so many seconds, of life or of silence, on that host and on the way: load balancer, firewall, "
+    "a program that restarts; ZMQ_HEARTBEAT_IVL helps against limits of silence"
+)
+
+
+class Period(NamedTuple):
+    """Connections of two peers that each end after `ns`, of life or of silence; `times` is how often."""
+
+    ns: int
+    is_idle: bool
+    times: int
+
+
+def _period(departures: Sequence[Disconnect]) -> Period | None:
+    if len(departures) < LEAST_TIMES:
+        return None
+    lives = [lifetime(each.connection, each.ending) for each in departures]
+    idle = [each.ending.moment.ns - each.connection.spoke_ns for each in departures]
+    ends = sorted(map(ended, departures))
+    by_life, by_silence = (lives, False), (idle, True)
+    is_timed = _spread(idle) * STEADIER < _spread(lives)  # lives also vary little if messages are regular
+    for values, is_idle in (by_silence, by_life) if is_timed else (by_life, by_silence):
+        period = steady(values, LARGEST_DEVIATION)
+        if period is not None and period >= LEAST_PERIOD:
+            times = len(_apart(ends, period * LARGEST_DEVIATION))
+            return Period(period, is_idle, times) if times >= LEAST_TIMES else None
+    return None
+
+
+def _spread(values: Sequence[int]) -> float:
+    """Return the difference between smallest and largest, as a fraction of the largest."""
+    return (max(values) - min(values)) / max(*values, 1)
+
+
+def _apart(times: Sequence[int], least: float) -> list[int]:
+    """Return the first of each group of ascending times; groups are more than `least` ns apart."""
+    return [*times[:1], *(time for before, time in pairwise(times) if time - before > least)]
+
+
+def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client at an endpoint."""
+    for departures in disconnected(knowledge).values():
+        period = _period(departures)
+        if period is None:
+            continue
+        connection = departures[0].connection
+        after = f"after {duration(period.ns)} of silence" if period.is_idle else f"after {duration(period.ns)}"
+        text = (
+            f"{server_name(connection)} {how_they_end(departures)} each connection of {client_name(connection)} "
+            f"{after}, {period.times} times"
+        )
+        yield Diagnosis(
+            "periodic-disconnect",
+            "warn",
+            f"{client_name(connection)} at {address(connection.endpoint)}",
+            text,
+            IDLE_HINT if period.is_idle else LIFE_HINT,
+            ends_of(departures),
+            period.times,
+            departures[-1].ending.moment.ns,
+            conn_ids=frozenset(each.connection.conn_id for each in departures) | relayed_by(knowledge, departures),
+            explains=cut_off_of(departures),
+        )
+
+
+RELAYED = SECOND // 20
+MOST_RELAYED = 16
+"""Maximum number of connections that are taken for the other half of one."""
+
+
+class End(NamedTuple):
+    """The time (ns) at which a host ended a connection to an endpoint."""
+
+    ns: int
+    endpoint: Endpoint
+    conn_id: str
+
+
+class Ends:
+    """The ends of the connections of one host, in order of time."""
+
+    def __init__(self, ends: Iterable[End]) -> None:
+        self._ends = sorted(ends)
+        self._others = [len(self._ends)] * (len(self._ends) + 1)
+        """For each end, the index of the next one with another endpoint."""
+        for place in range(len(self._ends) - 2, -1, -1):
+            is_same = self._ends[place].endpoint == self._ends[place + 1].endpoint
+            self._others[place] = self._others[place + 1] if is_same else place + 1
+
+    def around(self, time: int, endpoint: Endpoint) -> Iterator[str]:
+        """Yield the connections to other endpoints that ended at about the same time."""
+        place = bisect_left(self._ends, time - RELAYED, key=_time)
+        while place < len(self._ends) and self._ends[place].ns <= time + RELAYED:
+            if self._ends[place].endpoint == endpoint:
+                place = self._others[place]
+            else:
+                yield self._ends[place].conn_id
+                place += 1
+
+
+@once
+def _ends_by_host(knowledge: Knowledge) -> dict[str, Ends]:
+    found: dict[str, list[End]] = {}
+    for connection in knowledge.connections:
+        ending = ending_of(connection)
+        if ending is not None:
+            end = End(ending.moment.ns, connection.endpoint, connection.conn_id)
+            found.setdefault(connection.sides[ending.side].ip, []).append(end)
+    return {host: Ends(ends) for host, ends in found.items()}
+
+
+def _time(end: End) -> int:
+    return end.ns
+
+
+def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
+    """Return the other half of relayed connections: connections that the same host ended at the same time."""
+    connection, ending = departures[0].connection, departures[0].ending
+    ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
+    around = (ends.around(each.ending.moment.ns, connection.endpoint) for each in departures)
+    return frozenset(conn_id for each in around for conn_id in islice(each, MOST_RELAYED))
+
+
+Leaver = tuple[Endpoint, str | None, str | None, bool]
+"""The endpoint, the address and identity of a client that left, and whether it had reconnected before."""
+
+
+def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each peer that left, for all connections it left."""
+    periodic = {
+        each.connection.conn_id
+        for departures in disconnected(knowledge).values()
+        if _period(departures) is not None
+        for each in departures
+    }
+    found: dict[Leaver, list[Disconnect]] = {}
+    for departure in disconnects(knowledge):
+        connection = departure.connection
+        if (
+            connection.conn_id not in periodic
+            and _is_worth_telling(departure, knowledge)
+            and not said_farewell(departure, knowledge)
+        ):
+            client = connection.sides[1 - connection.listener]
+            is_replaced = departure.replaced_ns is not None
+            who = (None, None) if departure.by_listener and not is_replaced else (client.ip, client.identity)
+            found.setdefault((connection.endpoint, *who, is_replaced), []).append(departure)
+    _add_stragglers(found, knowledge)
+    for departures in found.values():
+        departures.sort(key=ended)
+    yield from left_in_turn(found.values(), knowledge)
+    for left in of_processes([each for each in found.values() if not is_in_turn(each, knowledge)]):
+        if left[0][0].replaced_ns is not None:
+            yield _replaced(left[0])
+        elif left[1:]:
+            yield process_ended(left, knowledge.last_ns)
+        else:
+            yield _departed(left[0], knowledge.last_ns)
+
+
+def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge) -> None:
+    """Add clients that a listener left at the same time as others, and that did not reconnect as the others did."""
+    told = {each.connection.conn_id for departures in found.values() for each in departures}
+    back: dict[Endpoint, tuple[int, int]] = {}
+    for (endpoint, ip, _, _), departures in found.items():
+        again = max((each.back_ns for each in departures if each.back_ns is not None), default=knowledge.last_ns)
+        if ip is None and knowledge.last_ns - again >= LEAST_GONE:
+            back[endpoint] = max(map(ended, departures)), again
+    for departure in disconnects(knowledge):
+        endpoint = departure.connection.endpoint
+        is_gone = departure.by_listener and not departure.is_missed and departure.back_ns is None
+        if is_gone and endpoint in back and departure.connection.conn_id not in told:
+            last, again = back[endpoint]
+            if abs(ended(departure) - last) < SECOND and ended(departure) < again:
+                found[endpoint, None, None, False].append(departure)
+
+
+def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
+    """Whether a departure was unexpected.
+
+    It is if the abandoned peer tries again, a message was cut off, one of several clients left for good, or a publisher
+    left all its subscribers. Otherwise clients may come and go.
+    """
+    if departure.cut_off() is not None or departure.replaced_ns is not None:
+        return True
+    end, endpoint = departure.ending.moment.ns, departure.connection.endpoint
+    if is_abandoned(departure, knowledge.last_ns) and served_until(knowledge)[endpoint] < end + SECOND:
+        return True
+    if departure.is_missed:
+        return departure.by_listener or departure.ending.is_reset
+    return departure.leaves_siblings and not departure.by_listener and not _is_done(departure)
+
+
+DONE_WHEN_THEY_LEAVE = frozenset({"SUB", "XSUB", "DISH", "PUSH", "REQ"})
+"""Socket types of clients whose departure leaves no work undone: they take no share of the work of others."""
+
+
+def _is_done(departure: Disconnect) -> bool:
+    """Whether a client closed its connection with nothing left to do, as programs that end do."""
+    connection = departure.connection
+    is_waiting = connection.requests is not None and connection.requests.waiting
+    client = connection.sides[1 - connection.listener].socket_type
+    return client in DONE_WHEN_THEY_LEAVE and not departure.ending.is_reset and not is_waiting
+
+
+def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
+    connection, ending = departures[0].connection, departures[0].ending
+    others = _others(departures)
+    times = [each.ending.moment.ns for each in departures]
+    moments = _apart(times, SECOND)
+    what = "its connection" if len(moments) == len(departures) else f"{len(departures)} connections"
+    text = f"{name_of(connection, ending.side)} {how_they_end(departures)} {what} with {others}"
+    text += f", {how_often(moments)}" if len(moments) > 1 else ""
+    cut_off = [each for each in departures if each.cut_off() is not None]
+    text += ", in the middle of a message" if cut_off else ""
+    stayed_away = [each for each in departures if each.back_ns is None and not each.is_missed]
+    after = aftermath([each for each in departures if each not in stayed_away] or departures, now)
+    if 0 < len(stayed_away) < len(departures):
+        text, after = f"{text}{after.text}, but not {_others(stayed_away)}", after._replace(text="")
+    is_own_fault = any(each.cuts_itself() for each in cut_off)
+    return Diagnosis(
+        "peer-departed",
+        "warn" if after.is_outage or is_own_fault else "note",
+        f"{name_of(connection, ending.side)} at {address(connection.endpoint)}",
+        text + after.text,
+        "see its log around that time: FIN or RST without a word is a program that closed its socket, ended, or was "
+        "killed",
+        ends_of(departures),
+        len(departures),
+        times[-1],
+        conn_ids=frozenset(each.connection.conn_id for each in departures),
+        explains=cut_off_of(departures),
+    )
+
+
+def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
+    """Return the diagnosis for a client that had reconnected before its old connections were reset."""
+    connection, ending = departures[0].connection, departures[0].ending
+    client = connection.sides[1 - connection.listener]
+    silent = ending.moment.ns - (client.last_ns or connection.start.ns)
+    times = [each.ending.moment.ns for each in departures]
+    again = f", {how_often(times)}" if len(times) > 1 else ""
+    return Diagnosis(
+        "peer-departed",
+        "note",
+        f"{client_name(connection)} at {address(connection.endpoint)}, replaced",
+        f"{client_name(connection)} connected anew to {server_name(connection)} "
+        f"{duration(ending.moment.ns - (departures[0].replaced_ns or 0))} before {name_of(connection, ending.side)} "
+        f"reset its old connection, on which it had sent nothing for {duration(silent)}{again}",
+        "the old connection was dead: the host, or the way to it, was gone for a while; ZMQ_HEARTBEAT_IVL on both "
+        "sides ends dead connections sooner",
+        ends_of(departures),
+        len(departures),
+        times[-1],
+        conn_ids=frozenset(each.connection.conn_id for each in departures),
+        explains=cut_off_of(departures),
+    )
+
+
+MOST_OTHERS = 2
+
+
+def _others(departures: Sequence[Disconnect]) -> str:
+    """Return, for example, `SUB 10.0.0.2` or `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    names = list(dict.fromkeys(name_of(each.connection, 1 - each.ending.side) for each in departures))
+    named, more = names[:MOST_OTHERS], len(names) - MOST_OTHERS
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+
+
+def how_they_end(departures: Sequence[Disconnect]) -> str:
+    resets = sum(each.ending.is_reset for each in departures)
+    return "resets" if resets == len(departures) else "closes" if not resets else "closes or resets"
+
+
+def ends_of(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            each.ending.moment,
+            f"{'RST' if each.ending.is_reset else 'FIN'} of {name_of(each.connection, each.ending.side)}, "
+            f"{duration(lifetime(each.connection, each.ending))} after the connection began",
+            each.connection.ref,
+        )
+        for each in departures[:MOST_EVIDENCE]
+    )
+
+
+def cut_off_of(departures: Sequence[Disconnect]) -> frozenset[tuple[str, str]]:
+    return frozenset((each.connection.conn_id, id_) for each in departures for id_ in CUT_OFF)
+
+
+def ended(departure: Disconnect) -> int:
+    return departure.ending.moment.ns
+
+
+STORM = "ZMTP-CONN-10"
+LEAST_FAILED = 6
+"""Minimum number of failed connections of a storm. Connections without data from the client are health checks."""
+
+
+def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint."""
+    for (client, endpoint), own in knowledge.by_address.items():
+        findings = [each.finding(STORM) for each in own]
+        found = next((each for each in findings if each is not None), None)
+        if found is None or sum(not said_nothing(each) for each in own) < LEAST_FAILED:
+            continue
+        yield Diagnosis(
+            "reconnect-storm",
+            "warn",
+            f"{client} at {address(endpoint)}",
+            f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
+            f"{how_often([each.start.ns for each in own])}",
+            "find out why the connections end; ZMQ_RECONNECT_IVL_MAX makes clients wait longer each time",
+            (Evidence(found.moment, found.text, found.ref),),
+            len(own),
+            own[-1].last_ns,
+            conn_ids=frozenset(each.conn_id for each in own),
+        )
+
+
+VIOLATION = "ZMTP-CONN-08"
+
+OTHER_CAUSES = frozenset((*refusing.ERRORS, *pairing.TOLD, *handshaking.MISMATCH))
+"""Findings of other rules after which a side also closes."""
+
+
+def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each kind of violation of each client at an endpoint."""
+    found: dict[tuple[Endpoint, str, str, int], list[tuple[ObservedConnection, ObservedFinding, ObservedFinding]]] = {}
+    for connection in knowledge.connections:
+        closed = connection.finding(VIOLATION)
+        error = None if closed is None else connection.finding(closed.text.rpartition(" ")[2])
+        if closed is None or error is None or error.side is None or error.id in OTHER_CAUSES:
+            continue
+        client = connection.sides[1 - connection.listener].ip
+        key = connection.endpoint, client, error.id, error.side ^ connection.listener
+        found.setdefault(key, []).append((connection, closed, error))
+    for (endpoint, client, id_, _), met in found.items():
+        connection, closed, error = met[0]
+        offender = error.side or 0
+        times = [each.moment.ns for _, each, _ in met]
+        yield Diagnosis(
+            "violating-frame",
+            "error",
+            f"{id_} of {client} at {address(endpoint)}",
+            f"{name_of(connection, 1 - offender)} closes the connection because of what "
+            f"{name_of(connection, offender)} sends: {_decapitalised(error.text)}"
+            + (f", {how_often(times)}" if len(met) > 1 else ""),
+            error.hint or "see which implementation that peer uses, and mend it there",
+            tuple(
+                evidence
+                for _, closed, error in met[:MOST_EVIDENCE]
+                for evidence in (
+                    Evidence(error.moment, error.text, error.ref),
+                    Evidence(closed.moment, closed.text, closed.ref),
+                )
+            ),
+            len(met),
+            times[-1],
+            conn_ids=frozenset(each.conn_id for each, _, _ in met),
+            explains=frozenset((each.conn_id, told) for each, _, _ in met for told in (VIOLATION, id_, *CUT_OFF)),
+        )
+
+
+def _decapitalised(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+TABLE = (
+    Rule(
+        "periodic-disconnect",
+        "warn",
+        "Connections end after the same time again and again",
+        "At least three times connections of a client to an endpoint were ended by the other side (or by who speaks in "
+        "its name: firewalls and load balancers send RST for both), each after the same time of life, or of silence, "
+        "within a tenth. Ends at the same moment are one. A capture does not show who on the way sent an RST.",
+        "The times differ by more than a tenth, or the client ended the connections itself.",
+        _periodic_disconnect,
+        ("reconnect-storm", "peer-departed"),
+    ),
+    Rule(
+        "peer-departed",
+        "note",
+        "A peer left while others needed it",
+        "The first FIN or RST came from it, no PING waited for an answer, and no ERROR or forbidden frame was before "
+        "it. Told where who was left tried again, a message was cut off, or a client left while others of its kind "
+        "stayed; but not of a SUB, DISH, PUSH or REQ that closed its connection with no request open: it takes no "
+        "share of the work of others. Also if a publisher left all its subscribers and nobody was connected again "
+        "within 3 s. Endpoints of one host that are left within half a second are one diagnosis: a process ended. ZMTP "
+        "has no goodbye: a program that closed its socket and one that was killed look alike. A warning where who "
+        "listened did not come back within 10 s although clients tried, or cut its own message off; a note where the "
+        "host then listens at another port that it chose.",
+        "An open PING, an ERROR or a forbidden frame explains the end, or nobody needed the peer any more.",
+        _peer_departed,
+        ("connection-refused", "connection-unanswered", "reconnect-storm"),
+    ),
+    Rule(
+        "reconnect-storm",
+        "warn",
+        "A client connects again and again",
+        "More than five connections of a client to an endpoint failed within a minute, and the times between them did "
+        "not grow. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time unless ZMQ_RECONNECT_IVL_MAX is set. It mostly is "
+        "a consequence: look for why the connections end. Connections on which the client says nothing do not count: a "
+        "health check comes at a regular interval, too.",
+        "The waits between attempts grow, or the client says nothing on its connections (a health check).",
+        _reconnect_storm,
+    ),
+    Rule(
+        "violating-frame",
+        "error",
+        "A connection is closed for what was sent on it",
+        "A frame broke the protocol, and the side that got it closed within a second. That it closed for this reason "
+        "is concluded from the time; libzmq does so.",
+        "The side that got the frame stays connected for more than a second.",
+        _violating_frame,
+        ("reconnect-storm", "peer-departed"),
+    ),
+)

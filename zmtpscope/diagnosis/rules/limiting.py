@@ -1,0 +1,173 @@
+"""Rules for messages that are too large for their receiver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.disconnects import ATTEMPTS, CUT_OFF, WITHOUT_A_WORD, disconnects
+from zmtpscope.diagnosis.across.endings import Ending, ending_of
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSizes
+from zmtpscope.records import SECOND
+
+TOO_LARGE = "message-too-large"
+
+AT_ONCE = SECOND // 10
+"""A side that closes this soon (ns) after a message, without an error, closes because of it."""
+BACK_NS = 2 * SECOND
+"""If the library ended the connection, and not the program, it is reconnected within this time (ns)."""
+LEAST_TIMES = 3
+LEAST_SIZE = 64
+"""In octets: a side that closes after smaller frames does not enforce a size limit."""
+MOST_EVIDENCE = 3
+
+HINT = (
+    "see ZMQ_MAXMSGSIZE where the connection is closed: a larger frame ends the connection without a word, whatever "
+    "pattern; raise it there, or send less at once; else see whether that program fails on such a message"
+)
+
+
+class Sent(NamedTuple):
+    """The messages of the side `sender` on a connection, and how the connection ended."""
+
+    connection: ObservedConnection
+    sender: int
+    sizes: ObservedSizes
+    ending: Ending | None
+
+    @property
+    def receiver(self) -> tuple[Endpoint, str | None]:
+        """The endpoint, and the address of the receiver, or None if the receiver listens."""
+        side = 1 - self.sender
+        listens = side == self.connection.listener
+        return self.connection.endpoint, None if listens else self.connection.sides[side].ip
+
+    @property
+    def is_followed_by_end(self) -> bool:
+        """Whether the receiver closed during or immediately after the last message, without an error.
+
+        False if the last message was the reply for which the receiver had waited.
+        """
+        if self.ending is None or self.ending.side == self.sender or self.ending.cause not in WITHOUT_A_WORD:
+            return False
+        requests = self.connection.requests
+        if requests is not None and requests.asker != self.sender and not requests.waiting:
+            return False
+        said = self.connection.sides[1 - self.sender].last_ns
+        is_silent = said is None or said <= self.sizes.last.ns
+        end = self.ending.moment.ns
+        return is_silent and self.sizes.began_ns <= end <= self.sizes.last.ns + AT_ONCE
+
+    @property
+    def largest_taken(self) -> int:
+        """Size of the largest frame after which the connection continued."""
+        return self.sizes.before if self.is_followed_by_end else max(self.sizes.before, self.sizes.of_last)
+
+
+def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    back = {each.connection.conn_id: each.back_ns for each in disconnects(knowledge)}
+    found: dict[tuple[Endpoint, str | None], list[Sent]] = {}
+    for connection in knowledge.connections:
+        ending = ending_of(connection)
+        for sender, side in enumerate(connection.sides):
+            if side.sizes is not None and connection.is_whole:
+                sent = Sent(connection, sender, side.sizes, ending)
+                found.setdefault(sent.receiver, []).append(sent)
+    for same in found.values():
+        taken = max(each.largest_taken for each in same)
+        least = max(taken + 1, LEAST_SIZE)
+        ended = [each for each in same if each.is_followed_by_end and each.sizes.of_last >= least]
+        if taken and (
+            (len(ended) >= LEAST_TIMES and _come_back(ended, back))
+            or (ended and all(_is_reset_alone(each, knowledge, back) for each in ended))
+        ):
+            yield _diagnosis(ended, taken)
+
+
+def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
+    """Whether the two reconnected soon each time, except for the last."""
+    soon = 0
+    for each in ended:
+        again = back.get(each.connection.conn_id)
+        soon += again is not None and each.ending is not None and again - each.ending.moment.ns <= BACK_NS
+    return soon >= len(ended) - 1
+
+
+def _is_reset_alone(sent: Sent, knowledge: Knowledge, back: Mapping[str, int | None]) -> bool:
+    """Whether a listening program reset the connection with unread octets, and continued.
+
+    It ended no other connection at that time, and refused no client until the two were connected again.
+    """
+    connection, ending, again = sent.connection, sent.ending, back.get(sent.connection.conn_id)
+    if ending is None or again is None or not ending.is_reset or ending.side != connection.listener:
+        return False
+    if again - ending.moment.ns > BACK_NS:
+        return False
+    others = (ending_of(each) for each in knowledge.by_endpoint[connection.endpoint] if each is not connection)
+    return not any(
+        other is not None and other.side == connection.listener and abs(other.moment.ns - ending.moment.ns) <= AT_ONCE
+        for other in others
+    ) and not any(
+        finding.id in ATTEMPTS
+        and finding.endpoint == connection.endpoint
+        and ending.moment.ns <= finding.moment.ns <= again
+        for finding in knowledge.findings
+    )
+
+
+def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
+    connection, sender = ended[0].connection, ended[0].sender
+    smallest = min(each.sizes.of_last for each in ended)
+    more = " or more" if any(each.sizes.of_last != smallest for each in ended) else ""
+    receiver = name_of(connection, 1 - sender)
+    conn_ids = frozenset(each.connection.conn_id for each in ended)
+    often = len(ended) >= LEAST_TIMES
+    frame, who = f"a frame of {smallest} octets{more}", name_of(connection, sender)
+    how = (
+        f"closes the connection right after {frame} of {who}"
+        if often
+        else f"resets the connection while {who} sends {frame}, which is lost"
+    )
+    times = f", each of {len(ended)} times" if len(ended) > 1 else ""
+    return Diagnosis(
+        TOO_LARGE,
+        "error" if often else "warn",
+        f"{receiver} at {address(connection.endpoint)}",
+        f"{receiver} {how}{times}; the largest that it took has {taken} octets",
+        HINT,
+        tuple(
+            Evidence(each.sizes.last, f"a message with a frame of {each.sizes.of_last} octets", each.connection.ref)
+            for each in ended[:MOST_EVIDENCE]
+        ),
+        len(ended),
+        max(each.sizes.last.ns for each in ended),
+        LIKELY,
+        conn_ids,
+        explains=frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*CUT_OFF, "REQREP-06")),
+    )
+
+
+TABLE = (
+    Rule(
+        TOO_LARGE,
+        "error",
+        "Connections are closed for the size of what is sent on them",
+        "A program that listens reset the connection in a frame that was larger than any that it took, and refused "
+        "nobody until the two were connected again: it did not end. Or three times at least a side closed the "
+        "connection within 100 ms after a message, without a word, each time that a frame of it was larger than any "
+        "that it took, and the two were connected again within 2 s. Who closes "
+        "behind the reply for which it had waited is not meant. libzmq does so where a frame is larger than "
+        "ZMQ_MAXMSGSIZE, of which its peer learns nothing: it connects again, and what was sent is lost. That the size "
+        "is the reason is concluded: a program that fails on large messages, and is started again at once, looks the "
+        "same. What the limit is no capture shows, only between which sizes it is.",
+        "The receiver took a frame as large, answered after it, ended, or the two did not connect again within 2 s.",
+        _too_large,
+        (
+            *("request-lost", "request-unanswered", "late-reply"),
+            *("peer-departed", "periodic-disconnect", "reconnect-storm"),
+        ),
+    ),
+)

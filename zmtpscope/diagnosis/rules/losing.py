@@ -1,0 +1,130 @@
+"""Rules for requests that are lost with their connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from zmtpscope.diagnosis.across.hanging import Hanging, behind_brokers, hanging, is_lost
+from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.rules.requesting import STUCK
+
+LOST = "request-lost"
+
+OFTEN = 3
+"""A server that leaves this often after the same request fails on it."""
+MOST_EVIDENCE = 3
+
+LOST_HINT = "a request does not survive its connection: " + STUCK
+
+
+def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield at most two diagnoses for each endpoint: for requests lost for good, and for requests made up for later."""
+    lost: dict[Endpoint, list[Hanging]] = {}
+    made_up_for: dict[Endpoint, list[tuple[Hanging, Asked]]] = {}
+    behind = behind_brokers(knowledge)
+    for each in hanging(knowledge):
+        if each.is_unacknowledged or each.was_cut or not is_lost(each, knowledge):
+            continue
+        again = _made_up_for(each, behind, knowledge)
+        if again is not None:
+            made_up_for.setdefault(each.connection.endpoint, []).append((each, again))
+        elif not asked_again(each.oldest, each.until, knowledge).times:
+            lost.setdefault(each.connection.endpoint, []).append(each)
+    for same in lost.values():
+        yield _lost_for_ever(same, behind, knowledge)
+    for same_again in made_up_for.values():
+        yield _lost_for_a_while(same_again, behind)
+
+
+def _made_up_for(left: Hanging, behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> Asked | None:
+    """Return the later answered request of the REQ, or of a client of the broker.
+
+    Other socket types may send any request while an earlier one is lost, so they do not count.
+    """
+    waiting = [each for each in (*behind.get(left.conn_id, ()), left) if each.requests.is_lock_step]
+    found = (answered_later(each.oldest, left.until, knowledge) for each in waiting)
+    return next((each for each in found if each is not None), None)
+
+
+def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> Diagnosis:
+    first = same[0]
+    count = sum(each.requests.waiting_count for each in same)
+    clients = [client for each in same for client in behind.get(each.conn_id, ())]
+    stuck = ": its REQ waits for ever unless it has a time-out" if first.requests.is_lock_step else ""
+    more = f" (and {count - 1} more requests)" if count > 1 else ""
+    before = asked_again(first.oldest, 0, knowledge).times
+    again = f"as on {counted(before, 'connection')} before, and not again" if before else "and nobody asked again"
+    is_certain = first.is_owed
+    return Diagnosis(
+        LOST,
+        "error" if is_certain else "warn",
+        first.asked,
+        f"{_left(first, clients)}{more}, {again}: the reply will not come{stuck}",
+        LOST_HINT,
+        tuple(
+            Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
+            for each in (*same, *clients)[:MOST_EVIDENCE]
+        ),
+        count,
+        max(each.until for each in same),
+        PROVEN if is_certain else LIKELY,
+        frozenset(each.conn_id for each in (*same, *clients)),
+        frozenset((each.conn_id, "REQREP-06") for each in (*same, *clients)),
+    )
+
+
+def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str, Sequence[Hanging]]) -> Diagnosis:
+    first, again = same[0]
+    clients = [client for each, _ in same for client in behind.get(each.conn_id, ())]
+    everybody = [*(each for each, _ in same), *clients]
+    later = again.request.moment.ns - first.until
+    who = name_of(again.connection, again.asker)
+    contents = {each.oldest.request.content for each, _ in same}
+    is_another = 0 not in contents and again.request.content not in contents
+    asked = "asked something else" if is_another else "asked again"
+    is_often, is_same = len(same) >= OFTEN, is_another and len(contents) == 1
+    times = f" (and {len(same) - 1} times more{', after the same request' if is_same else ''})" if len(same) > 1 else ""
+    return Diagnosis(
+        LOST,
+        "warn" if is_often and is_same else "note",
+        first.asked,
+        f"{_left(first, clients)}; {duration(later)} later {who} {asked} and was answered{times}",
+        ("see whether the server fails on this request: " if is_same and is_often else "see why it left: ") + LOST_HINT,
+        (
+            Evidence(first.oldest.request.moment, f"the request of {first.asker}", first.oldest.request.ref),
+            Evidence(again.request.moment, "what was asked later, and answered", again.request.ref),
+        ),
+        len(same),
+        max(each.until for each, _ in same),
+        PROVEN,
+        frozenset(each.conn_id for each in everybody),
+        frozenset((each.conn_id, "REQREP-06") for each in everybody),
+    )
+
+
+def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
+    """Return the text about the server that left; `clients` wait for the same reply at a broker."""
+    for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
+    return (
+        f"{waiting.asked} left {duration(waiting.waited)} after {waiting.asker} had asked it in packet "
+        f"{waiting.oldest.request.moment.packet}{for_whom}"
+    )
+
+
+TABLE = (
+    Rule(
+        LOST,
+        "error",
+        "A server leaves with a request open",
+        "The side that was asked closed the connection first, before it replied, and the client did not send the same "
+        "again on a new connection. libzmq does not repeat requests: a REQ that is not relaxed waits for ever. A note "
+        "where a REQ of the same address asked anything at the endpoint on a later connection and was answered. Where "
+        "a broker handed the request on, the client that waits for it is named. Who had not replied for long before it "
+        "left hangs, rather: see request-unanswered.",
+        "The client sends the same request again, or had waited long before the server left.",
+        _lost,
+    ),
+)

@@ -1,0 +1,398 @@
+"""Rules for topics and subscriptions that do not match."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import nlargest
+from itertools import islice
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.deliveries import MOST_SIBLINGS
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.diagnosis.across.words import counted, duration, name_of, of_topics, topic_name
+from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.subscriptions import ref_of_subscription
+from zmtpscope.diagnosis.observers.timeline import EXACT
+from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.diagnosis.observers.topics import PublishedTopic
+from zmtpscope.records import SECOND
+
+PATIENCE_NS = SECOND
+"""A subscription active for less time (ns) may have had no chance, unless it nearly equals a topic."""
+
+LONG_PATIENCE_NS = 3 * SECOND
+"""A publisher that sends nothing for less time (ns) may have nothing to publish."""
+
+MOST_TOLD = 32
+"""Maximum number of topics, and of subscriptions, to report for one publisher."""
+
+MOST_TOLD_IN_ALL = 128
+"""Maximum number of these for all publishers."""
+
+
+CONFLATED, LEAST_CONFLATED = "first-frames-lost", 3
+
+BEGINNING = (
+    "a subscription is compared octet by octet with the beginning of the first frame: upper case, blanks and zero "
+    "octets count, and there are no wildcards"
+)
+WHOLE = "groups have to be equal, octet by octet: upper case, blanks and zero octets count, and there are no wildcards"
+
+
+class Unanswered(NamedTuple):
+    """A subscription without messages."""
+
+    subscriber: Subscriber
+    subscription: ObservedSubscription
+
+
+# -- subscriptions that nothing matches --------------------------------------------------------------------------------
+
+
+def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    room = MOST_TOLD_IN_ALL
+    for publisher in publishers(knowledge):
+        published = _published(publisher)
+        latest = nlargest(MOST_SIBLINGS, publisher.subscribers, key=_latest)
+        found: dict[bytes, list[Unanswered]] = {}
+        for each in _unanswered(publisher):
+            found.setdefault(each.subscription.topic, []).append(each)
+        for unanswered in list(found.values())[:MOST_TOLD]:
+            start, end = _in_force(unanswered[0].subscription, knowledge.last_ns)
+            got = [each.messages_between(start, end + 1) for each in latest]
+            others = max(got)
+            if others and room:  # otherwise nothing was published meanwhile
+                room -= 1
+                diagnosis = _without_messages_diagnosis(
+                    publisher, unanswered, published, others, sum(map(bool, got)) > 1, end - start
+                )
+                if diagnosis is not None:
+                    yield diagnosis
+
+    yield from islice(_published_elsewhere(knowledge), MOST_TOLD)
+
+
+def _published_elsewhere(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each subscription at a publisher that sent nothing, if another one publishes the topic.
+
+    The client is not connected to the other publisher.
+    """
+    topics = sorted(
+        (
+            (key.topic, place)
+            for place, each in enumerate(publishers(knowledge))
+            for key in each.topic_keys()
+            if key.topic
+        ),
+    )
+    for publisher in publishers(knowledge) if topics else ():
+        if publisher.topic_keys() or any(each.latest_ns for each in publisher.subscribers):
+            continue
+        for unanswered in _unanswered(publisher):
+            subscriber, subscription = unanswered
+            start, end = _in_force(subscription, knowledge.last_ns)
+            place = bisect_left(topics, (subscription.topic, 0))
+            if (
+                end - start < LONG_PATIENCE_NS
+                or place == len(topics)
+                or not subscription.matches(topics[place][0] or b"")
+            ):
+                continue
+            other = publishers(knowledge)[topics[place][1]]
+            if subscriber.ip not in {each.ip for each in other.subscribers}:
+                yield _elsewhere_diagnosis(publisher, unanswered, other, end - start)
+
+
+def _elsewhere_diagnosis(publisher: Publisher, unanswered: Unanswered, other: Publisher, lasted: int) -> Diagnosis:
+    subscriber, subscription = unanswered
+    who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
+    return Diagnosis(
+        "subscription-without-messages",
+        "note",
+        f"{topic_name(subscription.topic)} at {publisher.name}",
+        f"{who} {asked} at {_publisher_name(subscriber)}, which sent nothing for {duration(lasted)}; "
+        f"{other.socket_type} {other.name} publishes it",
+        f"if it is the other one that is meant, connect to {other.name}; else nothing was to be told yet",
+        (
+            Evidence(
+                subscription.moment,
+                f"{who} {asked}",
+                ref_of_subscription(subscriber.connection, subscriber.side, subscription),
+            ),
+        ),
+        certainty=LIKELY,
+        conn_ids=frozenset((subscriber.connection.conn_id,)),
+    )
+
+
+def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
+    return subscription.moment.ns, now if subscription.until_ns is None else subscription.until_ns
+
+
+def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
+    """Yield the subscriptions that match no known topic of a publisher that filters."""
+    unknown = (
+        topic.beginning for each in publisher.subscribers for topic in each.topics.values() if not topic.key.topic
+    )
+    topics = sorted((*(key.topic or b"" for key in publisher.topic_keys()), *unknown))
+    for subscriber in publisher.subscribers:
+        if subscriber.is_filtered and not any(map(_is_open, subscriber.topics.values())):
+            for subscription in subscriber.subscriptions:
+                is_idle = subscription.topic and not subscription.messages
+                if is_idle and not _matches_any(subscription, topics):
+                    yield Unanswered(subscriber, subscription)
+
+
+def _is_open(topic: PublishedTopic) -> bool:
+    """Whether messages may have matched a subscription that matches no known topic."""
+    return topic.unmatched > 0 or topic.key.topic is None
+
+
+def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> bool:
+    """Whether the subscription matches one of `topics`, which ascend."""
+    place = bisect_left(topics, subscription.topic)
+    return place < len(topics) and subscription.matches(topics[place])
+
+
+def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
+    """Return the known topics of a publisher, by their name or beginning."""
+    found: dict[bytes, PublishedTopic] = {}
+    for subscriber in publisher.subscribers:
+        for key, topic in subscriber.topics.items():
+            name = key.topic if key.is_frame else topic.beginning
+            if name and (key.topic is not None or topic.unmatched):
+                found.setdefault(name, topic)
+    return found
+
+
+def _without_messages_diagnosis(
+    publisher: Publisher,
+    unanswered: list[Unanswered],
+    published: dict[bytes, PublishedTopic],
+    others: int,
+    are_some: bool,
+    lasted: int,
+) -> Diagnosis | None:
+    """Return the diagnosis, or None if the subscription was too short and resembles no topic.
+
+    `others` messages went to another subscriber while the subscription was active, for `lasted` ns; `are_some`: several
+    subscribers got messages.
+    """
+    subscriber, subscription = unanswered[0]
+    topic = subscription.topic
+    is_open = ends_in_wildcard(topic)  # it gets other topics by other subscriptions
+    others_published = (name for name, each in published.items() if is_open or not _has(subscriber, each.key))
+    near = nearest_topic(topic, others_published, whole=subscriber.is_of_groups)
+    if near is None and lasted < PATIENCE_NS:
+        return None
+    who = name_of(subscriber.connection, subscriber.side)
+    more = f" (and {len(unanswered) - 1} more)" if len(unanswered) > 1 else ""
+    does, does_not = ("is for", "is not for") if subscriber.is_of_groups else ("begins with", "does not begin with")
+    at_least = "at least " if are_some or others > EXACT else ""
+    what = f"none of {at_least}{others} messages {does} it"
+    if others == 1 and not are_some:
+        what = f"the only message {does_not} it"
+    evidence = [
+        Evidence(
+            subscription.moment,
+            f"{who} {subscriber.asked_for(topic)}",
+            ref_of_subscription(subscriber.connection, subscriber.side, subscription),
+        )
+    ]
+    if near is not None:
+        asked = "joined group" if subscriber.is_of_groups else "subscription"
+        what += f"; {topic_name(near.name)} is published, the {asked} {near.how}"
+        evidence.append(Evidence(published[near.name].first, f"the first message of {topic_name(near.name)}"))
+    is_telling = near is not None and near.is_telling
+    return Diagnosis(
+        "subscription-without-messages",
+        "warn" if is_telling else "note",
+        f"{topic_name(topic)} at {publisher.name}",
+        f"{who}{more} {subscriber.asked_for(topic)} at {_publisher_name(subscriber)}: {what}",
+        (WHOLE if subscriber.is_of_groups else BEGINNING) + ("" if is_telling else "; or nothing was to be told yet"),
+        tuple(evidence),
+        len(unanswered),
+        unanswered[-1].subscription.moment.ns,
+        LIKELY if near is not None else PROVEN,
+        frozenset(each.subscriber.connection.conn_id for each in unanswered),
+    )
+
+
+def _latest(subscriber: Subscriber) -> int:
+    return subscriber.latest_ns
+
+
+def _has(subscriber: Subscriber, key: TopicKey) -> bool:
+    """Whether the subscriber gets a topic by another subscription."""
+    return bool(subscriber.matching(key))
+
+
+# -- topics that nothing matches ---------------------------------------------------------------------------------------
+
+
+def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    unmatched = (
+        (publisher, name, got)
+        for publisher in publishers(knowledge)
+        for name, got in islice(_unmatched(publisher).items(), MOST_TOLD)
+    )
+    for publisher, name, got in islice(unmatched, MOST_TOLD_IN_ALL):
+        yield _without_subscriber_diagnosis(publisher, name, got)
+
+
+def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, PublishedTopic]]]:
+    """Return the topics of a publisher that no subscription on any connection matched, with their subscribers."""
+    found: dict[bytes, list[tuple[Subscriber, PublishedTopic]]] = {}
+    matched: set[bytes] = set()
+    for subscriber in publisher.subscribers:
+        for key, topic in subscriber.topics.items():
+            name = key.topic if key.is_frame else topic.beginning
+            if not name:
+                continue
+            if _is_unmatched(subscriber, topic) and _shows_subscriptions(subscriber):
+                found.setdefault(name, []).append((subscriber, topic))
+            else:
+                matched.add(name)
+    return {name: got for name, got in found.items() if name not in matched}
+
+
+def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
+    """Whether no subscription of a connection matched any message of a topic, including messages before the first
+    subscription. False for XSUB, which receives all messages."""
+    if subscriber.socket_type == "XSUB":
+        return False
+    if topic.key.topic is None:
+        return topic.unmatched > 0
+    early = 0 if subscriber.matching(topic.key) else topic.early
+    return topic.unmatched + early == topic.timeline.count
+
+
+def _shows_subscriptions(subscriber: Subscriber) -> bool:
+    """Whether all subscriptions are known, and there is at least one."""
+    values = subscriber.connection.values or {}
+    is_sealed = values.get("sealed_0") or values.get("sealed_1")
+    is_known = subscriber.connection.is_whole and subscriber.has_all_subscriptions and not is_sealed
+    return is_known and bool(subscriber.subscriptions)
+
+
+def _without_subscriber_diagnosis(
+    publisher: Publisher, name: bytes, got: list[tuple[Subscriber, PublishedTopic]]
+) -> Diagnosis:
+    subscriber, topic = got[0]
+    wanted = (each.topic for subscriber in publisher.subscribers for each in subscriber.subscriptions)
+    near: Near | None = nearest_subscription(name, dict.fromkeys(wanted))
+    nearly = "" if near is None else f"; the subscription {topic_name(near.name)} {near.how}"
+    messages = max(each.timeline.count for _, each in got)
+    is_mistake = near is not None and near.is_telling and publisher.socket_type != "XPUB"
+    return Diagnosis(
+        "topic-without-subscriber",
+        "warn" if is_mistake else "note",
+        f"{topic_name(name)} at {publisher.name}",
+        f"{_publisher_name(subscriber)} sends {topic_name(name)} to "
+        f"{name_of(subscriber.connection, subscriber.side)} in {counted(messages, 'message')} that no subscription "
+        f"matches{nearly}",
+        "correct the topic on one side, or let the publisher filter: a SUB drops such messages; nothing to do for "
+        "ZMQ_INVERT_MATCHING on both sides, a welcome message, or ZMQ_XPUB_MANUAL",
+        (Evidence(topic.first, f"the first message of {topic_name(name)}"),),
+        messages,
+        max(each.timeline.last_ns for _, each in got),
+        LIKELY if near is not None else PROVEN,
+        frozenset(each.connection.conn_id for each, _ in got),
+    )
+
+
+def _publisher_name(subscriber: Subscriber) -> str:
+    return name_of(subscriber.connection, 1 - subscriber.side)
+
+
+# -- first frames that are lost ----------------------------------------------------------------------------------------
+
+
+def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each publisher whose messages arrive with their last frames only."""
+    for publisher in publishers(knowledge):
+        if publisher.socket_type != "PUB" or any(key.is_frame for each in publisher.subscribers for key in each.topics):
+            continue
+        met = [each for each in publisher.subscribers if _gets_last_frames(each)]
+        if met:
+            yield _conflated_diagnosis(publisher, met)
+
+
+def _gets_last_frames(subscriber: Subscriber) -> bool:
+    """Whether a subscriber received only messages of one frame from a filtering publisher, and subscribed to none of
+    them."""
+    got = subscriber.topics.values()
+    return (
+        subscriber.socket_type == "SUB"
+        and subscriber.is_filtered
+        and _shows_subscriptions(subscriber)
+        and sum(topic.unmatched for topic in got) >= LEAST_CONFLATED
+        and all(topic.key.topic is None and not topic.early for topic in got)
+    )
+
+
+def _conflated_diagnosis(publisher: Publisher, met: list[Subscriber]) -> Diagnosis:
+    subscriber = met[0]
+    (topic,) = subscriber.topics.values()
+    asked = dict.fromkeys(each.topic for each in subscriber.subscriptions)
+    more = f" and {counted(len(met) - 1, 'subscriber')} more" if len(met) > 1 else ""
+    return Diagnosis(
+        CONFLATED,
+        "warn",
+        publisher.name,
+        f"{_publisher_name(subscriber)} sends {counted(topic.unmatched, 'message')} of one frame to "
+        f"{name_of(subscriber.connection, subscriber.side)}{more}, none of which begins with {of_topics(list(asked))}: "
+        "their first frames are lost, as by ZMQ_CONFLATE",
+        "do not set ZMQ_CONFLATE for messages of several frames: it keeps the last frame only; put the topic and the "
+        "body into one frame; nothing to do if ZMQ_INVERT_MATCHING is set on both sides",
+        (Evidence(topic.first, "the first of these messages"),),
+        topic.unmatched,
+        topic.timeline.last_ns,
+        LIKELY,
+        frozenset(each.connection.conn_id for each in met),
+    )
+
+
+TABLE = (
+    Rule(
+        CONFLATED,
+        "warn",
+        "A publisher loses the first frames of its messages",
+        "A PUB that filters sent three messages or more to a SUB, each of one frame, and none begins with what the SUB "
+        "subscribed to: the topic was in a frame that is not there. ZMQ_CONFLATE does so with messages of several "
+        "frames. ZMQ_INVERT_MATCHING on both sides looks the same, so it is likely only.",
+        "The PUB sends messages of several frames, or one that a subscription matches.",
+        _conflated,
+        ("topic-without-subscriber", "subscription-without-messages"),
+    ),
+    Rule(
+        "subscription-without-messages",
+        "warn",
+        "Nothing that is published begins with a subscription, or is for a group",
+        "A subscription got no message, while the same publisher sent others, and none of its topics that were "
+        "captured begins with it; or a DISH joined a group that none of the messages of a RADIO is for. A warning "
+        "where a topic is nearly like it (upper case, quotes, a blank or zero octet at an end, a prefix that is longer "
+        "than the topic, a wildcard, UTF-16), else a note: the publisher may have had nothing to say. Topics that "
+        "nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those. A note also "
+        "where a publisher sent nothing at all for 3 s, and another one, to which the client is not connected, "
+        "publishes the topic.",
+        "A topic that the publisher sends to any subscriber begins with the subscription.",
+        _without_messages,
+    ),
+    Rule(
+        "topic-without-subscriber",
+        "warn",
+        "A topic is sent that no subscription matches",
+        "Messages came to subscribers whose subscriptions were all captured and do not match them. Since ZMTP 3.0 a "
+        "publisher filters, so this is seen with publishers before, or with such that do not filter. A warning where a "
+        "subscription nearly matches, unless an XPUB publishes, which may map topics (ZMQ_XPUB_MANUAL), else a note.",
+        "Subscriptions of that side are missing from the capture or encrypted, another subscriber subscribed to the "
+        "topic, a later subscription matches messages that came before the first one, the receiver is an XSUB, or the "
+        "capture cuts the message off.",
+        _without_subscriber,
+    ),
+)

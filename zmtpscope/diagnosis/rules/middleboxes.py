@@ -1,0 +1,93 @@
+"""Rules for connections that a middlebox resets in the name of a peer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import Ending, ending_of, lifetime
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import counted, duration, how_often, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+
+MOST_EVIDENCE = 3
+
+HINT = (
+    "see the idle time-out of the load balancer, firewall or NAT between the two, and its log: ZMQ_HEARTBEAT_IVL, or "
+    "ZMQ_TCP_KEEPALIVE with ZMQ_TCP_KEEPALIVE_IDLE, below that time keeps connections open"
+)
+
+
+class Reset(NamedTuple):
+    """A connection that was reset in the name of `ending.side`."""
+
+    connection: ObservedConnection
+    ending: Ending
+
+    @property
+    def pair(self) -> tuple[Endpoint, str, bool]:
+        """The endpoint, the address of the client, and whether the reset was in the name of the listener."""
+        connection = self.connection
+        client = connection.sides[1 - connection.listener].ip
+        return connection.endpoint, client, self.ending.side == connection.listener
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests without a reply."""
+        return 0 if self.connection.requests is None else self.connection.requests.waiting_count
+
+
+def _reset_on_the_way(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client, endpoint and side in whose name connections were reset."""
+    found: dict[tuple[Endpoint, str, bool], list[Reset]] = {}
+    for connection in knowledge.connections:
+        ending = ending_of(connection)
+        if ending is not None and ending.cause == "middlebox":
+            reset = Reset(connection, ending)
+            found.setdefault(reset.pair, []).append(reset)
+    for same in found.values():
+        yield _diagnosis(same)
+
+
+def _diagnosis(same: Sequence[Reset]) -> Diagnosis:
+    connection, ending = same[0].connection, same[0].ending
+    own, other = name_of(connection, ending.side), name_of(connection, 1 - ending.side)
+    values = connection.values or {}
+    times = f", {how_often([each.ending.moment.ns for each in same])}" if len(same) > 1 else ""
+    lost = sum(each.waiting for each in same)
+    requests = f"; {counted(lost, 'request')} had no reply yet" if lost else ""
+    return Diagnosis(
+        "reset-on-the-way",
+        "error" if lost else "warn",
+        own,
+        f"something between {other} and {own} reset their connection in the name of {own}, "
+        f"{duration(lifetime(connection, ending))} after it began{times}: the RST has TTL {values['rst_ttl']}, and the "
+        f"SYN of {own} had {values['syn_ttl']}{requests}",
+        HINT,
+        tuple(
+            Evidence(each.ending.moment, f"RST in the name of {own}", each.connection.ref)
+            for each in same[:MOST_EVIDENCE]
+        ),
+        len(same),
+        same[-1].ending.moment.ns,
+        LIKELY,
+        frozenset(each.connection.conn_id for each in same),
+        frozenset((each.connection.conn_id, "REQREP-06") for each in same),
+    )
+
+
+TABLE = (
+    Rule(
+        "reset-on-the-way",
+        "error",
+        "Something on the way resets connections",
+        "A RST ended the connection, and it arrived with another TTL (IPv6: hop limit) than the last SYN from the same "
+        "address. A system sends both with the same, so a load balancer, firewall or NAT sent the RST in its name, "
+        "mostly since it forgot a connection that was idle. The peer is well, and did not see what was sent last. An "
+        "error where requests waited for a reply. Likely only: a route may change, and a firewall may answer the SYN.",
+        "The RST has the TTL of the SYN, or the SYN was not captured.",
+        _reset_on_the_way,
+        ("request-lost", "request-unanswered", "peer-departed", "periodic-disconnect", "reconnect-storm"),
+    ),
+)

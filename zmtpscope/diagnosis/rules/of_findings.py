@@ -1,0 +1,159 @@
+"""Rules based on findings: a finding on connections becomes one diagnosis for each client and endpoint."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import shorten
+from typing import Literal, NamedTuple
+
+from zmtpscope.diagnosis.across.endings import is_agreed
+from zmtpscope.diagnosis.across.handshakes import hung_handshakes
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, server_name
+from zmtpscope.diagnosis.diagnosis import PROVEN, Diagnosis, Evidence
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.findings.kinds import Severity
+
+MOST_EVIDENCE = 3
+LONGEST_DETAIL = 110
+"""Maximum number of characters of a detail in a sentence; the evidence contains all of it."""
+MISSPELT = "; the name ERROR is misspelt"
+"""Start of the remark that some releases of libzmq misspell a command, which is no fault of the client."""
+
+
+class Met(NamedTuple):
+    """A connection and its finding."""
+
+    connection: ObservedConnection
+    finding: ObservedFinding
+
+
+class OfFindings(NamedTuple):
+    """A rule based on findings.
+
+    `ids` are the findings, if `holds` accepts them; `also` are findings that follow from these. `are` must accept all
+    findings of a client. `what` is the sentence, with placeholders {client}, {server} and {detail}, the detail of the
+    finding. The diagnosis is only a note if a later handshake succeeds, unless `is_final`.
+    """
+
+    rule: str
+    severity: Severity
+    ids: tuple[str, ...]
+    what: str
+    hint: str | None
+    also: tuple[str, ...] = ()
+    certainty: Literal["proven", "likely"] = PROVEN
+    holds: Callable[[ObservedConnection, ObservedFinding], bool] = lambda _, __: True
+    are: Callable[[Knowledge, Sequence[Met]], bool] = lambda _, __: True
+    is_final: bool = False
+
+
+Asker = tuple[Endpoint, str, str | None]
+"""The endpoint, the address of the client, and its user name."""
+
+
+def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[Diagnosis]]:
+    """Return the function of a rule that yields the diagnoses of all `kinds`."""
+
+    def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
+        for kind in kinds:
+            for asker, met in _by_asker(kind, knowledge).items():
+                if kind.are(knowledge, met):
+                    yield _diagnosis(kind, knowledge, asker, met)
+
+    return find
+
+
+def _by_asker(kind: OfFindings, knowledge: Knowledge) -> dict[Asker, list[Met]]:
+    found: dict[Asker, list[Met]] = {}
+    for connection in knowledge.connections:
+        with_ids = (each for (id_, _), each in connection.findings.items() if id_ in kind.ids)
+        held = [each for each in with_ids if kind.holds(connection, each)]
+        if held:
+            first = min(held, key=lambda each: each.moment.ns)
+            found.setdefault(_asker(connection), []).append(Met(connection, first))
+    return found
+
+
+def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[Met]) -> Diagnosis:
+    endpoint, client, user = asker
+    first = met[0].finding
+    times = sorted(each.finding.moment.ns for each in met)
+    count = sum(each.finding.count for each in met)
+    sentence = _sentence(kind, met) + (f", {how_often(times, count)}" if count > 1 else "")
+    later = None if kind.is_final else _came_about_later(knowledge, asker, times[-1])
+    if later is not None:
+        sentence += f"; a handshake succeeded {duration(later.start.ns - times[-1])} later"
+    elif not kind.is_final and (sooner := _came_about_sooner(knowledge, asker, times[0])) is not None:
+        sentence += f"; a handshake from there succeeded {duration(times[0] - sooner.start.ns)} before"
+    conn_ids = frozenset(each.connection.conn_id for each in met)
+    return Diagnosis(
+        kind.rule,
+        kind.severity if later is None else "note",
+        f"{client} at {address(endpoint)}" if user is None else f"{user} of {client} at {address(endpoint)}",
+        sentence,
+        kind.hint or first.hint or "",
+        tuple(Evidence(each.moment, _evident(kind, each), each.ref) for _, each in met[:MOST_EVIDENCE]),
+        count,
+        max(each.finding.last_ns for each in met),
+        kind.certainty,
+        conn_ids,
+        frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*kind.ids, *kind.also)),
+    )
+
+
+def _sentence(kind: OfFindings, met: Sequence[Met]) -> str:
+    connection, finding = met[0]
+    detail = shorten(_detail(finding), LONGEST_DETAIL, placeholder=" …")
+    return kind.what.format(client=client_name(connection), server=server_name(connection), detail=detail)
+
+
+def _detail(finding: ObservedFinding) -> str:
+    """Return the detail of a finding, without the sentence that all findings of its kind share."""
+    return (finding.text.partition(": ")[2] or finding.text).partition(MISSPELT)[0]
+
+
+def _evident(kind: OfFindings, finding: ObservedFinding) -> str:
+    """Return the text that a finding adds to the sentence of its kind."""
+    return _detail(finding) if "{detail}" in kind.what else finding.text
+
+
+def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
+    """Return the client's first connection that began after `time` and agreed on ZMTP, or None."""
+    own = _came_about(knowledge).get(asker, [])
+    place = bisect_right(own, time, key=_start)
+    return own[place] if place < len(own) else None
+
+
+def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
+    """Return the client's last connection that began at or before `time` and agreed on ZMTP, or None."""
+    own = _came_about(knowledge).get(asker, [])
+    place = bisect_right(own, time, key=_start)
+    return own[place - 1] if place else None
+
+
+@once
+def _came_about(knowledge: Knowledge) -> dict[Asker, list[ObservedConnection]]:
+    """Return the connections of each client that can carry messages, by start time."""
+    found: dict[Asker, list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        if is_agreed(connection):
+            found.setdefault(_asker(connection), []).append(connection)
+    return found
+
+
+def _asker(connection: ObservedConnection) -> Asker:
+    client = connection.sides[1 - connection.listener]
+    return connection.endpoint, client.ip, client.username
+
+
+def _start(connection: ObservedConnection) -> int:
+    return connection.start.ns
+
+
+def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:
+    """Whether the server closed on the client each time, and the client never waited for an answer in vain."""
+    connection, hung = met[0].connection, hung_handshakes(knowledge)
+    client = connection.sides[1 - connection.listener].ip
+    return all((connection.endpoint, client, listens) not in hung for listens in (False, True))

@@ -1,0 +1,303 @@
+"""Rules for incompatible peers: socket types that do not fit, duplicate identities, an occupied PAIR."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
+from statistics import median
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.handshakes import rejects_type
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.words import MILLISECOND, address, how_often, name_of, server_name, shown
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
+from zmtpscope.zmtp.socket_types import may_meet
+
+TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
+"""Findings if both sides announced their socket types."""
+ONLY_CLOSED = ("NULL-08", "PLAIN-09")
+"""Findings if one side closed without announcing its type."""
+HINT = (
+    "connect types that fit: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER or REP, PAIR "
+    "with PAIR; see that the port is the one that was meant"
+)
+
+
+def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint."""
+    found: dict[tuple[Endpoint, str], list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(*TOLD) or connection.finding(*ONLY_CLOSED)
+        if finding is not None:
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
+    for (endpoint, client), met in found.items():
+        connection, finding = next((each for each in met if each.finding.id in TOLD), met[0])
+        types = [_type_of(knowledge, met, listens) for listens in (True, False)]
+        if finding.id not in TOLD and _fit(types) and all(rejects_type(each.connection) for each in met):
+            types[1] = None  # the types that fit belong to another program at that address
+        if finding.id not in TOLD and (_fit(types) or not _is_closed_by_types(knowledge, met)):
+            continue  # it closed for another reason, or its ZAP handler is slow
+        count = len(met)
+        conn_ids = frozenset(each.connection.conn_id for each in met)
+        yield Diagnosis(
+            "wrong-pairing",
+            "error",
+            f"{client} at {address(endpoint)}",
+            _sentence(connection, finding, types)
+            + (f", {_how_often(met)}" if count > 1 else "")
+            + _tenant_before(knowledge, connection, types),
+            HINT,
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            count,
+            max(each.finding.last_ns for each in met),
+            "proven" if finding.id in TOLD else LIKELY,
+            conn_ids,
+            frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*TOLD, *ONLY_CLOSED, "ZMTP-CONN-08")),
+        )
+
+
+AT_ONCE = 10 * MILLISECOND
+"""libzmq closes within this time plus the handshake time after an incompatible type (ns)."""
+
+
+def _is_closed_by_types(knowledge: Knowledge, met: list[Met]) -> bool:
+    """Whether the side without a known type always closed immediately after the READY of the other side."""
+    late = []
+    for connection, finding in met:
+        ready = connection.sides[1 - (finding.side or 0)].ready
+        if ready is not None:
+            late.append(finding.moment.ns - ready.ns - (ready.ns - connection.start.ns))
+    return closed_at_once(knowledge, met) and (not late or median(late) <= AT_ONCE)
+
+
+def _fit(types: list[str | None]) -> bool:
+    one, other = types
+    return one is not None and other is not None and may_meet(one, other)
+
+
+def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
+    """Return the socket type of the listener or the client, from these or other connections between the two.
+
+    The listener's type is the one at that time, since another program may take its port.
+    """
+    own = _first_type(each.connection.sides[each.connection.listener ^ (not listens)] for each in met)
+    if own is None and not listens and met[0].finding.id not in TOLD:  # other connections of the client may show it
+        client = met[0].connection.sides[1 - met[0].connection.listener].ip
+        connections = knowledge.by_address[client, met[0].connection.endpoint]
+        return _first_type(each.sides[1 - each.listener] for each in connections)
+    if own is not None or not listens:
+        return own
+    known = _listening(knowledge)[met[0].connection.endpoint]
+    place = bisect_right(known, met[0].connection.start.ns, key=_since)
+    return known[max(place - 1, 0)].socket_type if known else None
+
+
+class Listening(NamedTuple):
+    """A connection that began at `since_ns` and shows the socket type of the listener."""
+
+    since_ns: int
+    socket_type: str
+
+
+@once
+def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
+    """Return the socket types of the listener of each endpoint, in order of time."""
+    return {
+        endpoint: [
+            Listening(each.start.ns, socket_type)
+            for each in connections
+            if (socket_type := each.sides[each.listener].socket_type)
+        ]
+        for endpoint, connections in knowledge.by_endpoint.items()
+    }
+
+
+def _since(listening: Listening) -> int:
+    return listening.since_ns
+
+
+def _tenant_before(knowledge: Knowledge, connection: ObservedConnection, types: list[str | None]) -> str:
+    """Return the end of a sentence: the earlier listener at the port that fits the client, or ""."""
+    listening, client = types
+    before = next(
+        (
+            each.socket_type
+            for each in reversed(_listening(knowledge)[connection.endpoint])
+            if each.since_ns < connection.start.ns and each.socket_type != listening
+        ),
+        None,
+    )
+    fits = before is not None and client is not None and may_meet(before, client)
+    return f"; {before} listened there before, so another program took the port" if fits else ""
+
+
+def _first_type(sides: Iterable[ObservedSide]) -> str | None:
+    return next((side.socket_type for side in sides if side.socket_type), None)
+
+
+def _sentence(connection: ObservedConnection, finding: ObservedFinding, types: list[str | None]) -> str:
+    if all(types):
+        client = connection.sides[1 - connection.listener].ip
+        return f"{types[1]} of {client} connects to {types[0]} at {address(connection.endpoint)}, and these do not fit"
+    silent = finding.side or 0
+    return (
+        f"{name_of(connection, silent)} closes when {name_of(connection, 1 - silent)} says of which type it is: "
+        "their socket types do not fit"
+    )
+
+
+def _how_often(met: list[Met]) -> str:
+    return how_often([each.finding.moment.ns for each in met])
+
+
+IDENTITY = "ZMTP3X-META-15"
+
+
+def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each identity at an endpoint."""
+    found: dict[tuple[Endpoint, str], list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(IDENTITY)
+        if finding is not None:
+            identity = connection.sides[1 - connection.listener].identity or ""
+            found.setdefault((connection.endpoint, identity), []).append(Met(connection, finding))
+    by_identity: dict[tuple[Endpoint, str], list[ObservedConnection]] = {key: [] for key in found}
+    for connection in knowledge.connections if found else ():
+        key = connection.endpoint, connection.sides[1 - connection.listener].identity or ""
+        if key in by_identity:
+            by_identity[key].append(connection)
+    for (endpoint, identity), met in found.items():
+        connection, same = met[0].connection, by_identity[endpoint, identity]
+        hosts = sorted({each.sides[1 - each.listener].ip for each in same})
+        conn_ids = frozenset(each.conn_id for each in same)
+        ignored, replaced = _ignored(same), _replaced(same)
+        yield Diagnosis(
+            "identity-collision",
+            "error" if ignored else "warn",
+            f"{identity} at {address(endpoint)}",
+            f'Two clients are "{shown(identity)}" at {server_name(connection)} at the same time, '
+            f"from {' and '.join(hosts)}: "
+            + (_who_gets_what(same, ignored) if replaced is None else _who_took_over(replaced))
+            + (f", {_how_often(met)}" if len(met) > 1 else ""),
+            "give each client a routing id of its own, or none"
+            + ("; ZMQ_ROUTER_HANDOVER lets the newer one take over" if replaced is None else ""),
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            len(met),
+            max(each.finding.last_ns for each in met),
+            conn_ids=conn_ids,
+            explains=frozenset((conn_id, IDENTITY) for conn_id in conn_ids),
+        )
+
+
+LEAST_ASKED = 3
+"""A client that sent fewer messages may still get an answer."""
+
+
+def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
+    """Return the connections whose client sent messages and got none, while another client with its identity did."""
+    answered = [each for each in same if _sent_and_got(each)[1]]
+    starts = [each.start.ns for each in answered]
+    ends = list(accumulate((each.last_ns for each in answered), max))
+
+    def is_beside_answered(connection: ObservedConnection) -> bool:
+        begun = bisect_left(starts, connection.last_ns)
+        return begun > 0 and ends[begun - 1] > connection.start.ns
+
+    ignored = []
+    for each in same:
+        sent, got = _sent_and_got(each)
+        if sent >= LEAST_ASKED and not got and is_beside_answered(each):
+            ignored.append(each)
+    return ignored
+
+
+def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
+    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity had begun.
+
+    Both got messages. None if there is no such connection.
+    """
+    for before, after in pairwise(same):
+        last = before.sides[before.listener].last_ns or 0
+        if _sent_and_got(before)[1] and _sent_and_got(after)[1] and last <= after.start.ns < before.last_ns:
+            return before
+    return None
+
+
+def _who_took_over(replaced: ObservedConnection) -> str:
+    return f"the newer one took over (ZMQ_ROUTER_HANDOVER), and {_host_and_port(replaced)} gets nothing since"
+
+
+def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
+    """Return how many messages the client sent and received; zeros while the connection is open (not yet known)."""
+    if connection.values is None:
+        return 0, 0
+    client = 1 - connection.listener
+    return connection.values[f"messages_{client}"] or 0, connection.values[f"messages_{1 - client}"] or 0
+
+
+def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnection]) -> str:
+    """Return, e.g., `it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2 sent 24 and got
+    24`."""
+    told = "it sends to one of them only"
+    if not ignored:
+        return told
+    served = next(each for each in same if _sent_and_got(each)[1])
+    sent, got = _sent_and_got(served)
+    none = [
+        f"{_host_and_port(each)} sent {_sent_and_got(each)[0]} messages and got none"
+        for each in ignored[:MOST_EVIDENCE]
+    ]
+    return f"{told}: {', '.join(none)}, {_host_and_port(served)} sent {sent} and got {got}"
+
+
+def _host_and_port(connection: ObservedConnection) -> str:
+    """Return address and port of the client; two clients of one host differ by port."""
+    side = connection.sides[1 - connection.listener]
+    return address((side.ip, side.port))
+
+
+PAIR_OCCUPIED = OfFindings(
+    "pair-occupied",
+    "warn",
+    ("EXPAIR-01",),
+    "{client} connects to {server}, which has a peer already: PAIR talks to one only, and gives it nothing",
+    "PAIR is for exactly two; use DEALER and ROUTER for more, or end the first connection before",
+    is_final=True,
+)
+
+TABLE = (
+    Rule(
+        "wrong-pairing",
+        "error",
+        "Socket types do not fit",
+        "Both sides said of which type they are, and these types may not be combined (wire.md 10.6). libzmq closes "
+        "without a word when it sees a type that does not fit, often before it has said its own: then it is likely, "
+        "unless other connections of the same two show that their types fit.",
+        "The types that both sides announce on any connection of the two fit, or the close comes late.",
+        _wrong_pairing,
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "identity-collision",
+        "warn",
+        "Two clients use one identity",
+        "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. "
+        "Connections that are known to be one, captured in two places, do not count. A client that came back before "
+        "the end of its old connection was noticed looks the same. An error where one of them sent three messages or "
+        "more and got none, while another one did.",
+        "The two connections do not overlap, or they are one connection that was captured twice.",
+        _identity_collision,
+    ),
+    Rule(
+        "pair-occupied",
+        "warn",
+        "A second peer connects to PAIR",
+        "A client connected to a PAIR socket while another connection to it was open.",
+        "The first connection to the PAIR ended before the second one began.",
+        diagnoses_of((PAIR_OCCUPIED,)),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Rules for subscribers that a publisher skips, although it sends matching messages to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.records import SECOND
+
+PASSED_OVER = "subscriber-passed-over"
+
+LEAST_SILENCE = 3 * SECOND
+"""A shorter time without messages is a pause (ns)."""
+MANY_PAUSES = 4
+"""A silence shorter than this many times the longest earlier one is a pause."""
+LEAST_MESSAGES = 8
+"""Minimum number of messages that another subscriber gets meanwhile."""
+MOST_COMPARED = 64
+"""Maximum number of subscribers of a publisher to check, and of others to compare each with."""
+
+HINT = (
+    "the publisher knows nothing of this connection any more, as after a crash of its host, and a subscriber that only "
+    "listens never notices: set ZMQ_HEARTBEAT_IVL or ZMQ_TCP_KEEPALIVE on the subscriber, which then connects again"
+)
+
+
+def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each publisher, about the subscribers that it skips."""
+    for publisher in publishers(knowledge):
+        if publisher.socket_type != "PUB" or publisher.endpoint is None or not publisher.subscribers[1:]:
+            continue
+        met = []
+        for subscriber in publisher.subscribers[:MOST_COMPARED]:
+            rhythm = _last_messages(subscriber, knowledge.last_ns)
+            if rhythm is not None:
+                messages, other = _others_got(publisher, subscriber, rhythm.last.ns, knowledge.last_ns)
+                if messages >= LEAST_MESSAGES:
+                    met.append((subscriber, rhythm, messages, other))
+        if met:
+            yield _diagnosis(met, knowledge.last_ns)
+
+
+def _last_messages(subscriber: Subscriber, now: int) -> ObservedRhythm | None:
+    """Return the rhythm of messages to a subscriber that ended, or None if they continue or are held back."""
+    connection, publisher = subscriber.connection, subscriber.connection.sides[1 - subscriber.side]
+    rhythm = publisher.rhythm
+    if rhythm is None or not connection.is_open or not subscriber.is_filtered or publisher.is_sending:
+        return None
+    is_held_back = publisher.last_outage is not None or subscriber.stalled_ns > rhythm.last.ns
+    is_long = now - rhythm.last.ns >= max(LEAST_SILENCE, MANY_PAUSES * rhythm.longest_ns)
+    return rhythm if is_long and not is_held_back else None
+
+
+def _others_got(publisher: Publisher, subscriber: Subscriber, since: int, now: int) -> tuple[int, Subscriber]:
+    """Return how many messages the best other subscriber got after `since` that match `subscriber`, and that
+    subscriber."""
+    best = 0, subscriber
+    for other in publisher.subscribers[-MOST_COMPARED:]:
+        if other is subscriber:
+            continue
+        messages = sum(
+            topic.timeline.between(since + SECOND, now + 1).least
+            for key, topic in other.topics.items()
+            if any(each.until_ns is None for each in subscriber.matching(key))
+        )
+        if messages > best[0]:
+            best = messages, other
+    return best
+
+
+def _diagnosis(met: list[tuple[Subscriber, ObservedRhythm, int, Subscriber]], now: int) -> Diagnosis:
+    subscriber, rhythm, messages, other = met[0]
+    connection = subscriber.connection
+    who, publisher = name_of(connection, subscriber.side), name_of(connection, 1 - subscriber.side)
+    more = f"; the same of {counted(len(met) - 1, 'other subscriber')}" if len(met) > 1 else ""
+    return Diagnosis(
+        PASSED_OVER,
+        "warn",
+        publisher,
+        f"{publisher} sent nothing to {who} after packet {rhythm.last.packet}, for {duration(now - rhythm.last.ns)}, "
+        f"while {name_of(other.connection, other.side)} got {counted(messages, 'message')} to which {who} is "
+        f"subscribed, too{more}",
+        HINT,
+        (Evidence(rhythm.last, f"the last message to {who}"),),
+        len(met),
+        certainty=LIKELY,
+        conn_ids=frozenset(each.connection.conn_id for each, *_ in met),
+    )
+
+
+TABLE = (
+    Rule(
+        PASSED_OVER,
+        "warn",
+        "A publisher sends to others and not to a subscriber",
+        "The connection of a SUB is open, and it got messages until some moment and none since, for 3 s at least and "
+        "four times its longest pause, while another SUB got eight or more to which it is subscribed, too. A PUB sends "
+        "to all that subscribed: so the program that sends now does not know this connection. After a crash of a host, "
+        "or if its link was down when it closed, the other side of a connection is not told. It is likely only: a "
+        "publisher that is not libzmq may choose whom it sends to.",
+        "The receive window of the subscriber is closed, TCP sends again to it, it cancelled the subscription, or "
+        "octets of its connection are missing from the capture.",
+        _passed_over,
+        ("fell-silent", "late-subscriber"),
+    ),
+)

@@ -1,0 +1,102 @@
+"""Rules for subscriptions that match more topics than the one they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.publishers import Subscriber, publishers
+from zmtpscope.diagnosis.across.words import counted, name_of, of_topics, topic_name
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.topics import GOES_ON, KINDS
+
+LONGER_TOPIC = "longer-topic"
+
+MOST_TOLD = 3
+"""Maximum number of longer topics that a sentence names."""
+
+
+class Longer(NamedTuple):
+    """A topic that continues after a subscription, with its number of messages."""
+
+    name: bytes
+    first: Moment
+    messages: int
+
+
+class Overlap(NamedTuple):
+    """A subscriber that subscribed to a topic, gets it, and also gets longer topics."""
+
+    subscriber: Subscriber
+    topic: bytes
+    longer: Sequence[Longer]
+
+
+def _longer_topics(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each publisher and subscription."""
+    for publisher in publishers(knowledge):
+        found: dict[bytes, list[Overlap]] = {}
+        for subscriber in publisher.subscribers:
+            for overlap in _overlaps(subscriber):
+                found.setdefault(overlap.topic, []).append(overlap)
+        for same in found.values():
+            yield _diagnosis(same)
+
+
+def _overlaps(subscriber: Subscriber) -> Iterator[Overlap]:
+    if subscriber.is_of_groups or not subscriber.is_filtered:
+        return
+    longer: dict[bytes, list[Longer]] = {}
+    frames = {key.topic: topic for key, topic in subscriber.topics.items() if key.is_frame and key.topic}
+    asked = {each.topic for each in subscriber.subscriptions if each.topic in frames}
+    for name, topic in frames.items() if asked else ():
+        longest = max((each.topic for each in subscriber.matching(topic.key)), key=len, default=name)
+        if longest in asked and longest != name and KINDS[name[len(longest)]] == GOES_ON:
+            longer.setdefault(longest, []).append(Longer(name, topic.first, topic.timeline.count))
+    for key, topic in subscriber.topics.items():
+        if topic.is_text and topic.longer_first is not None and 0 < topic.longer < topic.timeline.count:
+            found = Longer(topic.longer_name, topic.longer_first, topic.longer)
+            longer.setdefault(key.topic or b"", []).append(found)
+    for name, each in longer.items():
+        yield Overlap(subscriber, name, each)
+
+
+def _diagnosis(same: Sequence[Overlap]) -> Diagnosis:
+    subscriber, topic, longer = same[0]
+    names = sorted(each.name for each in longer)
+    more = f" and {counted(len(names) - MOST_TOLD, 'topic')} more" if len(names) > MOST_TOLD else ""
+    others = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
+    messages = sum(each.messages for each in longer)
+    first = min(longer, key=_first)
+    return Diagnosis(
+        LONGER_TOPIC,
+        "note",
+        f"{topic_name(topic)} at {name_of(subscriber.connection, 1 - subscriber.side)}",
+        f"{name_of(subscriber.connection, subscriber.side)}{others} subscribed to {topic_name(topic)} and also gets "
+        f"{of_topics(names[:MOST_TOLD])}{more} ({counted(messages, 'message')}): a subscription matches every topic "
+        "that begins with it",
+        "end topics with a separator and subscribe with it, or compare the whole topic where messages are received",
+        (Evidence(first.first, f"the first message of {topic_name(first.name)}"),),
+        messages,
+        conn_ids=frozenset(each.subscriber.connection.conn_id for each in same),
+    )
+
+
+def _first(longer: Longer) -> int:
+    return longer.first.ns
+
+
+TABLE = (
+    Rule(
+        LONGER_TOPIC,
+        "note",
+        "A subscription also matches longer topics",
+        "A subscriber gets the topic that its subscription names, and longer ones that only begin with it: the name "
+        'goes on with a letter, a digit, "_" or "-", so that "tx" also gets "tx_trytes". It is a note, since a program '
+        "may want both. The topic is a frame of its own, or the beginning of a text in which a separator follows it.",
+        'The longer topic goes on with a separator like "." or "/", or another subscription asks for it.',
+        _longer_topics,
+    ),
+)

@@ -1,0 +1,80 @@
+"""Rules for heartbeats with a TTL that ends connections of healthy programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.promises import BrokenPromise, broken_promises, by_pinger
+from zmtpscope.diagnosis.across.words import address, duration, how_often, name_of
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
+
+HEARTBEAT_TTL = "heartbeat-ttl"
+WRAPS = "ZMTP31-PING-07"
+MOST_EVIDENCE = 3
+
+
+def _ttl(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each peer that sends such PINGs at an endpoint."""
+    for broken in by_pinger(broken_promises(knowledge).values()):
+        yield _diagnosis(broken)
+
+
+def _diagnosis(broken: Sequence[BrokenPromise]) -> Diagnosis:
+    connection, asker, ttl, kept, every, _ = first = broken[0]
+    name, peer = name_of(connection, asker), name_of(connection, 1 - asker)
+    times = [each.closed_ns for each in broken]
+    often = f", {how_often(times)}" if len(broken) > 1 else ""
+    if every is None:
+        promise = (
+            f"{name} sends PINGs with a TTL of {duration(ttl)}, which libzmq up to 4.3.6 wraps to {duration(kept)}"
+        )
+        hint = f"set ZMQ_HEARTBEAT_TTL of {name} below 65536 ms"
+    else:
+        promise = f"{name} sends a PING every {duration(every)} with a TTL of only {duration(ttl)}"
+        hint = f"set ZMQ_HEARTBEAT_TTL of {name} to twice its ZMQ_HEARTBEAT_IVL or more; neither program hangs"
+    return Diagnosis(
+        HEARTBEAT_TTL,
+        "error",
+        f"{name} at {address(connection.endpoint)}",
+        f"{promise}: {peer} closes the connection {duration(_silence(first))} after the last sign of life{often}",
+        hint,
+        tuple(
+            Evidence(last, f"a PING with a TTL of {duration(ttl)}", each.connection.ref)
+            for each in broken[:MOST_EVIDENCE]
+            if (last := _last_ping(each)) is not None
+        ),
+        len(broken),
+        max(times),
+        conn_ids=frozenset(each.connection.conn_id for each in broken),
+        explains=frozenset((each.connection.conn_id, WRAPS) for each in broken),
+    )
+
+
+def _last_ping(broken: BrokenPromise) -> Moment | None:
+    heartbeats = broken.connection.sides[broken.asker].heartbeats
+    return None if heartbeats is None else heartbeats.last
+
+
+def _silence(broken: BrokenPromise) -> int:
+    return broken.closed_ns - (broken.connection.sides[broken.asker].last_ns or broken.closed_ns)
+
+
+TABLE = (
+    Rule(
+        HEARTBEAT_TTL,
+        "error",
+        "A heartbeat TTL ends connections of programs that are well",
+        "A peer sends PINGs with a TTL that is shorter than the time to its next PING, or with one above 65.5 s, which "
+        "libzmq up to 4.3.6 wraps round to milliseconds. The other side closed when the TTL was over, as the protocol "
+        "asks for. The time between PINGs is that of any connection of the peer to the endpoint, or, if it connects "
+        "again within 2 s, the time from the handshake to its first PING.",
+        "The next PING comes before the TTL is over, or the other side did not close then.",
+        _ttl,
+        (
+            *("heartbeat-timeout", "peer-departed", "periodic-disconnect", "reconnect-storm", "request-lost"),
+            *("request-unanswered", "late-reply", "late-subscriber", "subscription-lost-on-reconnect"),
+        ),
+    ),
+)

@@ -1,0 +1,189 @@
+"""Rules for proxies that do not forward everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, surely_sent
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.diagnosis.across.words import counted, name_of, topic_name
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.timeline import Timeline
+from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.records import SECOND
+
+PATIENCE_NS = SECOND
+"""A proxy forwards a subscription within this time (ns)."""
+
+MOST_COMPARED = 524_288
+"""Maximum number of comparisons of incoming and outgoing topics in a run. Proxies that need more are skipped."""
+
+
+class Proxy(NamedTuple):
+    """A host that subscribes and publishes the received messages at one endpoint."""
+
+    incoming: list[Subscriber]
+    outgoing: Publisher
+
+
+class Dropped(NamedTuple):
+    """The minimum number of messages of a topic that went into a proxy and did not reach a subscriber."""
+
+    messages: int
+    key: TopicKey
+    subscriber: Subscriber
+
+
+def _proxies(knowledge: Knowledge) -> Iterator[Proxy]:
+    """Yield hosts with an XSUB, bound or not, and exactly one bound XPUB.
+
+    Another program on the same host may own one of the two.
+    """
+    incoming: dict[str, list[Subscriber]] = {}
+    outgoing: dict[str, list[Publisher]] = {}
+    for publisher in publishers(knowledge):
+        if publisher.endpoint is not None and publisher.socket_type == "XPUB":
+            outgoing.setdefault(publisher.ip, []).append(publisher)
+        for subscriber in publisher.subscribers:
+            if subscriber.socket_type == "XSUB":
+                incoming.setdefault(subscriber.ip, []).append(subscriber)
+    for ip, bound in outgoing.items():
+        if ip in incoming and len(bound) == 1:
+            yield Proxy(incoming[ip], bound[0])
+
+
+def _dropping(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    room = MOST_COMPARED
+    for proxy in _proxies(knowledge):
+        behind = [each for each in proxy.outgoing.subscribers if each.is_filtered]
+        count = sum(len(each.topics) for each in proxy.incoming) * len(behind)
+        if count <= room:
+            room -= count
+            found = list(_dropped(proxy, behind, knowledge.last_ns))
+            if found:
+                yield _diagnosis(proxy, found)
+
+
+def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[Dropped]:
+    incoming: dict[TopicKey, list[Timeline]] = {}
+    for each in proxy.incoming:
+        for key, topic in each.topics.items():
+            if key.topic is not None:
+                incoming.setdefault(key, []).append(topic.timeline)
+    latest = max(each.latest_ns for each in proxy.incoming)
+    for subscriber in behind:
+        for key, timelines in incoming.items():
+            messages = _missing(timelines, latest, subscriber, key, now)
+            if messages > 0:
+                yield Dropped(messages, key, subscriber)
+
+
+def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscriber, key: TopicKey, now: int) -> int:
+    """Return the minimum number of messages of a topic that went in and did not reach a subscriber of the proxy.
+
+    Counts only the time of its last subscription. `latest_ns` is the time of the last incoming message.
+    """
+    intervals = subscriber.intervals(key)
+    if not intervals:
+        return 0
+    since, until = intervals[-1]
+    if subscriber.is_open and until == subscriber.last_ns:
+        until = now
+    begin = since + TAKES_EFFECT_NS
+    end = surely_sent(subscriber, latest_ns, until)
+    if end is None or end <= begin:
+        return 0
+    went_in = sum(timeline.between(begin, end).least for timeline in incoming)
+    own = subscriber.topics.get(key)
+    return went_in - (0 if own is None else own.timeline.count - own.timeline.before(begin).least)
+
+
+def _diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
+    worst = max(found, key=_messages)
+    source = next(each for each in proxy.incoming if worst.key in each.topics)
+    first, subscriber = source.topics[worst.key].first, worst.subscriber
+    others = len(found) - 1
+    more = f" (and others for {others} more)" if others else ""
+    topic = topic_name(worst.key.topic)
+    return Diagnosis(
+        "proxy-drops",
+        "warn",
+        f"the proxy at {proxy.outgoing.name}",
+        f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} got {counted(worst.messages, 'message')} of "
+        f"{topic} at least that it did not pass on to {name_of(subscriber.connection, subscriber.side)}, "
+        f"which was subscribed{more}",
+        "raise ZMQ_SNDHWM of its XPUB, or let the subscriber read faster: an XPUB drops what exceeds it "
+        "(ZMQ_XPUB_NODROP lets it wait instead)",
+        (
+            Evidence(first, f"the first message of {topic} into the proxy"),
+            Evidence(subscriber.connection.start, "the connection to the subscriber", subscriber.connection.ref),
+        ),
+        sum(each.messages for each in found),
+        certainty=LIKELY,
+        conn_ids=frozenset(each.subscriber.connection.conn_id for each in found),
+    )
+
+
+NOT_FORWARDED = "subscriptions-not-forwarded"
+
+
+def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each proxy that has subscribers and subscribes to nothing itself."""
+    for proxy in _proxies(knowledge):
+        asked = [each for each in proxy.outgoing.subscribers if each.is_filtered and each.subscriptions]
+        is_mute = all(each.is_filtered and not each.subscriptions for each in proxy.incoming)
+        if not asked or not is_mute:
+            continue
+        subscriber, first = asked[0], asked[0].subscriptions[0]
+        waiting = [each for each in proxy.incoming if each.last_ns - first.moment.ns >= PATIENCE_NS]
+        if not waiting:
+            continue
+        xsub = waiting[0]
+        yield Diagnosis(
+            NOT_FORWARDED,
+            "warn",
+            f"the proxy at {proxy.outgoing.name}",
+            f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} passes no subscription on: "
+            f"{name_of(subscriber.connection, subscriber.side)} {subscriber.asked_for(first.topic)} there, and "
+            f"{name_of(xsub.connection, xsub.side)} asked {name_of(xsub.connection, 1 - xsub.side)} for nothing",
+            "let the proxy forward both ways, as zmq_proxy does: what it reads from its XPUB are subscriptions, which "
+            "its XSUB has to send on",
+            (
+                Evidence(first.moment, f"{name_of(subscriber.connection, subscriber.side)} subscribed"),
+                Evidence(xsub.connection.start, "the connection of the XSUB begins", xsub.connection.ref),
+            ),
+            len(asked),
+            certainty=LIKELY,
+            conn_ids=frozenset(each.connection.conn_id for each in (*asked, *waiting)),
+        )
+
+
+def _messages(dropped: Dropped) -> int:
+    return dropped.messages
+
+
+TABLE = (
+    Rule(
+        NOT_FORWARDED,
+        "warn",
+        "A proxy passes no subscription on",
+        "A host has an XSUB and, at one endpoint, an XPUB. Subscribers asked the XPUB for something, and the XSUB "
+        "asked no publisher for anything, for a second or more: publishers send nothing to it. It is likely only: that "
+        "both sockets belong to one program, no capture shows.",
+        "Any XSUB of the host subscribes to anything.",
+        _not_forwarding,
+    ),
+    Rule(
+        "proxy-drops",
+        "warn",
+        "A proxy does not pass on what it gets",
+        "A host has an XSUB and, at one endpoint, an XPUB. More messages of a topic went in than came out to a "
+        "subscriber, while that was subscribed and took what came. It is likely only: that both sockets belong to one "
+        "program, and that it passes on everything, no capture shows. Both sides have to be in the capture.",
+        "The subscriber was not subscribed at that time, or its connection ended before the messages can have "
+        "reached it.",
+        _dropping,
+    ),
+)

@@ -1,0 +1,241 @@
+"""Rules for receivers that do not read their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, Delivery, deliveries, got_most
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.publishers import Subscriber
+from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, name_of, topic_name
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
+from zmtpscope.findings import SEVERITIES
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.records import SECOND
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
+
+SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"
+
+SHORTEST_NS = 100 * MILLISECOND
+"""A receiver that took nothing for less time (ns) is not reported."""
+
+LONG_NS = SECOND
+"""A receiver that took nothing for this long (ns) at once gets a warning, regardless of the effect."""
+
+MOST_EVIDENCE = 3
+
+RUNNING = "running"
+"""Value of `until` for a stall that continues."""
+
+DISCONNECTED = "disconnected"
+"""Value of `until` for a stall that ended with the connection."""
+
+GAP = "SEQUENCE-01"
+
+UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
+"""Findings of a stream that ends inside a frame, as it must if the connection ends while one side cannot send."""
+
+DROPPING = (
+    "a publisher drops what exceeds its ZMQ_SNDHWM for a subscriber: let the subscriber read faster (in a thread of "
+    "its own), raise ZMQ_RCVHWM there and ZMQ_SNDHWM here, or set ZMQ_CONFLATE where only the last value matters; "
+    "check --why TOPIC@PEER tells of every message"
+)
+WAITING = (
+    "what is sent to it waits, and beyond ZMQ_SNDHWM the sender blocks (a ROUTER drops): let the receiver read faster "
+    "(in a thread of its own), or share the work among more of them"
+)
+
+
+class Behind(NamedTuple):
+    """How many more messages of a topic a sibling got since a slow subscriber took nothing."""
+
+    messages: int
+    delivery: Delivery
+    sibling: Subscriber
+
+
+@once
+def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
+    """Return one diagnosis for each receiver, about its worst connection."""
+    found: dict[str, list[Diagnosis]] = {}
+    for diagnosis in _of_connections(knowledge):
+        found.setdefault(diagnosis.subject, []).append(diagnosis)
+    return [_worst(each) for each in found.values()]
+
+
+def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
+    """Return the worst diagnosis of one receiver, with the counts of all."""
+    worst = min(found, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
+    more = f" (and the same on {len(found) - 1} connections more)" if len(found) > 1 else ""
+    return replace(
+        worst,
+        text=worst.text + more,
+        count=sum(diagnosis.count for diagnosis in found),
+        conn_ids=frozenset().union(*(diagnosis.conn_ids for diagnosis in found)),
+        explains=frozenset().union(*(diagnosis.explains for diagnosis in found)),
+    )
+
+
+def _of_connections(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    by_connection: dict[str, list[Delivery]] = {}
+    for delivery in deliveries(knowledge):
+        by_connection.setdefault(delivery.subscriber.connection.conn_id, []).append(delivery)
+    for connection in knowledge.connections:
+        for sender in (0, 1):
+            own = by_connection.get(connection.conn_id, [])
+            own = [delivery for delivery in own if delivery.subscriber.side == 1 - sender]
+            stalls = connection.sides[sender].stalls
+            diagnosis = (
+                _stalled(connection, sender, stalls, own, knowledge) if stalls else _dropped(connection, sender, own)
+            )
+            if diagnosis is not None:
+                yield diagnosis
+
+
+def _stalled(
+    connection: ObservedConnection,
+    sender: int,
+    stalls: Sequence[ObservedStall],
+    own: Sequence[Delivery],
+    knowledge: Knowledge,
+) -> Diagnosis | None:
+    lasted = [_lasted(stall, connection, knowledge) for stall in stalls]
+    total = sum(lasted)
+    behind = max((_behind(each, stalls[0].moment.ns, knowledge) for each in own), key=_messages, default=None)
+    if total < SHORTEST_NS:
+        return None
+    last = stalls[-1]
+    longest = max(time if stall.count == 1 else stall.longest_ns for stall, time in zip(stalls, lasted, strict=True))
+    skipped = _skipped(connection, sender, stalls[0].moment.ns)
+    is_worse = longest >= LONG_NS or (behind is not None and behind.messages > 0) or skipped
+    severity: Severity = "warn" if is_worse else "note"
+    times = sum(stall.count for stall in stalls)
+    how = f" in {times} stretches" if times > 1 else ""
+    state = "; it is still closed" if last.until == RUNNING else ""
+    if last.until == DISCONNECTED and times == 1:
+        state = ", until the connection ended: it may be stopped, or hang"
+    fewer = ""
+    if behind is not None and behind.messages > 0:
+        sibling = name_of(behind.sibling.connection, behind.sibling.side)
+        fewer = (
+            f", and it got at least {counted(behind.messages, 'message')} of {topic_name(behind.delivery.key.topic)} "
+            f"fewer than {sibling} since it closed first"
+        )
+    if skipped:
+        fewer += f"; messages to it were dropped: their own numbers have {counted(skipped, 'gap')} since"
+    receiver, was_left = 1 - sender, last.until == DISCONNECTED
+    is_blocked = connection.sides[sender].socket_type == "PUSH" and severity == "warn"
+    return Diagnosis(
+        PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,
+        severity,
+        _subject(connection, receiver),
+        f"{name_of(connection, receiver)} does not take what {name_of(connection, sender)} sends: its receive window "
+        f"was closed for {duration(total)}{how}{state}{fewer}",
+        DROPPING if connection.sides[sender].socket_type in PUBLISHERS_AND_RADIO else WAITING,
+        tuple(
+            Evidence(stall.moment, f"closed for {duration(time)}", stall.ref)
+            for stall, time in zip(stalls[:MOST_EVIDENCE], lasted, strict=False)
+        ),
+        times,
+        last.moment.ns + lasted[-1],
+        conn_ids=frozenset({connection.conn_id}),
+        explains=frozenset((connection.conn_id, each) for each in UNFINISHED if was_left),
+    )
+
+
+def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
+    """Return how many gaps the message numbers of a side have, or 0 if they began before the side could not send."""
+    gap = connection.findings.get((GAP, sender))
+    return 0 if gap is None or gap.moment.ns < since else gap.count
+
+
+def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
+    """Return the duration of a stall (ns).
+
+    A stall that continues lasts to the end of the capture: a side announces when it opens its window, so this holds if
+    the connection is complete.
+    """
+    is_running = stall.until == RUNNING and connection.is_whole
+    return stall.duration_ns + (knowledge.last_ns - stall.end_ns if is_running else 0)
+
+
+def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
+    """Return how many more messages the best sibling got since `since`, when the subscriber first took nothing."""
+    end = knowledge.last_ns - TAKES_EFFECT_NS
+    slow = delivery.subscriber
+    if not slow.connection.is_open:
+        end = min(end, slow.connection.last_ns)
+    got = 0 if delivery.topic is None else delivery.topic.timeline.between(since, knowledge.last_ns + 1).most
+    found = [
+        Behind(sibling.topics[delivery.key].timeline.between(since, end).least - got, delivery, sibling)
+        for sibling in got_most(knowledge)[delivery.publisher][delivery.key]
+        if sibling is not slow
+    ]
+    return max(found, key=_messages, default=Behind(0, delivery, slow))
+
+
+def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery]) -> Diagnosis | None:
+    """Return the diagnosis for a subscriber that got less than its siblings although its window was open, or None."""
+    missed = [(delivery.missed, delivery) for delivery in own if delivery.missed is not None]
+    if not missed:
+        return None
+    most, delivery = max(missed, key=lambda each: each[0].messages)
+    if not most.messages:
+        return None
+    receiver = 1 - sender
+    name, sibling = name_of(connection, receiver), name_of(most.sibling.connection, most.sibling.side)
+    first = most.sibling.topics[delivery.key].first
+    return Diagnosis(
+        SLOW_RECEIVER,
+        "warn",
+        _subject(connection, receiver),
+        f"{name_of(connection, sender)} dropped {counted(most.messages, 'message')} of "
+        f"{topic_name(delivery.key.topic)} at least for {name}: it was subscribed, and {sibling} got them",
+        DROPPING,
+        (Evidence(first, f"the first message of {topic_name(delivery.key.topic)} to {sibling}"),),
+        most.messages,
+        conn_ids=frozenset({connection.conn_id}),
+        certainty=LIKELY,
+    )
+
+
+def _subject(connection: ObservedConnection, receiver: int) -> str:
+    return f"{name_of(connection, receiver)} at {address(connection.endpoint)}"
+
+
+def _messages(behind: Behind) -> int:
+    return behind.messages
+
+
+def _of_rule(rule: str) -> Callable[[Knowledge], Iterator[Diagnosis]]:
+    return lambda knowledge: (diagnosis for diagnosis in _slow(knowledge) if diagnosis.rule == rule)
+
+
+TABLE = (
+    Rule(
+        SLOW_RECEIVER,
+        "warn",
+        "A receiver does not take what comes",
+        "Its receive window was closed (RFC 9293, 3.8.6), so that its peer could not send: its program reads too "
+        "slowly, or does something else. A warning where that took a second at once, siblings of the same publisher "
+        "got more, or numbers in the messages leave some out since, else a note. Where no window was closed, but a "
+        "sibling got what this one had subscribed to and did not get, it is likely: the publisher had more to send to "
+        "it than its ZMQ_SNDHWM allows. How full the queues of libzmq are, no capture shows.",
+        "Its receive window was closed for less than 100 ms, and no sibling got more messages.",
+        _of_rule(SLOW_RECEIVER),
+        ("sequence-gap",),
+    ),
+    Rule(
+        PUSH_BLOCKED,
+        "warn",
+        "A PUSH cannot send, since a PULL does not take what comes",
+        "The receive window of the PULL was closed for a second at once. Beyond its ZMQ_SNDHWM a PUSH waits for others "
+        "that are ready, and blocks where there are none; a capture shows that nothing goes out, not whether the "
+        "program waits in its send.",
+        "No receive window was closed for a second at once.",
+        _of_rule(PUSH_BLOCKED),
+    ),
+)

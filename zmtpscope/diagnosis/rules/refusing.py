@@ -1,0 +1,167 @@
+"""Rules for refused clients: rejected credentials, and keys that do not fit the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.rules.handshaking import unanswered_logins
+from zmtpscope.diagnosis.rules.of_findings import OfFindings, closed_at_once, diagnoses_of
+
+NOT_JUDGED = ("300", "500")
+"""ZAP statuses for credentials that were not evaluated at all (27/ZAP, Reply)."""
+
+ERRORS = ("PLAIN-06", "CURVE-26", "NULL-09", "GSSAPI-02")
+FOLLOWS = ("PLAIN-08", "ZMTP-CONN-08", "NULL-03")
+MISSPELT_HELLO = "PLAIN-07"
+
+
+def _status(connection: ObservedConnection, finding: ObservedFinding) -> str | None:
+    error = None if finding.side is None else connection.sides[finding.side].error
+    return None if error is None else error[1]
+
+
+def _is_refused(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return _status(connection, finding) not in NOT_JUDGED
+
+
+def _is_not_judged(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return not _is_refused(connection, finding)
+
+
+def _understands_hello(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return connection.finding(MISSPELT_HELLO) is None
+
+
+def _would_send_error(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether the server's release sends ERROR when its ZAP handler refuses, as releases with ZMTP 3.1 do."""
+    return connection.sides[finding.side or 0].version == "3.1"
+
+
+def _may_be_silent_refusal(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return not _would_send_error(connection, finding)
+
+
+LOGIN_REFUSED = (
+    OfFindings(
+        "login-refused", "error", ERRORS, "{server} refuses {client}: {detail}", None, FOLLOWS, holds=_is_refused
+    ),
+    OfFindings(
+        "login-refused",
+        "error",
+        ("CURVE-24",),
+        "{server} refuses {client}: it gives no answer to INITIATE and closes, as old releases do with a key that "
+        "their ZAP handler does not know",
+        "give the client's public key to the server's ZAP handler; if it is there, compare the socket types",
+        ("ZMTP-CONN-08",),
+        LIKELY,
+        holds=_may_be_silent_refusal,
+        are=closed_at_once,
+    ),
+    OfFindings(
+        "login-refused",
+        "error",
+        ("CURVE-24",),
+        "{server} closes on the INITIATE of {client} without an ERROR: the client's public and secret key are no pair, "
+        "or the socket types do not fit",
+        "check that ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY of the client belong together, then the socket types; "
+        "the ZAP handler would have sent ERROR, unless a ZAP domain is enforced and no handler runs",
+        ("ZMTP-CONN-08",),
+        LIKELY,
+        holds=_would_send_error,
+        are=closed_at_once,
+    ),
+)
+AUTHENTICATION_FAILING = OfFindings(
+    "authentication-failing",
+    "error",
+    ERRORS,
+    "Authentication fails at {server}, so {client} is not let in: {detail}",
+    None,
+    FOLLOWS,
+    holds=_is_not_judged,
+)
+
+
+def _authentication_failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    yield from diagnoses_of((AUTHENTICATION_FAILING,))(knowledge)
+    yield from unanswered_logins(knowledge)
+
+
+NO_ZAP_HANDLER = OfFindings(
+    "no-zap-handler",
+    "error",
+    ("PLAIN-08",),
+    "{server} closes on the login of {client} without a word, as where no ZAP handler runs in its process",
+    "start a ZAP handler in the process of the server before it binds (zmq.auth of pyzmq, zauth of CZMQ)",
+    certainty=LIKELY,
+    holds=_understands_hello,
+    are=closed_at_once,
+)
+WRONG_SERVER_KEY = (
+    OfFindings(
+        "wrong-server-key",
+        "error",
+        ("CURVE-22",),
+        "{client} has the wrong key of {server}: none of the server keys that were given opens its HELLO",
+        "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server",
+    ),
+    OfFindings(
+        "wrong-server-key",
+        "error",
+        ("CURVE-21",),
+        "{client} has the wrong key of {server}, which closes on its HELLO without a word",
+        "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server; --keys with the keys of the server "
+        "proves it",
+        certainty=LIKELY,
+    ),
+)
+
+TABLE = (
+    Rule(
+        "login-refused",
+        "error",
+        "Credentials are refused",
+        "The server answered the handshake with an ERROR: 400 is the status of its ZAP handler for credentials that it "
+        "does not accept. Releases before 4.1 close without a word instead, which is only likely to mean the same; a "
+        "server that announces ZMTP 3.1 sends ERROR: if it closes without one, it cannot open the INITIATE, or the "
+        "socket types do not fit. Which credentials would be let in, only the server knows. A note where the same "
+        "client was let in later.",
+        "The same client is let in later: then it is a note.",
+        diagnoses_of(LOGIN_REFUSED),
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "authentication-failing",
+        "error",
+        "Credentials are not even judged",
+        "The ZAP handler of the server failed (status 500), could not judge for now (300), or gave no answer at all, "
+        "so that the handshake hung until one side gave up. libzmq sends nothing for 300: then it looks like a handler "
+        "that hangs, and a capture cannot tell them apart.",
+        "The same client is let in later: then it is a note.",
+        _authentication_failing,
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "no-zap-handler",
+        "error",
+        "No ZAP handler runs",
+        "A server of PLAIN closes each connection right behind HELLO, without ERROR. libzmq does so where its process "
+        "has no ZAP handler; releases before 4.2 do so, too, where the handler refuses. A capture cannot tell which.",
+        "The server sends an ERROR, or leaves the client waiting.",
+        diagnoses_of((NO_ZAP_HANDLER,)),
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "wrong-server-key",
+        "error",
+        "The client was given the key of another server",
+        "A server of CURVE closes on HELLO without a word where its secret key does not open it: the client made it "
+        "for another public key. Proven where keys were given (--keys) and none of them opens it, else likely.",
+        "A given key opens the HELLO, or the server sends an ERROR or leaves the client waiting.",
+        diagnoses_of(WRONG_SERVER_KEY),
+        ("reconnect-storm",),
+    ),
+)

@@ -1,0 +1,80 @@
+"""Rules for TCP proxies before ZMTP: headers that ZeroMQ does not know, and requests that a proxy refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.diagnosis.across.endings import is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, how_often, server_name
+from zmtpscope.diagnosis.diagnosis import PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+
+HEADER, REFUSED = "ZMTP-CONN-17", "ZMTP-CONN-19"
+
+
+def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint with proxy headers."""
+    found: dict[tuple[str, Endpoint], list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(HEADER)
+        if finding is not None and not is_agreed(connection):
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((client, connection.endpoint), []).append(Met(connection, finding))
+    for (client, endpoint), met in found.items():
+        connection, finding = met[0]
+        header = finding.text.partition(": ")[2].partition(" for ")[0]
+        yield Diagnosis(
+            "proxy-header",
+            "error",
+            f"{client} at {address(endpoint)}",
+            f"{client} sends a {header} header before ZMTP to {server_name(connection)}, which does not know it: no "
+            "handshake succeeds" + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
+            finding.hint or "",
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            len(met),
+            met[-1].connection.last_ns,
+            PROVEN,
+            frozenset(each.connection.conn_id for each in met),
+        )
+
+
+def _refusals(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client, proxy and target."""
+    for finding in knowledge.findings:
+        if finding.id == REFUSED and finding.endpoint is not None:
+            text = finding.text.partition(": ")[2]
+            yield Diagnosis(
+                "proxy-refuses",
+                "warn" if finding.severity == "warn" else "note",
+                f"{finding.client} at {address(finding.endpoint)}",
+                text[:1].upper() + text[1:],
+                finding.hint or "",
+                (Evidence(finding.moment, "the first request that it refused", finding.ref),),
+                finding.times,
+            )
+
+
+TABLE = (
+    Rule(
+        "proxy-header",
+        "error",
+        "A proxy puts a header in front of ZMTP",
+        "A client begins with a header of the PROXY protocol, version 1 or 2, and the handshake does not succeed. "
+        "HAProxy (send-proxy), nginx (proxy_protocol) and load balancers send it if they are set up so; libzmq takes "
+        "it for the identity of a ZMTP 1.0 peer and waits for more.",
+        "A handshake that succeeds behind such a header: the server knows it.",
+        _headers,
+        ("handshake-timeout", "reconnect-storm"),
+    ),
+    Rule(
+        "proxy-refuses",
+        "warn",
+        "A proxy does not connect a client",
+        "A proxy (SOCKS 4 or 5, HTTP CONNECT) answered that it does not connect a client. Reported only if the proxy "
+        "passes on ZMTP of that client, or if the client asks three times or more, less than a second apart: as "
+        "clients of ZeroMQ do. A note if it connected the client later.",
+        "The proxy connects the client to the same target later: then it is a note.",
+        _refusals,
+    ),
+)

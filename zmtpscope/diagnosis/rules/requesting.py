@@ -1,0 +1,232 @@
+"""Rules for requests without a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.diagnosis.across.hanging import (
+    GivenUp,
+    Hanging,
+    asked_at,
+    behind_brokers,
+    given_up,
+    hanging,
+    is_long,
+    is_lost,
+    latencies,
+    may_be_worker,
+)
+from zmtpscope.diagnosis.across.hops import asked_again
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.words import counted, duration
+from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.records import SECOND
+
+UNANSWERED = "request-unanswered"
+
+LONG_OPEN_NS = 5 * SECOND
+"""A request that waits for less time (ns) may just take long: a warning instead of an error."""
+
+MOST_EVIDENCE = 3
+MOST_NAMED = 3
+
+STUCK = (
+    "its REQ may neither send nor receive until then: poll with a time-out and make a new socket (lazy pirate), or set "
+    "ZMQ_REQ_RELAXED and ZMQ_REQ_CORRELATE"
+)
+NO_REPLY = "see what the one who is asked does with this request: it hangs, failed, or forgot to reply; for who asks, "
+GIVEN_UP_HINT = (
+    "the server takes longer than the client waits, or hangs: see how long it works on such a request, and let the "
+    "client wait longer than that; what it asks on a new connection waits behind all that it asked before"
+)
+
+
+def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each server with unanswered requests, except requests that a broker passed on."""
+    behind = behind_brokers(knowledge)
+    clients = {client.conn_id for same in behind.values() for client in same}
+    by_asked: dict[tuple[Endpoint, str], list[Hanging]] = {}
+    for each in hanging(knowledge):
+        if each.conn_id not in clients and _hangs(each, knowledge):
+            by_asked.setdefault((each.connection.endpoint, each.asked), []).append(each)
+    told: set[str] = set()
+    for same in by_asked.values():
+        longest = max(same, key=_waited)
+        line = _line_of(longest, knowledge) or [longest, *(each for each in same if each is not longest)]
+        diagnosis = _no_reply(line, [client for each in line for client in behind.get(each.conn_id, ())], knowledge)
+        told |= diagnosis.conn_ids
+        yield diagnosis
+    for client in given_up(knowledge):
+        if not any(each.conn_id in told for each in client.requests):
+            yield _too_short(client)
+
+
+def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether the request hangs, without another cause."""
+    return (
+        is_long(waiting, knowledge)
+        and not waiting.is_unacknowledged
+        and not is_lost(waiting, knowledge)
+        and not _was_asked_again(waiting, knowledge)
+        and not may_be_worker(waiting, knowledge)
+    )
+
+
+def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
+    """Return the requests that wait for the same listening REP since its last reply, oldest first.
+
+    A REP answers in order over all its connections, so it hangs on the first one. Empty if `waiting` is at another
+    socket.
+    """
+    endpoint = waiting.connection.endpoint
+    at_rep = _at_reps(knowledge).get(endpoint, ())
+    if waiting not in at_rep:
+        return []
+    last = _last_reply(waiting, knowledge)
+    return sorted((each for each in at_rep if each is waiting or each.until > last), key=asked_at)
+
+
+def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
+    """Return the time of the last reply at the endpoint of `waiting` (ns), or 0 if there was none."""
+    connections = knowledge.by_endpoint[waiting.connection.endpoint]
+    replies = (each.requests.last_reply for each in connections if each.requests is not None)
+    return max((reply.ns for reply in replies if reply is not None), default=0)
+
+
+@once
+def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
+    """Return the requests that wait at each listening REP."""
+    found: dict[Endpoint, list[Hanging]] = {}
+    for each in hanging(knowledge):
+        listener = each.connection.listener
+        asks_listener = listener != each.requests.asker and each.asks_rep
+        if asks_listener and not each.is_unacknowledged:
+            found.setdefault(each.connection.endpoint, []).append(each)
+    return found
+
+
+def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
+    """Return the diagnosis for waiting requests at one endpoint, the main one first.
+
+    `clients` wait for the same replies at a broker.
+    """
+    first = line[0]
+    oldest = first.oldest.request
+    usual = latencies(knowledge)[first.connection.endpoint]
+    before = "; it answered none"
+    if usual.median is not None:
+        others = "others" if _last_reply(first, knowledge) > first.oldest.ns else "before"
+        before = f"; {usual.count} {others} were answered, median {duration(usual.median)}"
+    is_certain = first.is_owed
+    is_over = first.ending is not None or first.waited >= LONG_OPEN_NS
+    everybody = [*line, *clients]
+    return Diagnosis(
+        UNANSWERED,
+        "error" if is_certain and is_over else "warn",
+        first.asked,
+        f"{first.asked} does not reply to {first.asker}{_for_whom(clients)}: the request in packet "
+        f"{oldest.moment.packet} {_waits(first)}{_more(line)}{before}",
+        NO_REPLY + STUCK,
+        tuple(
+            Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
+            for each in everybody[:MOST_EVIDENCE]
+        ),
+        sum(each.requests.waiting_count for each in line),
+        max(each.until for each in line),
+        PROVEN if is_certain else LIKELY,
+        frozenset(each.conn_id for each in everybody),
+        frozenset((each.conn_id, id_) for each in everybody for id_ in ("REQREP-02", "REQREP-06")),
+    )
+
+
+def _for_whom(clients: Sequence[Hanging]) -> str:
+    if not clients:
+        return ""
+    others = len({each.client for each in clients}) - 1
+    more = f", and {counted(others, 'client')} more" if others else ""
+    return f" (for {clients[0].asker}, which asked {clients[0].asked}{more})"
+
+
+def _waits(waiting: Hanging) -> str:
+    """Return how long a request waits or waited, and its end."""
+    if waiting.ending is None:
+        return f"waits for {duration(waiting.waited)}"
+    who = f"{waiting.asked} left" if waiting.was_left else f"{waiting.asker} closed the connection"
+    return f"waited in vain for {duration(waiting.waited)}, until {who}"
+
+
+def _more(line: Sequence[Hanging]) -> str:
+    """Return how many other requests wait, and their clients."""
+    count = sum(each.requests.waiting_count for each in line) - 1
+    if not count:
+        return ""
+    names = list(dict.fromkeys(each.asker for each in line[1:]))
+    waits = "waits" if count == 1 else "wait"
+    if not names:
+        return f"; {count} more {waits}"
+    longest = max(each.waited for each in line[1:])
+    whose = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    place = " behind it" if line[0].asks_rep else ""
+    return f"; {count} more {waits}{place}: {whose}, for {duration(longest)} at most"
+
+
+def _too_short(client: GivenUp) -> Diagnosis:
+    """Return the diagnosis for a client that gives up nearly all its requests."""
+    same = client.requests
+    first = same[0]
+    is_certain = first.is_owed
+    answered = f"only {client.answered} answered" if client.answered else "none was answered"
+    return Diagnosis(
+        UNANSWERED,
+        "error" if is_certain else "warn",
+        first.asked,
+        f"{first.asker} gives up {len(same)} of {len(same) + client.answered} requests to {first.asked}, "
+        f"{client.patience}: {answered}",
+        GIVEN_UP_HINT,
+        tuple(
+            Evidence(
+                each.oldest.request.moment,
+                f"a request of {each.asker}, given up after {duration(each.waited)}",
+                each.oldest.request.ref,
+            )
+            for each in same[:MOST_EVIDENCE]
+        ),
+        len(same),
+        max(each.until for each in same),
+        PROVEN if is_certain else LIKELY,
+        frozenset(each.conn_id for each in same),
+        frozenset((each.conn_id, "REQREP-06") for each in same),
+    )
+
+
+def _waited(waiting: Hanging) -> int:
+    return waiting.waited
+
+
+def _was_asked_again(waiting: Hanging, knowledge: Knowledge) -> bool:
+    return waiting.ending is not None and asked_again(waiting.oldest, waiting.oldest.ns, knowledge).is_answered
+
+
+TABLE = (
+    Rule(
+        UNANSWERED,
+        "error",
+        "A request has no reply",
+        "A REQ, or who speaks to a REP or sends envelopes, asked and got no reply until the capture or its connection "
+        "ended, for a second at least and three times as long as any reply at this endpoint took. Proven where a REP "
+        "is asked, or a REQ that works for a ROUTER, or where a REQ was answered before; else likely, as where the "
+        "capture lacks the start and only turns of eight messages show who asks. Where a broker "
+        "handed the request on, the one behind it is named. A REP answers in the order in which it was asked, over all "
+        "its connections: where several wait for it, the one that it was asked first is named, even where its client "
+        "has given up. Where who was asked left after so long, that it had not replied is the cause. Also where a REQ "
+        "closes its connection itself with the request open, after the same time at least three times (the last time "
+        "may be shorter), and a tenth of its requests at most was answered: its time-out is too short, or the server "
+        "hangs. Where a REP answered none of them, after any times that are 3 s together. What the program does with "
+        "the request, and whether the reply would have come later, no capture shows. A REQ that waits for work of its "
+        "broker is no hanging request.",
+        "A reply, the same request answered on another connection, a REQ that may wait for work, or a server that "
+        "left soon.",
+        _unanswered,
+        consequences=("request-lost", "fell-silent", "half-closed"),
+    ),
+)

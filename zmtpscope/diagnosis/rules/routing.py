@@ -1,0 +1,142 @@
+"""Rules for ROUTERs that send to the routing id of a closed connection."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.records import SECOND
+
+OLD_ROUTING_ID = "old-routing-id"
+
+LEAST_SENT, LEAST_HEARD = 8, 3
+"""Minimum messages that the ROUTER sent unasked on the old connection, and that the client sends on the new one."""
+PUSHES = 1.5
+"""A ROUTER that sends this many messages for each received does not only answer."""
+LEAST_SILENCE = 5 * SECOND
+MANY_PAUSES = 10
+"""It is silent on the new connection for this many times as long as the longest pause before."""
+
+HINT = (
+    "give the client a fixed identity (ZMQ_ROUTING_ID) or let it register anew when it has connected; let the ROUTER "
+    "take the routing id from the last message of the client, and set ZMQ_ROUTER_MANDATORY to learn that an id is gone"
+)
+
+
+class Moved(NamedTuple):
+    """A client that reconnected, and got nothing from side `router` on the new connection for `silent` (ns)."""
+
+    old: ObservedConnection
+    new: ObservedConnection
+    router: int
+    silent: int
+
+    @property
+    def pushed(self) -> ObservedRhythm:
+        """The rhythm of the ROUTER's messages on the old connection."""
+        rhythm = self.old.sides[self.old.side_of("ROUTER") or 0].rhythm
+        assert rhythm is not None
+        return rhythm
+
+
+def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint."""
+    for (client, endpoint), connections in knowledge.by_address.items():
+        for old, new in _replaced(connections):
+            moved = _moved(old, new, knowledge.last_ns)
+            if moved is not None:
+                yield _diagnosis(client, endpoint, moved, _goes_on(moved, knowledge))
+                break
+
+
+def _replaced(connections: Sequence[ObservedConnection]) -> Iterator[tuple[ObservedConnection, ObservedConnection]]:
+    """Yield each ended connection with the next one of its address, in order of start.
+
+    Skips pairs if another connection ended in between, since the new one might replace either.
+    """
+    starts = [each.start.ns for each in connections]
+    ended = [(ending.moment.ns, each) for each in connections if (ending := ending_of(each)) is not None]
+    ends = sorted(end for end, _ in ended)
+    for end, old in ended:
+        place = bisect_left(starts, end)
+        if 0 < place < len(starts):
+            between = bisect_right(ends, starts[place]) - bisect_left(ends, starts[place - 1])
+            if between == 1:
+                yield old, connections[place]
+
+
+def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved | None:
+    before, after = old.side_of("ROUTER"), new.side_of("ROUTER")
+    if before is None or after is None or {"ROUTER", "DEALER"} != set(new.socket_types()):
+        return None
+    if not all(each.is_whole and is_agreed(each) for each in (old, new)):
+        return None
+    identities = old.sides[1 - before].identity, new.sides[1 - after].identity
+    if identities[0] and identities[0] == identities[1]:
+        return None  # the ROUTER reaches it by the same routing id
+    pushed, asked = old.sides[before].rhythm, old.sides[1 - before].rhythm
+    sent, heard = new.sides[after].rhythm, new.sides[1 - after].rhythm
+    if pushed is None or sent is not None or heard is None or heard.count < LEAST_HEARD:
+        return None
+    if pushed.count < max(LEAST_SENT, PUSHES * (0 if asked is None else asked.count)):
+        return None
+    ending = ending_of(new)
+    silent = (now if ending is None else ending.moment.ns) - heard.first_ns
+    return Moved(old, new, after, silent) if silent >= max(LEAST_SILENCE, MANY_PAUSES * pushed.longest_ns) else None
+
+
+def _goes_on(moved: Moved, knowledge: Knowledge) -> bool:
+    """Whether the ROUTER sends to others meanwhile, which may have taken over the client's work."""
+    since = moved.new.start.ns
+    for each in knowledge.by_endpoint[moved.new.endpoint]:
+        router = each.side_of("ROUTER")
+        rhythm = None if router is None or each is moved.new else each.sides[router].rhythm
+        if rhythm is not None and rhythm.last.ns > since:
+            return True
+    return False
+
+
+def _diagnosis(client: str, endpoint: Endpoint, moved: Moved, goes_on: bool) -> Diagnosis:
+    old, new, router, silent = moved
+    name, peer = name_of(new, router), name_of(new, 1 - router)
+    heard = new.sides[1 - router].rhythm
+    count = 0 if heard is None else heard.count
+    return Diagnosis(
+        OLD_ROUTING_ID,
+        "note" if goes_on else "warn",
+        f"{client} at {address(endpoint)}",
+        f"{name} sends nothing on the new connection of {peer}, from which {counted(count, 'message')} came in "
+        f"{duration(silent)}; on the old one it sent {moved.pushed.count}: it still sends to the routing id of that "
+        "one, and drops each message",
+        HINT,
+        (
+            Evidence(moved.pushed.last, f"the last message of {name} on the old connection", old.ref),
+            Evidence(new.start, "the new connection begins", new.ref),
+        ),
+        certainty=LIKELY,
+        conn_ids=frozenset({new.conn_id}),
+    )
+
+
+TABLE = (
+    Rule(
+        OLD_ROUTING_ID,
+        "warn",
+        "A ROUTER sends to a client that is gone, not to the one that came back",
+        "A ROUTER sent a client messages by itself, eight at least and more than it got. The client connected anew, "
+        "with another identity or without one, which makes another routing id; it sent three messages or more, and the "
+        "ROUTER sent none to it for 5 s and for ten times its longest pause before. What a ROUTER sends to a routing "
+        "id that is gone is dropped without a word and never on the wire, so it is likely only. A note if the ROUTER "
+        "sends to other clients meanwhile.",
+        "The ROUTER sends anything on the new connection, the identity is the same, the ROUTER only answered before, "
+        "or other connections of the address ended meanwhile.",
+        _old_routing_id,
+    ),
+)

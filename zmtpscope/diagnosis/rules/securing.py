@@ -1,0 +1,179 @@
+"""Rules for missing security."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from zmtpscope.diagnosis.across.endings import is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, client_name, counted, name_of, server_name
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+
+PASSWORD = "PLAIN-04"
+MOST_NAMED = 3
+
+DOWNGRADE = "ZMTP-DOWNGRADE-01"
+OLD = ("1.0", "2.0")
+"""Versions without mechanisms and heartbeats."""
+
+
+def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint of which one downgrades for the other."""
+    found: dict[tuple[Endpoint, str, int], list[ObservedConnection]] = {}
+    secured = {each.endpoint for each in knowledge.connections if each.finding(DOWNGRADE) is not None}
+    for connection in knowledge.connections:
+        newer = _newer_side(connection)
+        if newer is not None and connection.endpoint not in secured:
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((connection.endpoint, client, newer ^ connection.listener), []).append(connection)
+    for (endpoint, client, _), connections in found.items():
+        connection, newer = connections[0], _newer_side(connections[0]) or 0
+        version = "" if connection.values is None else connection.values["version"]
+        yield Diagnosis(
+            "downgrade",
+            "note",
+            f"{client} at {address(endpoint)}",
+            f"{name_of(connection, newer)} speaks ZMTP {version} with {name_of(connection, 1 - newer)}, which is too "
+            "old for more: there is no security and no heartbeat in it",
+            "replace the old peer where you need either",
+            (Evidence(connection.start, f"the connection begins, in which {version} was agreed on", connection.ref),),
+            len(connections),
+            connections[-1].last_ns,
+            conn_ids=frozenset(each.conn_id for each in connections),
+        )
+
+
+def _newer_side(connection: ObservedConnection) -> int | None:
+    """Return the side that knows 3.x if both certainly spoke an older version, otherwise None."""
+    values = connection.values
+    if values is None or values["version"] not in OLD or values["confidence"] != "proven":
+        return None
+    newer = [number for number, side in enumerate(connection.sides) if (side.version or "").startswith("3")]
+    return newer[0] if len(newer) == 1 else None
+
+
+def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each endpoint. The order of old and secured connections does not matter."""
+    for endpoint, connections in knowledge.by_endpoint.items():
+        found = [Met(each, finding) for each in connections if (finding := each.finding(DOWNGRADE)) is not None]
+        old = [each for each in connections if each.values is not None and each.values["version"] in OLD]
+        if not found or not old:
+            continue
+        names = list(dict.fromkeys(client_name(each) for each in old))
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        version = "" if old[0].values is None else old[0].values["version"]
+        announced = {side.mechanism for each in connections for side in each.sides} - {None, "NULL"}
+        mechanism = " and ".join(sorted(map(str, announced))) or "security"
+        yield Diagnosis(
+            "downgrade",
+            "error",
+            address(endpoint),
+            f"{', '.join(names[:MOST_NAMED])}{more} and {server_name(old[0])} speak without {mechanism}, which others "
+            f"have there: a peer of ZMTP {version} knows none, and is served all the same",
+            "replace the old peer, and refuse peers older than 3.0 where authentication matters",
+            tuple(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MOST_EVIDENCE]),
+            len(old),
+            old[-1].last_ns,
+            conn_ids=frozenset(each.conn_id for each in old),
+            explains=frozenset((each.connection.conn_id, DOWNGRADE) for each in found),
+        )
+
+
+def _downgrade(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    yield from _unsecured(knowledge)
+    yield from _old_peers(knowledge)
+
+
+def _is_network(connection: ObservedConnection) -> bool:
+    one, other = (side.ip for side in connection.sides)
+    return one != other and not ip_address(one).is_loopback
+
+
+def _passwords(knowledge: Knowledge) -> Diagnosis | None:
+    """Return one diagnosis for all endpoints, or None."""
+    seen = [
+        Met(each, found) for each in knowledge.connections if (found := each.finding(PASSWORD)) and _is_network(each)
+    ]
+    if not seen:
+        return None
+    clients = {each.connection.sides[1 - each.connection.listener].ip for each in seen}
+    servers = dict.fromkeys(each.connection.endpoint for each in seen)
+    more = f" and {len(servers) - 1} more" if len(servers) > 1 else ""
+    return Diagnosis(
+        "clear-text",
+        "note",
+        "all endpoints",
+        f"{counted(len(clients), 'client')} sent a password to {server_name(seen[0].connection)}{more} unencrypted",
+        "use CURVE if you do not trust the network",
+        (Evidence(seen[0].finding.moment, "the first password", seen[0].finding.ref),),
+        len(seen),
+        seen[-1].finding.last_ns,
+        conn_ids=frozenset(each.connection.conn_id for each in seen),
+    )
+
+
+def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
+    """Return one diagnosis for all endpoints, since most systems have no security at all. None if nothing was seen."""
+    seen: dict[tuple[str, int], list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        if is_agreed(connection) and _is_network(connection) and _is_clear(connection):
+            seen.setdefault(connection.endpoint, []).append(connection)
+    if not seen:
+        return None
+    connections = [connection for each in seen.values() for connection in each]
+    first, more = server_name(connections[0]), len(seen) - 1
+    return Diagnosis(
+        "clear-text",
+        "note",
+        "all endpoints",
+        f"Messages of {first}{f' and {more} more' if more else ''} cross the network unencrypted",
+        "use CURVE if you do not trust it",
+        (Evidence(connections[0].start, "the first connection without encryption", connections[0].ref),),
+        len(connections),
+        connections[-1].last_ns,
+        conn_ids=frozenset(each.conn_id for each in connections),
+    )
+
+
+def _is_clear(connection: ObservedConnection) -> bool:
+    """Whether messages provably passed unencrypted, with NULL on both sides or a version without security."""
+    if connection.values is None or connection.values["confidence"] != "proven":
+        return False
+    if connection.values["only_side"] is not None or connection.values["handshake"] != "complete":
+        return False
+    has_messages = connection.values["messages_0"] or connection.values["messages_1"]
+    return bool(has_messages and connection.values["mechanism"] in (None, "NULL"))
+
+
+def _clear_text(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    found = _passwords(knowledge) or _unencrypted(knowledge)
+    if found is not None:
+        yield found
+
+
+TABLE = (
+    Rule(
+        "downgrade",
+        "error",
+        "A peer that is too old to know security is served",
+        "At an endpoint where PLAIN, CURVE or GSSAPI was announced, messages went to or from a client that speaks ZMTP "
+        "1.0 or 2.0, which have no security: the older side decides. That the listener is one and the same program is "
+        "concluded from its address and port. A note where nobody asked for security there.",
+        "Nobody announced a mechanism with security at the endpoint: then it is a note.",
+        _downgrade,
+    ),
+    Rule(
+        "clear-text",
+        "note",
+        "Passwords or messages cross a network in clear",
+        "Told once for all endpoints that get passwords of PLAIN, or else for all that use no security at all, "
+        "unless both sides are one host, and only if nothing else is wrong. Whether something beneath encrypts "
+        "(WireGuard, IPsec) cannot be seen where it was captured.",
+        "Both sides are on one host, or an error or warning is reported.",
+        _clear_text,
+        is_aside=True,
+    ),
+)

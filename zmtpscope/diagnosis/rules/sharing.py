@@ -1,0 +1,111 @@
+"""Rules for unevenly shared work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import address, client_name, duration
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.records import SECOND
+
+UNBALANCED = "unbalanced-push"
+
+LEAST_MESSAGES = 100
+"""Fewer messages are not evaluated."""
+SMALL_PART = 4
+"""A PULL that got less than this part of an even share got too little."""
+TOGETHER_NS = 10 * SECOND
+"""A PULL that connects later (ns) did not start together with the others."""
+LATER_NS = SECOND // 20
+"""A PULL that connects this much later (ns) has missed the messages sent before."""
+
+
+class Share(NamedTuple):
+    """The number of messages that one PULL got."""
+
+    connection: ObservedConnection
+    messages: int
+
+    @property
+    def since(self) -> int:
+        """The time from which it could receive messages (ns)."""
+        ready = [side.ready.ns for side in self.connection.sides if side.ready is not None]
+        return max(ready, default=self.connection.start.ns)
+
+
+def _unbalanced(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for endpoint, connections in knowledge.by_endpoint.items():
+        shares = _shares(connections)
+        total = sum(share.messages for share in shares)
+        if len(shares) > 1 and total >= LEAST_MESSAGES:
+            least = min(shares, key=_messages)
+            if least.messages * len(shares) * SMALL_PART < total:
+                yield _diagnosis(endpoint, shares, least, total)
+
+
+def _shares(connections: Sequence[ObservedConnection]) -> list[Share]:
+    """Return the shares of PULLs that connected to one PUSH at about the same time, and stayed to the last message."""
+    found, sent = [], 0
+    for connection in connections:
+        push = connection.listener
+        if connection.sides[push].socket_type == "PUSH" and connection.values is not None and connection.is_whole:
+            found.append(Share(connection, connection.values[f"messages_{push}"]))
+            sent = max(sent, connection.sides[push].last_ns or 0)
+    if not found:
+        return []
+    begin = min(share.since for share in found)
+    end = min(sent, max(_left(share.connection) for share in found))
+    return [share for share in found if share.since - begin <= TOGETHER_NS and end - _left(share.connection) <= SECOND]
+
+
+def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total: int) -> Diagnosis:
+    most = max(shares, key=_messages)
+    late = least.since - most.since
+    why = ""
+    if late >= LATER_NS:
+        why = f", which connected {duration(late)} later: what was sent until then was gone"
+    stalled = sum(stall.duration_ns for stall in least.connection.sides[least.connection.listener].stalls)
+    if stalled:
+        why += f"; it took nothing for {duration(stalled)}"
+    return Diagnosis(
+        UNBALANCED,
+        "warn",
+        f"PUSH {address(endpoint)}",
+        f"{client_name(most.connection)} got {most.messages} of the {total} messages of PUSH {address(endpoint)}, and "
+        f"{client_name(least.connection)} {least.messages}{why}",
+        "a PUSH gives out messages in turn among those that are connected and have room when it sends: send when all "
+        "workers are there (let them say so), keep queues short (ZMQ_SNDHWM, ZMQ_RCVHWM), or let workers ask for work "
+        "(ROUTER and REQ)",
+        tuple(Evidence(each.connection.start, f"got {each.messages}", each.connection.ref) for each in (most, least)),
+        most.messages,
+        conn_ids=frozenset(share.connection.conn_id for share in shares),
+    )
+
+
+def _left(connection: ObservedConnection) -> int:
+    values = connection.values
+    assert values is not None
+    left: int = values["closed_ns"] or values["end_ns"] + (values["idle_ns"] or 0)
+    return left
+
+
+def _messages(share: Share) -> int:
+    return share.messages
+
+
+TABLE = (
+    Rule(
+        UNBALANCED,
+        "warn",
+        "The messages of a PUSH are shared unevenly",
+        "Several PULLs connected to one PUSH within ten seconds and stayed, and one of them got less than a quarter of "
+        "its share of a hundred messages or more. Mostly it connected when much had been sent, or took nothing for a "
+        "while. A PUSH that connects to several PULLs itself is not judged: which connections are of one socket, no "
+        "capture shows.",
+        "The PULLs did not connect within ten seconds of each other, or did not stay.",
+        _unbalanced,
+    ),
+)

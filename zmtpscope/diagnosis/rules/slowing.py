@@ -1,0 +1,165 @@
+"""Rules for servers that become slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.hanging import LONG_NS, MANY_TIMES, latencies, longest_beside, slowest
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, name_of
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
+
+LEAST_REPLIES = 64
+"""Minimum number of replies of a connection; fewer are not evaluated."""
+
+PART = 8
+"""The first and the last of this many parts are compared."""
+
+SLOWER = 8
+"""The last part must take this many times as long as the first."""
+
+LEAST_NS = 50 * MILLISECOND
+"""The last part must take at least this long (ns)."""
+
+STAYS = 4
+"""The whole last quarter must take this many times as long as the first part, or it was slow only for a while."""
+
+MOST_EVIDENCE = 2
+
+
+class Slowing(NamedTuple):
+    """A connection on which replies took `first` (ns) at the start and `last` (ns) at the end."""
+
+    connection: ObservedConnection
+    requests: ObservedRequests
+    first: int
+    last: int
+
+
+def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    found: dict[Endpoint, list[Slowing]] = {}
+    for connection in knowledge.connections:
+        slowing = _slowing(connection)
+        if slowing is not None:
+            found.setdefault(connection.endpoint, []).append(slowing)
+    for endpoint, same in found.items():
+        yield _diagnosis(endpoint, same)
+
+
+def _slowing(connection: ObservedConnection) -> Slowing | None:
+    """Return the slowing of a connection, or None. Only REQ is evaluated: others may have requests that queue."""
+    requests = connection.requests
+    if requests is None or requests.trend.count < LEAST_REPLIES:
+        return None
+    typical = requests.trend.typical()
+    part = len(typical) // PART
+    first, last = round(median(typical[:part])), round(median(typical[-part:]))
+    is_slower = last >= max(LEAST_NS, SLOWER * first) and min(typical[-len(typical) // 4 :]) >= STAYS * first
+    return Slowing(connection, requests, first, last) if is_slower else None
+
+
+def _diagnosis(endpoint: Endpoint, same: list[Slowing]) -> Diagnosis:
+    worst = max(same, key=_factor)
+    connection, requests = worst.connection, worst.requests
+    server, client = name_of(connection, 1 - requests.asker), name_of(connection, requests.asker)
+    others = len(same) - 1
+    more = f" (and on {counted(others, 'connection')} more)" if others else ""
+    replies = sum(each.requests.trend.count for each in same)
+    evidence = [
+        Evidence(moment, text)
+        for moment, text in (
+            (None if requests.first is None else requests.first.moment, f"the first request of {client}"),
+            (requests.last_reply, "the last reply"),
+        )
+        if moment is not None
+    ]
+    return Diagnosis(
+        "replies-slower",
+        "note",
+        f"{server} at {address(endpoint)}",
+        f"{server} replies to {client} ever more slowly{more}: after {duration(worst.first)} at first, after "
+        f"{duration(worst.last)} in the end, over {requests.trend.count} replies",
+        "see what grows in that program with the time or with the requests (a table, a queue, a log), or what else "
+        "runs on its host since; nothing where later requests were for more",
+        tuple(evidence[:MOST_EVIDENCE]),
+        replies,
+        None if requests.last_reply is None else requests.last_reply.ns,
+        LIKELY,
+        frozenset(each.connection.conn_id for each in same),
+    )
+
+
+def _factor(slowing: Slowing) -> float:
+    return slowing.last / slowing.first
+
+
+LEAST_OTHERS = 3
+"""Minimum number of other replies to know the usual time at an endpoint."""
+
+
+SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
+    ("REQ", "REP"): "see what the program did with that request, or with the one before it: a REP answers one after "
+    "the other",
+    ("REQ", "ROUTER"): "see what the program did with that request, or meanwhile: it was busy, blocked or stopped, or "
+    "its worker was",
+}
+"""Hints by the socket types of client and server."""
+
+
+def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each REP or ROUTER that REQs ask, about its slowest reply."""
+    for endpoint, replies in slowest(knowledge).items():
+        worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
+        if worst is None or worst.connection.requests is None:
+            continue
+        connection, asker = worst.connection, worst.connection.requests.asker
+        since, until = worst.request.moment.ns, worst.request.moment.ns + worst.took
+        delayed = [each for each in replies if each.overlaps(since, until)]
+        beside = longest_beside(endpoint, since, until, knowledge)
+        is_slow = worst.took >= max(LONG_NS, MANY_TIMES * beside) and usual.count - len(delayed) >= LEAST_OTHERS
+        types = connection.sides[asker].socket_type, connection.sides[1 - asker].socket_type
+        if types not in SLOW_HINTS or not is_slow or usual.median is None:
+            continue
+        late = [each for each in delayed if each.took >= LONG_NS]
+        yield Diagnosis(
+            "slow-reply",
+            "note",
+            name_of(connection, 1 - asker),
+            f"{name_of(connection, 1 - asker)} took {duration(worst.took)} to reply to {name_of(connection, asker)}; "
+            f"{usual.count - len(delayed)} other replies took {duration(beside)} at most, median "
+            f"{duration(usual.median)}",
+            SLOW_HINTS[types],
+            (Evidence(worst.request.moment, "the request", worst.request.ref),),
+            len(late),
+            until,
+            conn_ids=frozenset(each.connection.conn_id for each in delayed),
+        )
+
+
+TABLE = (
+    Rule(
+        "slow-reply",
+        "note",
+        "A reply takes much longer than all others",
+        "A REP, or a ROUTER that a REQ asked, took a second or more for a reply, and three times as long as for any "
+        "that was not waited for at the same time, three at least. While a REP works on one request all others wait. "
+        "Whether that request asked for more work than others, no capture shows.",
+        "Another reply at that endpoint, at another time, took a third as long.",
+        _slow_replies,
+    ),
+    Rule(
+        "replies-slower",
+        "note",
+        "Replies take longer and longer",
+        "A REQ got 64 replies or more on one connection; the last eighth took eight times as long as the first one, "
+        "50 ms at least, and all of the last quarter four times as long. Typical durations are compared, so that a few "
+        "long ones do not matter. It is likely only: whether later requests asked for more, no capture shows. Where "
+        "several requests are open at a time (DEALER) nothing is said, since they wait for each other.",
+        "Several requests are open at a time, or the durations fall back in the last quarter.",
+        _slower,
+    ),
+)

@@ -1,0 +1,231 @@
+"""Rules for peers that are not ZeroMQ: scans, health checks, and clients or servers of other protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
+from zmtpscope.diagnosis.across.words import address, counted, how_often, server_name
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+
+ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16", "ZMTP-CONN-20")
+LEAST_PORTS = 5
+"""A client that tries this many endpoints looks for open ports, unless it retries."""
+MOST_TRIES = 2
+"""Maximum attempts at each endpoint for a port scan; a client of ZeroMQ retries more often."""
+
+FOREIGN = "ZMTP-CONN-04"
+WEBSOCKET = "speaks WebSocket"
+FOREIGN_HINT = "correct the port where it connects; if it is a health check, let it check the TCP connection only"
+WEBSOCKET_HINT = "connect to tcp:// in place of ws://, or bind that socket to ws://"
+
+
+@once
+def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
+    """Return the addresses that try many ports, with the first attempt at each endpoint."""
+    tried: dict[str, dict[Endpoint, RunFinding]] = {}
+    for finding in knowledge.findings:
+        if finding.id in ATTEMPTS and finding.endpoint is not None and finding.client and finding.times <= MOST_TRIES:
+            tried.setdefault(finding.client, {}).setdefault(finding.endpoint, finding)
+    return {client: by_endpoint for client, by_endpoint in tried.items() if len(by_endpoint) >= LEAST_PORTS}
+
+
+def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each address that tries many ports."""
+    scans = _scans(knowledge)
+    came_to_look: dict[str, list[str]] = {client: [] for client in scans}
+    for connection in knowledge.connections if scans else ():
+        visitor = connection.sides[1 - connection.listener]
+        if visitor.ip in came_to_look and visitor.ready is None:  # a ZMTP client sends READY
+            came_to_look[visitor.ip].append(connection.conn_id)
+    for client, by_endpoint in scans.items():
+        found = sorted(by_endpoint.values(), key=lambda each: each.moment.ns)
+        hosts = sorted({host for host, _ in by_endpoint})
+        where = hosts[0] if len(hosts) == 1 else counted(len(hosts), "host")
+        yield Diagnosis(
+            "scanner",
+            "note",
+            client,
+            f"{client} looks for open ports: it tried {len(by_endpoint)} of {where}, once or twice each",
+            "nothing to do if that is your own scan; else see who that address is",
+            tuple(Evidence(each.moment, each.text, each.ref) for each in found[:MOST_EVIDENCE]),
+            len(by_endpoint),
+            found[-1].moment.ns,
+            conn_ids=frozenset(came_to_look[client]),
+            explains=frozenset((each.ref.partition("/")[0], each.id) for each in found),
+        )
+
+
+def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint with connections that send nothing and leave."""
+    found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        if said_nothing(connection):
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((client, connection.endpoint), []).append(connection)
+    for (client, endpoint), visits in found.items():
+        if any(map(is_agreed, knowledge.by_address[client, endpoint])):
+            continue  # a program of that host speaks ZMTP there, and checks the port before
+        first, times = visits[0], [each.start.ns for each in visits]
+        yield Diagnosis(
+            "scanner",
+            "note",
+            f"{client} at {address(endpoint)}",
+            f"{client} connects to {server_name(first)} and leaves without a word"
+            + (f", {how_often(times)}" if len(visits) > 1 else "")
+            + ": a health check, or somebody who looks what listens there",
+            "nothing to do for a health check; a client of ZeroMQ would have spoken",
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each in visits[:MOST_EVIDENCE]),
+            len(visits),
+            visits[-1].last_ns,
+            conn_ids=frozenset(each.conn_id for each in visits),
+        )
+
+
+def said_nothing(connection: ObservedConnection) -> bool:
+    """Whether a client connected to a peer of ZeroMQ, and left without sending an octet."""
+    client, ending = 1 - connection.listener, ending_of(connection)
+    return (
+        connection.is_whole
+        and connection.sides[1 - client].greeting is not None
+        and ending is not None
+        and ending.side == client
+        and connection.values is not None
+        and connection.values[f"stream_bytes_{client}"] == 0
+    )
+
+
+def _scanner(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    yield from _port_scans(knowledge)
+    yield from _silent_visits(knowledge)
+
+
+PLAIN_WEBSOCKET = "ZMTP-CONN-22"
+
+
+def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint that opens WebSockets without ZWS."""
+    for finding in knowledge.findings:
+        if finding.id == PLAIN_WEBSOCKET and finding.endpoint is not None:
+            opened = finding.text.partition(": ")[2].replace(" opens one to ", " opens a WebSocket without ZWS2.0 to ")
+            evidence = (Evidence(finding.moment, "the first of these connections", finding.ref),)
+            where = f"{finding.client} at {address(finding.endpoint)}"
+            yield Diagnosis("plain-websocket", "warn", where, opened, finding.hint or "", evidence, finding.times)
+
+
+TLS = "ZMTP-CONN-23"
+LEAST_IN_CLEAR = 2
+
+
+def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address that speaks ZMTP to a TLS endpoint."""
+    speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
+    for (client, endpoint), connections in knowledge.by_address.items() if speaking else ():
+        others = knowledge.by_endpoint[endpoint]
+        if endpoint not in speaking or any(each.sides[each.listener].greeting is not None for each in others):
+            continue  # it also speaks ZMTP
+        ended = [
+            (each, end) for each in connections if (end := ending_of(each)) is not None and _is_in_clear(each, end)
+        ]
+        if len(ended) < LEAST_IN_CLEAR:
+            continue
+        finding, times = speaking[endpoint], [end.moment.ns for _, end in ended]
+        yield Diagnosis(
+            "tls-expected",
+            "error",
+            f"{client} at {address(endpoint)}",
+            f"{address(endpoint)} speaks TLS with {finding.client}, and {client} connects to it without: it closes "
+            f"each connection when the greeting comes, {how_often(times)}",
+            "connect through TLS as the others do (libzmq speaks none itself: stunnel, HAProxy, a sidecar), or to the "
+            "port of the ZeroMQ socket behind it",
+            (
+                Evidence(finding.moment, f"{finding.client} speaks TLS", finding.ref),
+                *(Evidence(each.start, "the connection begins", each.ref) for each, _ in ended[:MOST_EVIDENCE]),
+            ),
+            len(ended),
+            max(times),
+            LIKELY,
+            frozenset(each.conn_id for each in connections),
+        )
+
+
+def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
+    """Whether the listener closed a connection on which the client spoke ZMTP."""
+    client = connection.sides[1 - connection.listener]
+    return connection.is_whole and ending.side == connection.listener and client.greeting is not None
+
+
+def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address, endpoint and side with another protocol."""
+    found: dict[tuple[str, Endpoint, bool], list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(FOREIGN)
+        if finding is not None and finding.side is not None:
+            client, listens = connection.sides[1 - connection.listener].ip, finding.side == connection.listener
+            found.setdefault((client, connection.endpoint, listens), []).append(Met(connection, finding))
+    for (client, endpoint, listens), met in found.items():
+        connection, first = met[0]
+        detail = first.text.partition(": it ")[2]
+        speaks = detail or "speaks something else"
+        who = f"{address(endpoint)} {speaks}, and {client} connects to it" if listens else f"{client} {speaks}"
+        yield Diagnosis(
+            "foreign-client",
+            "note" if client in _scans(knowledge) else "warn",
+            f"{client} at {address(endpoint)}",
+            (f"{who} as to ZeroMQ" if listens else f"{who} to {server_name(connection)}, which is ZeroMQ")
+            + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
+            WEBSOCKET_HINT if speaks.startswith(WEBSOCKET) else FOREIGN_HINT,
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            len(met),
+            max(each.finding.last_ns for each in met),
+            conn_ids=frozenset(each.connection.conn_id for each in met),
+            explains=frozenset((each.connection.conn_id, FOREIGN) for each in met),
+        )
+
+
+TABLE = (
+    Rule(
+        "scanner",
+        "note",
+        "Somebody looks for open ports, or looks in",
+        "An address tried many endpoints once or twice each, or connected to one of ZeroMQ, said nothing at all and "
+        "left. Health checks of load balancers do the latter, at a regular interval.",
+        "The address tries an endpoint more than twice, says something on the connection, or speaks ZMTP there on "
+        "another one.",
+        _scanner,
+        ("foreign-client",),
+    ),
+    Rule(
+        "foreign-client",
+        "warn",
+        "Something that is not ZeroMQ uses the port",
+        "The first octets of one side are no ZMTP of any version, while the other side speaks it. What it speaks is "
+        "told where its first two octets say so (HTTP, TLS, SSH). A note if the address looks for open ports.",
+        "The first octets are those of a version of ZMTP, or the other side does not speak ZMTP.",
+        _foreign,
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "plain-websocket",
+        "warn",
+        "A WebSocket without the sub-protocol of ZeroMQ",
+        "A client asked an endpoint of ZeroMQ for a WebSocket and did not offer the sub-protocol ZWS2.0. Some servers "
+        "let it in and close when it sends a text frame.",
+        "The client offers ZWS2.0, or no connection to the endpoint speaks ZMTP.",
+        _plain_websockets,
+    ),
+    Rule(
+        "tls-expected",
+        "error",
+        "A client speaks ZMTP to an endpoint of TLS",
+        "An endpoint speaks TLS with one client, and closes connections of another one, twice or more, that begin like "
+        "ZMTP, without an octet of its own: a proxy that ends TLS is in front of the ZeroMQ socket, and this client "
+        "does not know it. Why it closes is concluded from that, so it is likely.",
+        "The endpoint sends a greeting of ZMTP on any connection, or the client closes.",
+        _without_tls,
+        ("reconnect-storm", "handshake-failing", "peer-departed", "periodic-disconnect"),
+    ),
+)

@@ -1,0 +1,325 @@
+"""Rules for subscriptions that are late, not repeated after a reconnect, or missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.diagnosis.across.deliveries import Delivery, Missed, deliveries, got_most
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_of, publishers
+from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
+from zmtpscope.diagnosis.across.words import MILLISECOND, counted, duration, name_of, of_topics, topic_name
+from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
+from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN, TopicKey
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.records import SECOND
+
+LATEST_NS = 10 * SECOND
+"""A subscriber that subscribes more than this after its sibling (ns) is not late, but joined later."""
+
+LATER_NS = 2 * SECOND
+"""A connection that begins this much later (ns) than a sibling from the same host may belong to the same program."""
+
+TOGETHER_NS = 200 * MILLISECOND
+"""A subscriber this much later (ns) than its sibling started with it: one of them is always first."""
+
+DELAYED_NS = 50 * MILLISECOND
+"""A subscription this long (ns) after the handshake is delayed.
+
+Either it was not made before connecting, or the program did not call its socket.
+"""
+
+MOST_COUNTED = 64
+"""Maximum number of lost topics whose messages are counted."""
+
+
+EXACTLY = "check --why TOPIC@PEER tells of every message"
+"""Counts in a diagnosis are lower bounds; this command gives the exact number."""
+
+
+# -- too late ----------------------------------------------------------------------------------------------------------
+
+
+def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    found: dict[tuple[Publisher, str], list[tuple[Delivery, Missed]]] = {}
+    returns: dict[tuple[Publisher, str, TopicKey], set[Subscriber]] = {}
+    for delivery in deliveries(knowledge):
+        early = delivery.early
+        if early is not None and early.messages and _is_late(delivery, early):
+            found.setdefault((delivery.publisher, delivery.subscriber.name), []).append((delivery, early))
+        if delivery.left_ns is not None and early is not None:
+            returns.setdefault((delivery.publisher, delivery.subscriber.name, delivery.key), set()).add(
+                delivery.subscriber
+            )
+    for (publisher, name), late in found.items():
+        delivery, early = max(late, key=_gravity)
+        again = returns.get((publisher, name, delivery.key), set()) - {delivery.subscriber}
+        yield _late_diagnosis(publisher, name, late, delivery, early, len(again))
+
+
+def _is_late(delivery: Delivery, early: Missed) -> bool:
+    """Whether a subscriber was late: soon after its sibling, or after its own departure.
+
+    A connection from the host of its sibling that began much later may be the same program, with a dead old connection.
+    """
+    by, is_return = _since_sibling(delivery, early), delivery.left_ns is not None
+    may_be_sibling = delivery.subscriber.client == early.sibling.client and by > LATER_NS
+    return by <= LATEST_NS and (is_return or not may_be_sibling or _is_delayed(delivery))
+
+
+def _since_sibling(delivery: Delivery, early: Missed) -> int:
+    """Return how much later than its sibling it subscribed (ns), or than its own departure if that came later."""
+    siblings = early.sibling.intervals(delivery.key)
+    since = siblings[0][0] if siblings else early.sibling.connection.start.ns
+    return _since(delivery) - max(since, delivery.left_ns or 0)
+
+
+def _since(delivery: Delivery) -> int:
+    """Return the time of its subscription (ns)."""
+    return delivery.subscriber.intervals(delivery.key)[0][0]
+
+
+def _is_delayed(delivery: Delivery) -> bool:
+    """Whether it subscribed long after its own handshake."""
+    delay = delay_of(delivery.subscriber.connection, delivery.subscriber.matching(delivery.key)[0])
+    return delay is not None and delay >= DELAYED_NS
+
+
+def _late_severity(delivery: Delivery, early: Missed) -> Severity:
+    """Return the severity: a note if the subscriber may have been started later, or together, or be another program."""
+    is_back = delivery.left_ns is not None and _since_sibling(delivery, early) >= TOGETHER_NS
+    return "warn" if _is_delayed(delivery) or (is_back and not delivery.may_be_other) else "note"
+
+
+def _late_diagnosis(
+    publisher: Publisher,
+    name: str,
+    late: list[tuple[Delivery, Missed]],
+    delivery: Delivery,
+    early: Missed,
+    returns: int,
+) -> Diagnosis:
+    """Return the diagnosis for the worst delivery of `late`; `returns` counts its other returns to the topic."""
+    subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
+    subscription = subscriber.matching(key)[0]
+    delay = delay_of(subscriber.connection, subscription)
+    after = f", {duration(delay)} after its own handshake" if _is_delayed(delivery) and delay is not None else ""
+    others = len({each.key for each, _ in late}) - 1
+    more = f" (and of {counted(others, 'topic')} more)" if others else ""
+    more += f"; it came back {'once' if returns == 1 else f'{returns} times'} more" if returns else ""
+    if delivery.left_ns is None:
+        published = "before"
+        how = (
+            f"{subscriber.asked_for(key.topic or b'')} at {_publisher_name(subscriber)} "
+            f"{duration(_since_sibling(delivery, early))} after {_name(sibling)} did{after}"
+        )
+    else:
+        published = "meanwhile"
+        after += ", unless that is another program of the same host" if delivery.may_be_other else ""
+        how = (
+            f"came back to {_publisher_name(subscriber)} and {subscriber.asked_for(key.topic or b'')} again after "
+            f"{duration(_since(delivery) - delivery.left_ns)}{after}"
+        )
+    first = sibling.topics[key].first
+    return Diagnosis(
+        "late-subscriber",
+        _late_severity(delivery, early),
+        f"{name} at {publisher.name}",
+        f"{_name(subscriber)} {how}, and missed {counted(early.messages, 'message')} at least, "
+        f"published {published}{more}",
+        f"{_late_hint(delivery)}; {EXACTLY}",
+        (
+            Evidence(first, f"the first message of {topic_name(key.topic)} to {_name(sibling)}"),
+            _evidence(subscriber, subscription),
+        ),
+        sum(missed.messages for _, missed in late),
+        subscription.moment.ns,
+        conn_ids=frozenset(each.subscriber.connection.conn_id for each, _ in late),
+        certainty=LIKELY if delivery.may_be_other else PROVEN,
+    )
+
+
+def _late_hint(delivery: Delivery) -> str:
+    if _is_delayed(delivery):
+        return (
+            "libzmq sends subscriptions when the program calls the socket: subscribe before connecting, and do not "
+            "leave the socket alone meanwhile"
+        )
+    if delivery.left_ns is not None:
+        return (
+            "a publisher keeps nothing for who is away: give who comes back what it missed, by a snapshot by REQ and "
+            "REP, or last values"
+        )
+    if delivery.subscriber.is_of_groups:
+        return (
+            "a RADIO is not told who has joined and keeps nothing: let them say on another socket that they are there, "
+            "or give them there what they missed"
+        )
+    return (
+        "let the publisher wait until its subscribers are there (an XPUB is told of subscriptions), or give "
+        "who comes late what it missed: a snapshot by REQ and REP, or last values"
+    )
+
+
+def _gravity(late: tuple[Delivery, Missed]) -> tuple[bool, int]:
+    return _late_severity(*late) == "warn", late[1].messages
+
+
+# -- not again ---------------------------------------------------------------------------------------------------------
+
+
+def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for publisher, before, after, lost in not_made_again(knowledge):
+        yield _lost_diagnosis(publisher, before, after, lost, knowledge)
+
+
+def _lost_diagnosis(
+    publisher: Publisher,
+    before: Subscriber,
+    after: Subscriber,
+    lost: Sequence[ObservedSubscription],
+    knowledge: Knowledge,
+) -> Diagnosis:
+    start, end = after.connection.start, knowledge.last_ns if after.connection.is_open else after.connection.last_ns
+    missed = _missed_since(publisher, after, lost, (start.ns, end + 1), knowledge)
+    since = f"; at least {counted(missed, 'message')} of it went to another since" if missed else ""
+    may_be_other = may_be_another_program(before, after)
+    return Diagnosis(
+        "subscription-lost-on-reconnect",
+        "error" if missed and not may_be_other else "warn",
+        f"{after.name} at {publisher.name}",
+        f"{_name(after)} connected to {_publisher_name(after)} again after "
+        f"{duration(start.ns - before.connection.last_ns)} and did not "
+        f"{'join again' if after.is_of_groups else 'subscribe again to'} "
+        f"{of_topics([each.topic for each in lost])}{since}",
+        "if the program makes a new socket, let it subscribe to the same topics; if it keeps its socket, raise its "
+        "ZMQ_SNDHWM above the number of its subscriptions: libzmq drops those that exceed it when it connects again"
+        + ("; nothing where it is another program of that host" if may_be_other else ""),
+        (
+            _evidence(before, lost[0]),
+            Evidence(start, "the connection on which it was not made again", after.connection.ref),
+        ),
+        len(lost),
+        start.ns,
+        LIKELY if may_be_other else PROVEN,
+        frozenset({before.connection.conn_id, after.connection.conn_id}),
+    )
+
+
+def _missed_since(
+    publisher: Publisher,
+    after: Subscriber,
+    lost: Sequence[ObservedSubscription],
+    time: tuple[int, int],
+    knowledge: Knowledge,
+) -> int:
+    """Return the most messages that one sibling got in a time, of topics that `after` no longer receives."""
+    got_most_of, messages = got_most(knowledge)[publisher], Counter[Subscriber]()
+    keys, topics = publisher.ascending
+    asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []
+    asked_for += [key for places in places_of(lost, topics) for key in keys[places.start : places.stop]]
+    for key in asked_for[:MOST_COUNTED]:
+        if not after.matching(key):
+            for sibling in got_most_of[key]:
+                if sibling is not after:
+                    messages[sibling] += sibling.topics[key].timeline.between(*time).least
+    return max(messages.values(), default=0)
+
+
+SUBSCRIBE_OR_JOIN = {
+    "SUB": ("subscribed", 'let the program subscribe, to "" for everything; a SUB has no subscription by itself'),
+    "DISH": ("joined a group", "let the program join the groups that it wants; a DISH is in none by itself"),
+}
+"""By socket type: the missing action, in the past tense, and the hint."""
+
+
+# -- not at all --------------------------------------------------------------------------------------------------------
+
+
+def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for publisher in publishers(knowledge):
+        found: dict[str, list[Subscriber]] = {}
+        for each in publisher.subscribers:
+            is_mute = each.socket_type in SUBSCRIBE_OR_JOIN and each.is_filtered and not each.subscriptions
+            if is_mute and had_time_to_subscribe(each, knowledge):
+                found.setdefault(each.name, []).append(each)
+        hosts = {each.ip for each in publisher.subscribers if each.subscriptions}
+        for name, own in found.items():
+            first = own[0]
+            end = knowledge.last_ns if first.connection.is_open else first.connection.last_ns
+            ready = max(side.ready for side in first.connection.sides if side.ready is not None)
+            yield Diagnosis(
+                "no-subscription",
+                "note" if first.ip in hosts else "warn",
+                f"{name} at {publisher.name}",
+                f"{_name(first)} was connected to {_publisher_name(first)} for {duration(end - ready.ns)} and never "
+                f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing",
+                SUBSCRIBE_OR_JOIN[first.socket_type or ""][1],
+                (Evidence(ready, "the handshake was complete", first.connection.ref),),
+                len(own),
+                own[-1].connection.last_ns,
+                conn_ids=frozenset(each.connection.conn_id for each in own),
+            )
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _name(subscriber: Subscriber) -> str:
+    return name_of(subscriber.connection, subscriber.side)
+
+
+def _publisher_name(subscriber: Subscriber) -> str:
+    return name_of(subscriber.connection, 1 - subscriber.side)
+
+
+def _evidence(subscriber: Subscriber, subscription: ObservedSubscription) -> Evidence:
+    ref = ref_of_subscription(subscriber.connection, subscriber.side, subscription)
+    return Evidence(subscription.moment, f"{_name(subscriber)} {subscriber.asked_for(subscription.topic)}", ref)
+
+
+TABLE = (
+    Rule(
+        "late-subscriber",
+        "warn",
+        "A subscriber comes too late for what is published",
+        "Another subscriber of the same publisher got messages of a topic before this one had subscribed to it, at "
+        "most ten seconds later. Since ZMTP 3.0 a publisher sends only what is subscribed to, so that a capture shows "
+        "what a slow joiner missed only where a sibling got it: what nobody had subscribed to is never on the wire. A "
+        "warning where it subscribed 50 ms or more after its own handshake, and where it had the topic on an earlier "
+        "connection and came back 200 ms or more later; else a note: it was started later, which may be meant. Where a "
+        "subscriber "
+        "without identity ended its connection by itself, who comes from the same address later may be another "
+        "program: a note, and likely only.",
+        "No sibling got a message of the topic before, or the subscriber came more than ten seconds later.",
+        _late,
+    ),
+    Rule(
+        "subscription-lost-on-reconnect",
+        "warn",
+        "What was subscribed before a reconnect is not after it",
+        "The side of the publisher ended a connection, the same client (address and identity) connected again within a "
+        "minute, and did not subscribe again to what it had not cancelled. It is an error where others got messages of "
+        "it since, and only likely, and a warning, where the client has no identity and no topic in common with "
+        "before: it may be another program of that host. Where several connections of one address overlap, who "
+        "connects again is not known, and nothing is said. A capture does not show whether the program meant it.",
+        "The client cancelled the subscription, ended the connection itself, or has other connections that overlap.",
+        _lost,
+        ("no-subscription",),
+    ),
+    Rule(
+        "no-subscription",
+        "warn",
+        "A SUB never subscribes, or a DISH never joins a group",
+        "The handshake was complete for a second at least, all of the connection was captured, and the SUB sent no "
+        "subscription, or the DISH no JOIN. A note where another SUB of its address subscribes there: a library may "
+        "open a SUB for programs that need none. Before ZMTP 3.0, and where CURVE hides it, a capture does not show "
+        "subscriptions: then nothing is said. XSUBs are not meant: without subscribers of their own they ask for "
+        "nothing.",
+        "The handshake was complete for less than a second, or subscriptions cannot be seen (ZMTP before 3.0, CURVE).",
+        _none,
+    ),
+)

@@ -1,0 +1,191 @@
+"""Rules for the rest: protocol errors and warnings that no other rule explains, and handshakes that all fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.words import address, client_name, counted, duration, how_often, name_of, server_name
+from zmtpscope.diagnosis.diagnosis import FAILING, LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.findings import FINDINGS
+from zmtpscope.records import SECOND
+
+MOST_EVIDENCE = 3
+VIOLATION = "protocol-violation"
+NO_HANDSHAKE = "handshake-failing"
+LEAST_TIMED, TIMER_SPREAD = 3, 20
+"""Minimum number of connections with equal durations, within a twentieth, that show a timer."""
+LEAST_WAIT = 10 * SECOND // 1000
+"""A timer closes only after this long (ns) without data."""
+
+REASONS = (
+    "see the log of the side that closes; usual reasons are the mechanism, keys, the ZAP handler, socket types and "
+    "ZMQ_MAXMSGSIZE"
+)
+WITHOUT_A_WORD = (
+    "a ZeroMQ socket greets at once: a proxy or port mapping (container, load balancer, tunnel) closes so where it "
+    "does not reach the server behind it, which may not run or be bound to 127.0.0.1; so do a listener with TLS and a "
+    "program that may open no more files"
+)
+TIMER = (
+    "raise ZMQ_HANDSHAKE_IVL of the side that closes (30 s unless set): a handshake takes several round trips, and "
+    "this way is slow or loses packets"
+)
+
+WEAK = ("peer-departed", "periodic-disconnect", "reconnect-storm", "clear-text")
+"""Rules that give no reason for a failing handshake."""
+
+
+def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequence[Rule]) -> list[Diagnosis]:
+    """Return diagnoses for everything that none of `found` explains."""
+    ids, told = {rule.id for rule in rules}, list(found)
+    more: list[Diagnosis] = []
+    if VIOLATION in ids:
+        more += _violations(knowledge, told)
+    if NO_HANDSHAKE in ids:
+        more += _failing_handshakes(knowledge, told + more)
+    return more
+
+
+def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each kind of finding that none of `found` explains: programs repeat their mistakes."""
+    explained = {each for diagnosis in found for each in diagnosis.explains}
+    met: dict[tuple[str, str], list[tuple[ObservedConnection, ObservedFinding]]] = {}
+    for connection in knowledge.connections:
+        for finding in connection.findings.values():
+            if finding.severity in FAILING and (connection.conn_id, finding.id) not in explained:
+                met.setdefault((finding.severity, finding.id), []).append((connection, finding))
+    for (severity, id_), each in met.items():
+        each.sort(key=_first_seen)
+        connection, first = each[0]
+        endpoints = len({of.endpoint for of, _ in each})
+        more = f", and at {counted(endpoints - 1, 'endpoint')} more" if endpoints > 1 else ""
+        count = sum(finding.count for _, finding in each)
+        times = sorted(finding.moment.ns for _, finding in each)
+        who = ""
+        if first.side is not None:
+            who = f", from {name_of(connection, first.side)} to {name_of(connection, 1 - first.side)}"
+        yield Diagnosis(
+            VIOLATION,
+            "error" if severity == "error" else "warn",
+            f"{id_} at {address(connection.endpoint)}",
+            f"{first.text}{who}{more}{f', {how_often(times, count)}' if count > 1 else ''} ({id_})",
+            first.hint or f"see {FINDINGS[id_].section}",
+            tuple(Evidence(finding.moment, finding.text, finding.ref) for _, finding in each[:MOST_EVIDENCE]),
+            count,
+            max(finding.last_ns for _, finding in each),
+            conn_ids=frozenset(of.conn_id for of, _ in each),
+        )
+
+
+class Failed(NamedTuple):
+    """A connection that ended during its handshake, and its end."""
+
+    connection: ObservedConnection
+    ending: Ending
+
+
+def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and endpoint whose handshakes all fail, unless `found` has the
+    reason."""
+    explained = {conn_id for diagnosis in found if diagnosis.rule not in WEAK for conn_id in diagnosis.conn_ids}
+    for (client, endpoint), connections in knowledge.by_address.items():
+        if any(is_agreed(each) or each.conn_id in explained for each in connections):
+            continue
+        failed = [Failed(each, ending) for each in connections if (ending := _failed(each)) is not None]
+        if not failed:
+            continue
+        (connection, ending), times = failed[0], [each.ending.moment.ns for each in failed]
+        after, hint = _closes(failed)
+        yield Diagnosis(
+            NO_HANDSHAKE,
+            "warn" if len(failed) > 1 else "note",
+            f"{client} at {address(endpoint)}",
+            f"No handshake of {client_name(connection)} with {server_name(connection)} succeeds: "
+            f"{name_of(connection, ending.side)} closes {after}" + (f", {how_often(times)}" if len(failed) > 1 else ""),
+            hint,
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in failed[:MOST_EVIDENCE]),
+            len(failed),
+            max(times),
+            LIKELY,
+            frozenset(each.conn_id for each, _ in failed),
+        )
+
+
+def _failed(connection: ObservedConnection) -> Ending | None:
+    """Return the end of a ZMTP client's connection whose handshake never completed, or None."""
+    client = connection.sides[1 - connection.listener]
+    return ending_of(connection) if client.greeting is not None and connection.is_whole else None
+
+
+def _closes(failed: list[Failed]) -> tuple[str, str]:
+    """Return the text about the time at which the first closing side closed, and the hint."""
+    connection, ending = failed[0]
+    after = _after(connection, ending)
+    if all(each.ending.side == each.connection.listener and _said_nothing(each) for each in failed):
+        return f"{after}, without a word of its own", WITHOUT_A_WORD
+    lasted = [each.ending.moment.ns - each.connection.start.ns for each in failed]
+    if len(failed) >= LEAST_TIMED and max(lasted) - min(lasted) <= max(lasted) // TIMER_SPREAD and _are_timed(failed):
+        return f"{duration(lasted[0])} after the connection began, while {_other(failed[0])} still answers", TIMER
+    return after, REASONS
+
+
+def _said_nothing(failed: Failed) -> bool:
+    return failed.connection.sides[failed.ending.side].last_ns is None
+
+
+def _are_timed(failed: list[Failed]) -> bool:
+    """Whether the same side closed each time, a while after the last data it received: not because of it."""
+    side = failed[0].ending.side
+    heard = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
+    return all(
+        each.ending.side == side and last is not None and each.ending.moment.ns - last >= LEAST_WAIT
+        for each, last in heard
+    )
+
+
+def _other(failed: Failed) -> str:
+    return name_of(failed.connection, 1 - failed.ending.side)
+
+
+def _after(connection: ObservedConnection, ending: Ending) -> str:
+    """Return, e.g., `1.5 ms after the READY of PUSH 10.0.0.2`: the last octets that the closing side received."""
+    number = 1 - ending.side
+    side, other = connection.sides[number], name_of(connection, number)
+    if side.last_command is not None:
+        moment, name = side.last_command
+        return f"{duration(ending.moment.ns - moment.ns)} after the {name} of {other}"
+    if side.greeting is not None:
+        return f"{duration(ending.moment.ns - side.greeting.ns)} after the greeting of {other}"
+    return f"after {duration(ending.moment.ns - connection.start.ns)}, in which {other} sent nothing"
+
+
+def _first_seen(met: tuple[ObservedConnection, ObservedFinding]) -> int:
+    return met[1].moment.ns
+
+
+TABLE = (
+    Rule(
+        VIOLATION,
+        "warn",
+        "A peer does not keep to the protocol",
+        "Findings of severity error and warn that no other rule explains, as `read` shows them, once for each kind.",
+        "Another diagnosis explains the finding.",
+        lambda knowledge: iter(()),
+    ),
+    Rule(
+        NO_HANDSHAKE,
+        "warn",
+        "No handshake succeeds",
+        "A client speaks ZMTP to an endpoint, and each of its connections ended before the handshake was complete, "
+        "without a reason that another rule finds. A note if there is only one. A listener that closes without a word "
+        "is hardly ZeroMQ; a side that closes equally long after the start each time, while the other one answers, has "
+        "a timer.",
+        "A handshake of the two that succeeds, or another diagnosis of one of these connections.",
+        lambda knowledge: iter(()),
+        ("reconnect-storm",),
+    ),
+)

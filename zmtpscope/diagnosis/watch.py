@@ -1,0 +1,50 @@
+"""Live diagnoses, while packets arrive."""
+
+from __future__ import annotations
+
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.diagnosis.diagnosis import Diagnosis
+from zmtpscope.dissect import Batch
+from zmtpscope.dissect.analyser import ENDED, Ongoing
+from zmtpscope.findings import SEVERITIES
+
+MOST_TOLD = 65_536
+"""Maximum number of reported diagnoses to remember; after that, no new ones are reported."""
+
+
+MOST_ENDED = 4096
+"""Maximum number of ended connections to remember: fewer than for a file, since live capture does not end."""
+
+
+class Watch:
+    """Reports new diagnoses: call `feed` with all batches of a run, and `news` from time to time."""
+
+    def __init__(self) -> None:
+        self._derivation = Derivation(MOST_ENDED)
+        self._told: dict[tuple[str, str], int] = {}
+        """The worst reported severity, as an index of `SEVERITIES`, by rule and subject."""
+
+    def feed(self, batch: Batch) -> None:
+        """Process a batch."""
+        self._derivation.feed(batch)
+
+    def news(self, ongoing: Ongoing = ENDED) -> list[Diagnosis]:
+        """Return the causes that are new or have become worse, in order of time.
+
+        Takes time for each known connection. `ongoing` comes from `Analyser` while packets arrive: a waiting request,
+        or a blocked sender, is reported while it lasts.
+        """
+        self._derivation.note_ongoing(ongoing)
+        news = []
+        for explained in diagnose(self._derivation.knowledge()):
+            key = explained.diagnosis.rule, explained.diagnosis.subject
+            severity = SEVERITIES.index(explained.diagnosis.severity)
+            if severity < self._told.get(key, len(SEVERITIES)) and (key in self._told or len(self._told) < MOST_TOLD):
+                self._told[key] = severity
+                news.append(explained.diagnosis)
+        return sorted(news, key=_began)
+
+
+def _began(diagnosis: Diagnosis) -> int:
+    return min((each.moment.ns for each in diagnosis.evidence), default=0)

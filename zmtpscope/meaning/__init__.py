@@ -1,1 +1,0 @@
-"""Meaning of records together: requests and replies, subscriptions, peers, and problems between them."""
