@@ -12,7 +12,7 @@ from benchmarks.setting import Setting
 ENOUGH = 500_000
 """Frames or packets that a run is to have, so that its cost stands out; smaller captures are read several times."""
 
-MOST_READINGS, MOST_QUICK_READINGS = 10, 3
+MAX_READINGS, MAX_QUICK_READINGS = 10, 3
 
 BIG = 5_000_000
 TIMES = 4
@@ -100,7 +100,7 @@ def count_of(capture: Capture, unit: str) -> int:
 def mean_cost(setting: Setting, capture: Capture, command: str) -> tuple[float, int]:
     """CPU and the largest memory of reading a capture, several times where it is small."""
     size = max(capture.frames, capture.truth["packets"], 1)
-    readings = min(MOST_QUICK_READINGS if setting.quick else MOST_READINGS, max(1, ENOUGH // size))
+    readings = min(MAX_QUICK_READINGS if setting.quick else MAX_READINGS, max(1, ENOUGH // size))
     runs = [cost_of(tools.zmtpscope(capture.path)[command]) for _ in range(readings)]
     return sum(run.cpu for run in runs) / readings, max(run.peak for run in runs)
 

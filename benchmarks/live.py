@@ -32,7 +32,7 @@ HEADER = b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x88\xb5"
 SIZE = 60
 BURST = 0.001
 """Seconds between bursts."""
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """Of a core: less is not exact enough for a ratio."""
 RATES = (0, 1_000, 10_000, 50_000, 100_000)
 
@@ -143,7 +143,7 @@ def page(runs: Sequence[Run]) -> str:
     rows = []
     for each in runs:
         ours, theirs = each.cpu / each.seconds, each.tcpdump_cpu / each.seconds
-        ratio = f"{ours / theirs:.2f}" if theirs >= LEAST_SHARE else ""
+        ratio = f"{ours / theirs:.2f}" if theirs >= MIN_SHARE else ""
         counts = [f"{each.sent:,}", f"{each.packets:,}", f"{each.lost:,}", f"{ours:.1%}"]
         their_counts = [f"{each.tcpdump_packets:,}", f"{each.tcpdump_lost:,}", f"{theirs:.1%}"]
         rows.append([f"{each.sent / each.seconds:,.0f}", *counts, *their_counts, ratio])

@@ -29,7 +29,7 @@ LONG, COMMAND, MORE = 2, 4, 1
 GREETING = 0xFF
 """What tshark takes for the flags of a greeting: the first octet of its signature."""
 
-MOST_DIFFERENCES = 5
+MAX_DIFFERENCES = 5
 
 
 class Frame(NamedTuple):
@@ -59,7 +59,7 @@ class Digests:
         """In words, the first few."""
         senders = sorted(self.of.keys() | other.of.keys())
         wrong = [sender for sender in senders if self.of.get(sender) != other.of.get(sender)]
-        words = [f"connection {conn + 1}, sender with port {port}" for conn, port in wrong[:MOST_DIFFERENCES]]
+        words = [f"connection {conn + 1}, sender with port {port}" for conn, port in wrong[:MAX_DIFFERENCES]]
         return words + [f"{len(wrong)} senders of {len(senders)}"] * bool(wrong)
 
 

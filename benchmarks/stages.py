@@ -34,7 +34,7 @@ ROOT = HERE.parent
 PAGE = ROOT / "docs" / "stages.md"
 INTERVAL = 0.001
 READINGS = 3
-MOST_FUNCTIONS = 8
+MAX_FUNCTIONS = 8
 
 START, COLLECTOR, REST = "start", "garbage collector", "everything else"
 
@@ -197,7 +197,7 @@ def functions(samples: Sampled) -> str:
     total = samples.counts.total()
     return ", ".join(
         f"`{place}` {count / total:.0%}"
-        for place, count in samples.counts.most_common(MOST_FUNCTIONS + 1)
+        for place, count in samples.counts.most_common(MAX_FUNCTIONS + 1)
         if place != START
     )
 

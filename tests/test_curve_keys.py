@@ -27,7 +27,7 @@ from zmtpscope.curve_keys import (
     key_from_text,
     lines,
 )
-from zmtpscope.curve_keys.contents import LONGEST_LINE, MOST_LINES_OF_A_CONNECTION, MOST_SERVER_KEYS
+from zmtpscope.curve_keys.contents import LONGEST_LINE, MAX_LINES_OF_A_CONNECTION, MAX_SERVER_KEYS
 from zmtpscope.zmtp import z85
 
 OTHER = bytes(range(100, 132))
@@ -151,7 +151,7 @@ def test_lines_that_are_handed_over_say_what_those_of_a_file_say(keys_of: Callab
 
 
 def test_handed_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_LINES", 2)
+    monkeypatch.setattr(files, "MAX_LINES", 2)
     handed = HandedLines()
     for number in range(3):
         handed.add(KeyLine("CURVE_SHARED", bytes([number] * 32), SHARED))
@@ -194,9 +194,9 @@ def test_lines_that_contradict_each_other_are_both_candidates(keys_of: Callable[
 
 
 def test_one_connection_has_a_bounded_number_of_candidates(keys_of: Callable[..., Keys]) -> None:
-    lines = [line("SHARED", OTHER, bytes([number]) * 32) for number in range(MOST_LINES_OF_A_CONNECTION + 1)]
+    lines = [line("SHARED", OTHER, bytes([number]) * 32) for number in range(MAX_LINES_OF_A_CONNECTION + 1)]
     keys = keys_of("".join(lines))
-    assert len(found(keys, OTHER).shared) == MOST_LINES_OF_A_CONNECTION
+    assert len(found(keys, OTHER).shared) == MAX_LINES_OF_A_CONNECTION
     assert told(keys) == ["keys.txt:17: 16 other lines are about the same connection; this one was skipped"]
 
 
@@ -338,9 +338,9 @@ def test_a_file_without_keys_says_so(keys_of: Callable[..., Keys]) -> None:
 
 
 def test_server_keys_are_bounded(keys_of: Callable[..., Keys]) -> None:
-    lines = [line("SERVER_PUBLIC", number.to_bytes(32, "big")) for number in range(MOST_SERVER_KEYS)]
+    lines = [line("SERVER_PUBLIC", number.to_bytes(32, "big")) for number in range(MAX_SERVER_KEYS)]
     keys = keys_of("".join(lines) + CERTIFICATE + line("SERVER_LONGTERM", SERVER.public, SERVER.secret))
-    assert len(keys.server_keys) == MOST_SERVER_KEYS
+    assert len(keys.server_keys) == MAX_SERVER_KEYS
     assert told(keys)[-1] == "keys.txt:1009: there are 1000 server keys in front of it; it was skipped"
 
 
@@ -388,7 +388,7 @@ class TestCost:
     """Files made to take long. What is counted does not depend on the machine."""
 
     def test_lines_are_bounded(self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys]) -> None:
-        monkeypatch.setattr(files, "MOST_LINES", 1000)
+        monkeypatch.setattr(files, "MAX_LINES", 1000)
         assert keys_of(b"\n" * 999 + line("SERVER_PUBLIC", OTHER).encode()).server_keys == [(OTHER, None)]
         with pytest.raises(KeyFileError, match="the file has more than 1,000 lines; give the part of it"):
             keys_of(b"\n" * 1001)
@@ -541,7 +541,7 @@ class TestRefresh:
         assert found(keys, OTHER).shared == (SHARED,)
 
     def test_growing_beyond_the_lines_is_told_once(self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(files, "MOST_LINES", 10)
+        monkeypatch.setattr(files, "MAX_LINES", 10)
         keys = Keys([path])
         for _ in range(2):
             self.append(path, "\n" * 10)
@@ -557,7 +557,7 @@ class TestRefresh:
     def test_another_file_with_too_many_lines_is_read_once(
         self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(files, "MOST_LINES", 10)
+        monkeypatch.setattr(files, "MAX_LINES", 10)
         keys = Keys([path])
         path.write_text("#\n" * 200)
         assert not keys.refresh()

@@ -30,7 +30,7 @@ nacl is loaded where keys are given.
 """
 
 
-MOST_MODULES, MOST_DATACLASSES = 212, 38
+MAX_MODULES, MAX_DATACLASSES = 212, 38
 """Of ours, that `read` needs for a small capture, what is compiled left out: hardly more than it had when they were
 last counted."""
 
@@ -144,8 +144,8 @@ def test_reading_a_capture_loads_few_modules_and_makes_few_dataclasses() -> None
         "ours = [sys.modules[name] for name in names]\n"
         "kinds = [kind for module in ours for kind in vars(module).values() if isinstance(kind, type)]\n"
         "made = {kind for kind in kinds if kind.__module__[:9] == 'zmtpscope' and dataclasses.is_dataclass(kind)}\n"
-        f"assert len(ours) <= {MOST_MODULES}, len(ours)\n"
-        f"assert len(made) <= {MOST_DATACLASSES}, len(made)"
+        f"assert len(ours) <= {MAX_MODULES}, len(ours)\n"
+        f"assert len(made) <= {MAX_DATACLASSES}, len(made)"
     )
     loaded_by(reading([]) + counting)
 

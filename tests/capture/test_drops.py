@@ -20,7 +20,7 @@ from tests.capture.containers import (
     tcp_packet,
 )
 from zmtpscope.capture import Captures, CaptureStatistics, open_captures
-from zmtpscope.capture.pcapng import FEW, MOST_OPTIONS
+from zmtpscope.capture.pcapng import FEW, MAX_OPTIONS
 
 PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size in range(FEW + 4)]
 RECEIVED, IF_DROP, OS_DROP, DELIVERED = 4, 5, 7, 8
@@ -128,7 +128,7 @@ def test_files_that_are_summed_up_one_by_one_say_what_all_say(tmp_path: Path) ->
 
 
 def test_options_behind_many_others_are_not_looked_at(tmp_path: Path) -> None:
-    comments = option(1, b"") * MOST_OPTIONS
+    comments = option(1, b"") * MAX_OPTIONS
     assert drops(tmp_path, section() + named("eth0") + packet_with(4, before=comments)) == {}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.capture.containers import Packet, Segment, Udp, captures_of, pcap, read, read_octets
 from tests.capture.packets import Crafted, crafted
 from zmtpscope.capture import Captures
-from zmtpscope.capture.fragments import LONGEST_WAIT, MOST_OCTETS, Fragments
+from zmtpscope.capture.fragments import LONGEST_WAIT, MAX_OCTETS, Fragments
 from zmtpscope.capture.segments import CUT
 
 
@@ -140,7 +140,7 @@ def test_no_fragments_whatever_make_more_wait_than_the_bound(
     for key, offset, more, size, time in pieces * 20:
         joined = waiting.add(bytes([key]), offset * 8, more, bytes(size), size, time)
         assert joined is None or len(joined[0]) <= 65_535
-        assert waiting.cost <= MOST_OCTETS
+        assert waiting.cost <= MAX_OCTETS
         assert waiting.cost == sum(each.cost for each in waiting.waiting.values())
     waiting.finish()
     assert (waiting.cost, waiting.waiting) == (0, {})
@@ -150,8 +150,8 @@ def test_the_oldest_datagram_gives_way_at_4_mib() -> None:
     waiting = Fragments()
     for number in range(200):
         waiting.add(number.to_bytes(2, "big"), 0, True, bytes(32_000), 32_000, 0)
-    assert waiting.given_up == 200 - MOST_OCTETS // 32_128
-    assert min(waiting.waiting) == (200 - MOST_OCTETS // 32_128).to_bytes(2, "big")
+    assert waiting.given_up == 200 - MAX_OCTETS // 32_128
+    assert min(waiting.waiting) == (200 - MAX_OCTETS // 32_128).to_bytes(2, "big")
 
 
 @pytest.mark.parametrize("count", [1, 3])

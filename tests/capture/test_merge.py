@@ -130,7 +130,7 @@ def test_more_files_that_overlap_than_a_process_may_have_open(tmp_path: Path, co
 def test_a_file_that_was_replaced_while_it_was_closed_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "MOST_OPEN_FILES", 1)
+    monkeypatch.setattr(source, "MAX_OPEN_FILES", 1)
     paths = [tmp_path / str(index) for index in range(2)]
     for index, path in enumerate(paths):
         path.write_bytes(pcap(packets(list(range(index, 200, 2)), index)))

@@ -191,15 +191,15 @@ def test_packets_that_are_kept_are_those_there_are(
     """Of thousands of messages in a few packets these few."""
     path = CAPTURES / "patterns" / "many-small.pcap"
     whole = excerpt(zmtpscope, path, tmp_path / "whole.pcapng", "record == message")[1]
-    monkeypatch.setattr(wanted, "LEAST_PACKETS", 10)
+    monkeypatch.setattr(wanted, "MIN_PACKETS", 10)
     assert excerpt(zmtpscope, path, tmp_path / "out.pcapng", "record == message")[1] == whole
 
 
 def test_comments_are_bounded(zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comments, "MOST_LINES", 2)
+    monkeypatch.setattr(comments, "MAX_LINES", 2)
     _, written = excerpt(zmtpscope, PUBSUB, tmp_path / "out.pcapng", "topic == a.topic")
     assert written[0].comment.split("\n")[2:] == ["and 1 more record"]
-    monkeypatch.setattr(comments, "MOST_OCTETS", 200)
+    monkeypatch.setattr(comments, "MAX_OCTETS", 200)
     code, _, errors = zmtpscope("read", PUBSUB, "-w", tmp_path / "out.pcapng")
     assert (code, "has no comments towards its end" in errors) == (0, True)
 

@@ -99,7 +99,7 @@ def test_what_is_there_stays_and_what_fails_leaves_nothing(
     assert file.read_text() == "mine"
     assert zmtpscope("follow", REQREP, "--conn", 1, "--bodies", file, "--force")[0] == 0
     assert file.read_text() != "mine"
-    monkeypatch.setattr(body_files, "MOST_FILES", 3)
+    monkeypatch.setattr(body_files, "MAX_FILES", 3)
     code, _, errors = zmtpscope("follow", REQREP, "--conn", 1, "--bodies", f"{tmp_path}/many/")
     assert (code, "more than 3 messages" in errors) == (2, True)
     assert sorted(os.listdir(tmp_path)) == ["file", "file.index.jsonl", "folder"]

@@ -157,7 +157,7 @@ def test_what_was_not_kept_is_said() -> None:
 
 
 def test_connections_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(module, "MAX_CONNECTIONS", 2)
     following = Following(Followed(peer="ann"), Options(), lambda: 0)
     for batch in Analyser(Options()).run(Capture(two_clients())):
         assert len(list(following.records(batch))) >= 0

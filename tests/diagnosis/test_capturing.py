@@ -36,5 +36,5 @@ def test_what_tcp_mends_is_no_loss(captures: Path, name: str) -> None:
 def test_what_had_no_room_is_counted(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = captures / "problems/login-refused.pcap"
     assert "limits-reached" not in told(path)
-    monkeypatch.setattr(derivation, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(derivation, "MAX_CONNECTIONS", 4)
     assert "connections left out, the oldest first" in told(path)["limits-reached"].text

@@ -68,7 +68,7 @@ def test_all_else_does_not(talks: tuple[Talk, ...]) -> None:
 
 
 def test_so_many_messages_are_remembered_until_one_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "MOST_MESSAGES", 4)
+    monkeypatch.setattr(rounds, "MAX_MESSAGES", 4)
     for others, is_named in ((4, False), (3, True)):
         bodies = [*[b"%d" % number for number in range(others)], b"price"] * 9
         assert (RULE in told_of(*circle(*bodies, every=0.001))) == is_named

@@ -70,7 +70,7 @@ def test_who_got_nothing_is_left_out_where_there_are_too_many(monkeypatch: pytes
     other.publish(b"b", b"body")
 
     def topics_of(room: int) -> list[bool]:
-        monkeypatch.setattr(deliveries, "MOST_PAIRS", room)
+        monkeypatch.setattr(deliveries, "MAX_PAIRS", room)
         found = deliveries.deliveries(derivation_of(one, other).knowledge())
         return [delivery.topic is not None for delivery in found]
 

@@ -117,8 +117,8 @@ def test_each_leave_ends_one_join() -> None:
 
 
 def test_subscriptions_that_have_ended_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MOST_ENDED", 3)
-    monkeypatch.setattr(subscriptions, "MOST_OPEN", 2)
+    monkeypatch.setattr(subscriptions, "MAX_ENDED", 3)
+    monkeypatch.setattr(subscriptions, "MAX_OPEN", 2)
     subscriber = Subscriber()
     for topic in range(6):
         subscriber.old_style(b"\1%d" % topic)
@@ -248,7 +248,7 @@ def test_the_first_message_of_a_subscription_is_the_earliest_of_all_topics(size:
 
 
 def test_messages_of_too_many_topics_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "MOST_TOPICS", 2)
+    monkeypatch.setattr(topics, "MAX_TOPICS", 2)
     subscriber = Subscriber(2, 0, "")
     for number in range(10):
         subscriber.publish(b"%d" % (number % 5), b"body")

@@ -12,7 +12,7 @@ from tests.diagnosis.reading import derive
 from tests.traffic import Capture
 from tests.zmtp.sides import command
 from zmtpscope.diagnosis.across.deliveries import deliveries
-from zmtpscope.diagnosis.across.nearest_topic import MOST_COMPARED, nearest_subscription, nearest_topic
+from zmtpscope.diagnosis.across.nearest_topic import MAX_COMPARED, nearest_subscription, nearest_topic
 from zmtpscope.diagnosis.across.records import across_records
 from zmtpscope.diagnosis.watch import Watch
 from zmtpscope.dissect import Analyser, Options, Record
@@ -310,8 +310,8 @@ def test_a_separator_behind_a_part_of_a_name_is_no_mistake() -> None:
 def test_names_of_the_same_letters_are_compared_so_often_and_no_more() -> None:
     """Each such comparison takes longer than the square of their length."""
     asked, same_letters, alike = b"ab" * 32, b"a" * 32 + b"b" * 32, b"ab" * 31 + b"cd"
-    assert nearest_topic(asked, [*[same_letters] * (MOST_COMPARED - 1), alike]) is not None
-    assert nearest_topic(asked, [*[same_letters] * MOST_COMPARED, alike]) is None
+    assert nearest_topic(asked, [*[same_letters] * (MAX_COMPARED - 1), alike]) is not None
+    assert nearest_topic(asked, [*[same_letters] * MAX_COMPARED, alike]) is None
 
 
 @pytest.mark.parametrize("topic", [b"weather", b"catalog", b"p"])

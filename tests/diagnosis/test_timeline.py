@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmtpscope.diagnosis.observers.timeline import EXACT, MOST_SAMPLES, Timeline
+from zmtpscope.diagnosis.observers.timeline import EXACT, MAX_SAMPLES, Timeline
 
 waits = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=400), min_size=1, max_size=12)
 
@@ -33,7 +33,7 @@ def test_bounds_hold_whatever_came_in_whatever_batches(batches: list[list[int]],
     assert most - least < 2 * max(1, len(times) // EXACT)
     if true < EXACT or time > times[-1]:
         assert least == most
-    assert len(timeline.samples) <= MOST_SAMPLES
+    assert len(timeline.samples) <= MAX_SAMPLES
     assert timeline.count == len(times)
 
 

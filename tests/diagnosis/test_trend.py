@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
 from tests.scripted import message
-from zmtpscope.diagnosis.observers.trend import MOST_GROUPS, Trend
+from zmtpscope.diagnosis.observers.trend import MAX_GROUPS, Trend
 
 RULE = "replies-slower"
 
@@ -27,7 +27,7 @@ def test_groups_are_means_of_equally_many_in_their_order_however_they_come(
     for begin, end in pairwise([0, *sorted(cuts), len(durations)]):
         trend.add(durations[begin:end])
     assert trend.count == len(durations)
-    assert len(trend.groups) < MOST_GROUPS
+    assert len(trend.groups) < MAX_GROUPS
     assert trend.rest_count < trend.size
     logarithms = [log2(max(duration, 1)) for duration in durations]
     for number, typical in enumerate(trend.typical()):

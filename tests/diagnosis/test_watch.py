@@ -18,7 +18,7 @@ from zmtpscope.dissect import Analyser, Options
 def test_so_many_connections_that_ended_are_remembered_and_a_line_reports_the_others(
     captures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "MOST_ENDED", 4)
+    monkeypatch.setattr(watch, "MAX_ENDED", 4)
     watching = Watch()
     for batch in Analyser(Options()).run(open_captures([str(captures / "problems/login-refused.pcap")])):
         watching.feed(batch)

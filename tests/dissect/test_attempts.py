@@ -177,12 +177,12 @@ def test_times_that_run_backwards_are_no_time() -> None:
 
 
 def test_a_scan_costs_no_more_than_its_most_eager_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "MOST_PAIRS", 30)
+    monkeypatch.setattr(attempts, "MAX_PAIRS", 30)
     packets = [packet for number in range(200) for packet in attempt(number, *REFUSED, at=number / 10, host=number + 3)]
     for number in range(300, 310):
         packets += attempt(number, *REFUSED, at=(number - 300) * 2)
     found = told(packets)
-    assert len(found) == attempts.MOST_LISTED + 1
+    assert len(found) == attempts.MAX_LISTED + 1
     (eager,) = [finding for finding in found if finding["src_ip"] == "10.0.0.2"]
     assert eager["count"] == 10
     assert sum(finding["count"] for finding in found) == 210
@@ -240,7 +240,7 @@ def test_a_server_that_was_started_again_leaves_two_stretches() -> None:
 
 
 def test_a_pair_with_many_stretches_costs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "MOST_STRETCHES", 4)
+    monkeypatch.setattr(attempts, "MAX_STRETCHES", 4)
     packets = []
     for number in range(30):
         packets += attempt(2 * number, *REFUSED, at=number) + _connected(2 * number + 1, number + 0.2, 0.1)

@@ -16,7 +16,7 @@ from tests.traffic import Capture, Packet, record_of
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.stream import decryption, session
-from zmtpscope.dissect.stream.session import MOST_KEYS, ROLES, TRIES
+from zmtpscope.dissect.stream.session import MAX_KEYS, ROLES, TRIES
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 
@@ -373,7 +373,7 @@ def test_foreign_keys_open_nothing_and_cost_little(
     found = read_packets(packets, tmp_path, text)
     assert len(tries) <= len(sides) * TRIES
     assert bool(tries) == bool(skipped)  # whose HELLO was captured is known not to be among them
-    assert max(tries.values(), default=0) <= len(ROLES) * MOST_KEYS
+    assert max(tries.values(), default=0) <= len(ROLES) * MAX_KEYS
     assert not any(each["decrypted"] for each in messages(found))
     assert not [id_ for id_ in ids(found) if id_.startswith("CURVE")]
 

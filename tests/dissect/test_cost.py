@@ -18,7 +18,7 @@ from zmtpscope.dissect import Analyser, Options
 
 SEGMENT = message(b"x" * 60) * 10
 BLOCKS = 10
-MOST_CALLS = 0.05
+MAX_CALLS = 0.05
 """Python calls for each packet that a block has more."""
 
 
@@ -56,7 +56,7 @@ def calls(packets: int) -> int:
 
 
 def test_no_call_is_made_for_a_packet_or_a_frame_in_order() -> None:
-    assert (calls(20_000) - calls(10_000)) / 10_000 < MOST_CALLS
+    assert (calls(20_000) - calls(10_000)) / 10_000 < MAX_CALLS
 
 
 @pytest.mark.parametrize("first", [b"\x41", b"\0"])
@@ -79,7 +79,7 @@ def test_no_call_is_made_for_a_datagram_of_others(first: bytes) -> None:
         assert analyser.summary.datagrams == count
         return entered
 
-    assert (entered(400) - entered(200)) / 200 < MOST_CALLS
+    assert (entered(400) - entered(200)) / 200 < MAX_CALLS
 
 
 def ethernet(packet: Packet) -> Captured:
@@ -130,7 +130,7 @@ def test_a_hole_costs_the_same_however_many_there_are(answered: bool) -> None:
     assert cut_segments(400) < 2.2 * cut_segments(200)
 
 
-MOST_STEPS = 880
+MAX_STEPS = 880
 """Lines of Python for each segment of which only the beginning was captured."""
 
 
@@ -147,7 +147,7 @@ def test_a_cut_segment_takes_few_steps() -> None:
             talk.next[0] += 240
         return steps(Capture(talk.packets))
 
-    assert (cut_segments(400) - cut_segments(200)) / 200 < MOST_STEPS
+    assert (cut_segments(400) - cut_segments(200)) / 200 < MAX_STEPS
 
 
 def breaking(messages: int, size: int | None = None) -> Capture:

@@ -23,7 +23,7 @@ from tests.dissect.talks import hello, message
 from tests.payloads import zre
 from tests.traffic import CLIENT, SERVER, Capture, Conversation, Datagram, Packet, records
 from zmtpscope.dissect import Analyser, DecodeAs, Options
-from zmtpscope.dissect.datagrams import MOST_DESTINATIONS, MOST_FLOWS, SURE
+from zmtpscope.dissect.datagrams import MAX_DESTINATIONS, MAX_FLOWS, SURE
 from zmtpscope.payloads.registry import Registry
 
 Record = dict[str, Any]
@@ -157,7 +157,7 @@ def test_a_guess_does_not_depend_on_who_sends() -> None:
 
 def test_a_flow_that_was_forgotten_begins_anew_with_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where times stand still, too."""
-    monkeypatch.setattr("zmtpscope.dissect.datagrams.MOST_FLOWS", 1)
+    monkeypatch.setattr("zmtpscope.dissect.datagrams.MAX_FLOWS", 1)
     flows = [sent(NEWS[0], ports=(40_000 + number % 2, 5556))[0] for number in range(6)]
     found = datagrams(told([*flows], decode_as=(FORCED,)))
     assert len({record["conn_id"] for record in found}) == 6
@@ -277,7 +277,7 @@ def test_counting_counts_what_is_told(data: st.DataObject) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1 << 30])
 def test_a_destination_that_was_forgotten_is_judged_anew(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """That it is sent no RADIO messages is forgotten where so many others were met since, also within a block."""
-    monkeypatch.setattr("zmtpscope.dissect.datagrams.MOST_DESTINATIONS", 2)
+    monkeypatch.setattr("zmtpscope.dissect.datagrams.MAX_DESTINATIONS", 2)
     others = [sent(b"\x01", ports=(40_000, port))[0] for port in (6000, 6001)]
     assert datagrams(told([*sent(b"\x01"), *others[:1], *sent(*NEWS)], size)) == []
     assert len(datagrams(told([*sent(b"\x01"), *others, *sent(*NEWS)], size))) == len(NEWS)
@@ -291,8 +291,8 @@ def test_floods_are_remembered_within_bounds() -> None:
     analyser = Analyser(Options(payloads=Registry()))
     found = sum(len(batch.records) for batch in analyser.run(Capture([*flows, *targets], 500)))
     assert found == len(flows)
-    assert len(analyser.datagrams.flows) <= MOST_FLOWS
-    assert len(analyser.datagrams.guesses) <= MOST_DESTINATIONS
+    assert len(analyser.datagrams.flows) <= MAX_FLOWS
+    assert len(analyser.datagrams.guesses) <= MAX_DESTINATIONS
 
 
 @pytest.mark.parametrize("time", [-(2**62), 0, 2**62])

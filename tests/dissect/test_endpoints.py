@@ -205,7 +205,7 @@ def test_a_nonce_of_welcome_is_used_again() -> None:
 
 
 def test_handshakes_are_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "MOST_HANDSHAKES", 3)
+    monkeypatch.setattr(endpoints, "MAX_HANDSHAKES", 3)
     others = [close(curve(number, number, key=bytes([number]), nonce=bytes([number]))) for number in range(2, 5)]
     assert told(close(curve(1)), *others[:2], curve(9, 9, nonce=b"m")) == [("CURVE-15", 4)]
     assert told(close(curve(1)), *others, curve(9, 9, nonce=b"m")) == []

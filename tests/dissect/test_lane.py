@@ -19,8 +19,8 @@ from zmtpscope.dissect import Analyser, Options, Summary
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.lane import Lane
 from zmtpscope.dissect.lane.residents import STAYS_OUT
-from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN, ROLES
-from zmtpscope.dissect.options import LEAST_KEPT
+from zmtpscope.dissect.lane.sides import MAX_HELD, MAX_OPEN, ROLES
+from zmtpscope.dissect.options import MIN_KEPT
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import SidePayloads
@@ -381,8 +381,8 @@ def test_a_publisher_is_read_in_the_lane(subscription: bytes, left_out: int) -> 
         (PING, False),
         (b"\2\0\0\0\0\0\0\0\1x", True),
         (b"\x08", True),
-        (message(*[b""] * (MOST_OPEN + 3))[:-3], False),
-        (message(bytes(2 * MOST_HELD))[: MOST_HELD + 99], False),
+        (message(*[b""] * (MAX_OPEN + 3))[:-3], False),
+        (message(bytes(2 * MAX_HELD))[: MAX_HELD + 99], False),
         (b"\2" + (2**63 - 1).to_bytes(8) + b"x", False),
     ],
     ids=[
@@ -472,9 +472,9 @@ def test_claims_are_counted_in_the_lane_as_if_each_message_was_asked_about(bodie
 def test_who_is_asked_in_the_lane_hears_of_a_loss_in_front_of_it() -> None:
     """Behind a message that is larger than what is looked at, also where only claims are counted."""
     conversation = session("DEALER", "ROUTER")
-    for body in [b'{"a": 1}'] * 8 + [b"x" * (LEAST_KEPT + 1)] + [b'{"a": 1}'] * 8:
+    for body in [b'{"a": 1}'] * 8 + [b"x" * (MIN_KEPT + 1)] + [b'{"a": 1}'] * 8:
         conversation.send(0, message(body))
-    options = Options(records=False, payloads=Registry(), body_limit=LEAST_KEPT)
+    options = Options(records=False, payloads=Registry(), body_limit=MIN_KEPT)
     assert in_lane(conversation, options) == (17, 17)
     found = read(conversation.packets, 3, options, keep)
     assert found == without_lane(conversation.packets, 3, options)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.traffic import Capture, Datagram, records
 from zmtpscope.dissect import Options
-from zmtpscope.dissect.multicasts import MOST_GROUPS, read
+from zmtpscope.dissect.multicasts import MAX_GROUPS, read
 from zmtpscope.payloads.registry import Registry
 
 RADIO, DISH = "10.0.0.1", "10.0.0.2"
@@ -77,7 +77,7 @@ def test_all_else_is_silent(packets: tuple[Datagram, ...]) -> None:
 
 
 def test_nothing_is_concluded_from_too_many_groups() -> None:
-    many = [f"225.0.{number >> 8}.{number & 255}" for number in range(MOST_GROUPS)]
+    many = [f"225.0.{number >> 8}.{number & 255}" for number in range(MAX_GROUPS)]
     assert found(membership(report(JOINED, *many)), *to_group(SENT)) == []
 
 

@@ -21,9 +21,9 @@ from zmtpscope.capture.segments import FIN
 from zmtpscope.dissect import Analyser, Options, budget
 from zmtpscope.dissect.lane import openings, stretches, turns
 from zmtpscope.dissect.lane.known import KnownConnection
-from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MOST_AHEAD, MOST_LOST, Heard
+from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MAX_AHEAD, MAX_LOST, Heard
 from zmtpscope.dissect.records.columns import Int64
-from zmtpscope.dissect.records.record_writer import MOST_WRITTEN
+from zmtpscope.dissect.records.record_writer import MAX_WRITTEN
 from zmtpscope.dissect.tcp import flows
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.zmtp.commands import build_command
@@ -406,7 +406,7 @@ def test_an_opening_behind_which_most_are_lost_is_not_used(monkeypatch: pytest.M
     again = KnownConnection.read_again
     monkeypatch.setattr(KnownConnection, "read_again", lambda self, sink: (lost.append(self), again(self, sink))[1])
     otherwise_read(asking(80, "REP", "0101", b"words"), monkeypatch, 1)
-    assert len(lost) <= FEWEST_IN_VAIN + MOST_LOST + 80 // MOST_LOST
+    assert len(lost) <= FEWEST_IN_VAIN + MAX_LOST + 80 // MAX_LOST
 
 
 @pytest.mark.parametrize("frames", [(b"words",), (b"",), (b"address", b"", b"words")], ids=str)
@@ -437,7 +437,7 @@ def test_openings_that_never_come_again_cost_little(monkeypatch: pytest.MonkeyPa
     for _ in analyser.run(Capture(packets, 100)):
         pass
     assert analyser.summary.connections == 400
-    assert len(heard) <= 3 * MOST_AHEAD
+    assert len(heard) <= 3 * MAX_AHEAD
 
 
 def test_where_nothing_opens_in_a_known_way_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,8 +445,8 @@ def test_where_nothing_opens_in_a_known_way_few_are_tried(monkeypatch: pytest.Mo
     take = KnownConnection.take
     monkeypatch.setattr(KnownConnection, "take", lambda *given: (tried.append(given), take(*given))[1])
     packets = many(400, lambda _: (greets("REQ"), greets("REP")))
-    assert otherwise_read(packets + many(40, pushing), monkeypatch) < 400 + 2 * MOST_LOST
-    assert len(tried) < 40 + 2 * MOST_LOST + 400 / MOST_LOST
+    assert otherwise_read(packets + many(40, pushing), monkeypatch) < 400 + 2 * MAX_LOST
+    assert len(tried) < 40 + 2 * MAX_LOST + 400 / MAX_LOST
 
 
 def test_connections_with_an_identity_each_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -632,7 +632,7 @@ def test_findings_that_were_only_counted_are_told_at_the_end(size: int) -> None:
     packets = []
     for number in range(8):
         talk = known_way(number)
-        for _ in range(MOST_WRITTEN + 5):
+        for _ in range(MAX_WRITTEN + 5):
             talk.send(0, message(b"\x1f\x8b\x08\0" + b"no gzip" * 4))
         talk.close()
         packets += talk.packets
@@ -779,7 +779,7 @@ def test_a_password_is_not_remembered() -> None:
 
 
 def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openings, "MOST_STEPS", 3)
+    monkeypatch.setattr(openings, "MAX_STEPS", 3)
     analyser = Analyser(Options(records=False))
     for _ in analyser.run(Capture(many(9, pushing), 30)):
         pass

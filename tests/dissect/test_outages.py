@@ -13,7 +13,7 @@ from tests.dissect.talks import SECOND, hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, PSH
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.tcp.stalls import MOST_APART
+from zmtpscope.dissect.tcp.stalls import MAX_APART
 from zmtpscope.export.describe import describe_retransmission
 
 PUSH, PULL = 0, 1
@@ -134,15 +134,15 @@ def test_keepalive_probes_without_an_answer() -> None:
 
 def test_a_flapping_link_makes_few_records() -> None:
     conversation = talk()
-    for _ in range(2 * MOST_APART):
+    for _ in range(2 * MAX_APART):
         conversation.send(PUSH, message(b"x"))
         for _ in range(3):
             conversation.wait(SECOND)
             again(conversation, message(b"x"))
         conversation.acknowledge(PULL)
     found = told(conversation.packets)
-    assert [outage["count"] for outage in found] == [1] * MOST_APART + [MOST_APART]
-    assert sum(outage["retransmissions"] for outage in found) == 6 * MOST_APART
+    assert [outage["count"] for outage in found] == [1] * MAX_APART + [MAX_APART]
+    assert sum(outage["retransmissions"] for outage in found) == 6 * MAX_APART
 
 
 TALKS = [cut_off(), cut_off(recovers=True), cut_off(1, recovers=True)]

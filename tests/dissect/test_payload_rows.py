@@ -13,7 +13,7 @@ from tests.payloads import zre
 from tests.payloads.reading import claimed
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.options import LEAST_KEPT
+from zmtpscope.dissect.options import MIN_KEPT
 from zmtpscope.export.json_lines import lines
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 from zmtpscope.payloads.registry import Registry
@@ -85,10 +85,10 @@ def test_whoever_is_asked_hears_of_messages_that_were_not_whole(together: bool) 
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))
-    said = [message(body) for body in (b"h", b"x" * (LEAST_KEPT + 1), b"h", b"x", b"h")]
+    said = [message(body) for body in (b"h", b"x" * (MIN_KEPT + 1), b"h", b"x", b"h")]
     for octets in [b"".join(said)] if together else said:
         talk.send(0, octets)
-    found, _ = records(Capture(talk.packets, 1), Options(payloads=registry, body_limit=LEAST_KEPT))
+    found, _ = records(Capture(talk.packets, 1), Options(payloads=registry, body_limit=MIN_KEPT))
     payloads = [record["payload"] for record in found if record["record"] == "message"]
     assert [each["summary"] for each in payloads if each is not None and each["protocol"] == "hears"] == [
         "lost: False",
@@ -125,7 +125,7 @@ def test_json_that_begins_as_another_dissector_declares_is_its_own() -> None:
         assert payloads == ["begins", "json", "json"] * 2
 
 
-MOST_CALLS = 6
+MAX_CALLS = 6
 """Python functions entered for a message of JSON under a topic where nothing is compiled: to see that it is JSON."""
 
 
@@ -159,7 +159,7 @@ def calls(count: int) -> int:
 
 
 def test_a_message_of_json_is_asked_about_once() -> None:
-    assert (calls(2000) - calls(1000)) / 1000 < MOST_CALLS
+    assert (calls(2000) - calls(1000)) / 1000 < MAX_CALLS
 
 
 @pytest.mark.parametrize("body", [*OTHERS, b"hi\xf9\xf9", b"hi\x01\x02"])

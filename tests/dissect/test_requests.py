@@ -194,7 +194,7 @@ def test_a_box_that_stays_closed(changed: int | None, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [3, 1000])
 def test_no_more_is_remembered_than_its_limit(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where too many requests are open, the oldest among them may be what a reply is to."""
-    monkeypatch.setattr(requests, "MOST_OPEN", 8)
+    monkeypatch.setattr(requests, "MAX_OPEN", 8)
     asked = [(0, message(b"%d" % number, b"", b"")) for number in range(9)]
     wrong = (1, message(b"x", b"", b""))
     talk = talk_of(("DEALER", "REP"), [*asked[:8], wrong])

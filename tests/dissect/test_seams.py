@@ -19,7 +19,7 @@ from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.details import details
-from zmtpscope.dissect.records.leftovers import MOST_PENDING
+from zmtpscope.dissect.records.leftovers import MAX_PENDING
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
@@ -355,14 +355,14 @@ def with_losses_before_it_is_known(losses: int) -> list[Packet]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize("losses", [1, 5, MOST_PENDING + 20])
+@pytest.mark.parametrize("losses", [1, 5, MAX_PENDING + 20])
 def test_losses_from_before_it_is_known_that_this_is_zmtp_are_told(losses: int, size: int) -> None:
     packets = with_losses_before_it_is_known(losses)
     whole, _ = records(Capture(packets))
     found, analyser = records(Capture(packets, size))
     assert found == whole
     assert analyser.summary.sums.gaps == 10 * losses
-    assert analyser.summary.gaps == min(losses, MOST_PENDING + 1)  # of the last it is known behind it
+    assert analyser.summary.gaps == min(losses, MAX_PENDING + 1)  # of the last it is known behind it
     assert_every_loss_is_told_once(found, analyser)
 
 
@@ -507,7 +507,7 @@ def kept_octets(analyser: Analyser, side: TcpSide) -> int:
 def test_p1_a_message_of_too_many_frames_comes_in_the_same_parts(
     monkeypatch: pytest.MonkeyPatch, frames: int, options: Options
 ) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.assembly.MOST_FRAMES", 100)
+    monkeypatch.setattr("zmtpscope.dissect.stream.assembly.MAX_FRAMES", 100)
     octets = message(b"before") + message(*[b"%d" % number for number in range(frames)]) + message(b"behind")
     talk = Conversation()
     talk.send(0, hello("PUSH"))

@@ -33,7 +33,7 @@ from zmtpscope.export.json_lines import line_of, lines
 from zmtpscope.payloads.jupyter import DELIMITER
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.shapes import Shapes
-from zmtpscope.payloads.side import MOST_UNCLAIMED, SidePayloads
+from zmtpscope.payloads.side import MAX_UNCLAIMED, SidePayloads
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
@@ -133,7 +133,7 @@ SAID = st.one_of(
     numbered(),
     st.builds(
         lambda count, rest: [(b"\xff\xfe",)] * count + rest,
-        st.integers(MOST_UNCLAIMED - 2, MOST_UNCLAIMED + 2),
+        st.integers(MAX_UNCLAIMED - 2, MAX_UNCLAIMED + 2),
         numbered(),
     ),
 )
@@ -241,7 +241,7 @@ def at_the_edge(filling: bytes, before: int) -> list[Frames]:
     return [
         *[(filling,)] * before,
         (b'{"a":1}',),
-        *[(filling,)] * (MOST_UNCLAIMED + 1),
+        *[(filling,)] * (MAX_UNCLAIMED + 1),
         (b'{"a":2}',),
         (b"plain text",),
     ]
@@ -263,13 +263,13 @@ LONG: dict[str, Callable[[], list[Packet]]] = {
         ("PUB", "SUB"), counted(range(90), (b"x" * 100, b"y")), 1, (30, 32)
     ),
     "left alone": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"\xff\xfe", 10), 9),
-    "just not left alone": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"\xff\xfe", 0)[: -MOST_UNCLAIMED // 2], 9),
+    "just not left alone": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"\xff\xfe", 0)[: -MAX_UNCLAIMED // 2], 9),
     "left alone behind text": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"some text", 10), 9),
     "just not left alone behind text": lambda: in_packets(
         ("PUSH", "PULL"), [*at_the_edge(b"some text", 0)[2:], (b'{"a":3}',)], 9
     ),
     "left alone for long": lambda: in_packets(
-        ("PUSH", "PULL"), [*[(b"\xff\xfe",)] * (MOST_UNCLAIMED + 20), (b'{"a":4}',)], 9
+        ("PUSH", "PULL"), [*[(b"\xff\xfe",)] * (MAX_UNCLAIMED + 20), (b'{"a":4}',)], 9
     ),
     "JSON between what nobody claims": lambda: in_packets(
         ("PUSH", "PULL"), [*[*[(b"\xff\xfe",)] * 200, (b'{"a":5}',)] * 3, (pickle.dumps([1]),), (b'{"a":6}',)], 9
@@ -316,7 +316,7 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
 
     with pytest.MonkeyPatch.context() as patch:
         # nobody looks with care behind many that are none
-        patch.setattr("zmtpscope.payloads.side.MOST_UNCLAIMED", 1 << 30)
+        patch.setattr("zmtpscope.payloads.side.MAX_UNCLAIMED", 1 << 30)
         quick, _ = records(Capture(packets), options(given))
         patch.setattr(payload_rows, "asked_rows", twins(ASKED_ROWS)[-1])
         patch.setattr(row_contents, "plain_texts", carefully)
@@ -543,18 +543,18 @@ def test_counting_goes_on_about_what_routers_send() -> None:
     talk.send(0, peer("DEALER", UUID))
     talk.send(1, peer("ROUTER"))
     talk.send(0, message(zre.hello()))
-    for _ in range(2 * MOST_UNCLAIMED):
+    for _ in range(2 * MAX_UNCLAIMED):
         talk.send(1, message(b"\xff\xfe"))
     talk.close()
     for size in (1 << 30, 1):
         for told in (True, False):
             _, analyser = records(Capture(talk.packets, size), options({}, records=told))
-            assert analyser.summary.findings["error", "ZRE-09"] == 2 * MOST_UNCLAIMED
+            assert analyser.summary.findings["error", "ZRE-09"] == 2 * MAX_UNCLAIMED
 
 
 @pytest.mark.parametrize("forced", [(), (DecodeAs("topic", b"none", payload=("json", None)),)])
 def test_text_is_text_however_much_came_that_is_none(forced: tuple[DecodeAs, ...]) -> None:
-    talk = published(*[(b"\xff\xfe",)] * (MOST_UNCLAIMED + 10), (b"plain text",), types=("PUSH", "PULL"))
+    talk = published(*[(b"\xff\xfe",)] * (MAX_UNCLAIMED + 10), (b"plain text",), types=("PUSH", "PULL"))
     talk.close()
     for size in (1, 1 << 30):
         found, _ = records(Capture(talk.packets, size), options({"decode_as": forced}))

@@ -18,7 +18,7 @@ from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.tcp.closed_windows import SHORTEST
-from zmtpscope.dissect.tcp.stalls import MOST_APART
+from zmtpscope.dissect.tcp.stalls import MAX_APART
 from zmtpscope.export.describe import describe_stall
 
 MILLISECOND = SECOND // 1000
@@ -285,7 +285,7 @@ def test_a_capture_of_one_direction_shows_it_too() -> None:
 @pytest.mark.parametrize("size", [1, 7, 1 << 30])
 def test_a_window_that_flaps_makes_few_records(size: int) -> None:
     conversation, more = talk(), 300
-    durations = [SHORTEST + Random(number).randrange(SECOND) for number in range(MOST_APART + more)]
+    durations = [SHORTEST + Random(number).randrange(SECOND) for number in range(MAX_APART + more)]
     for duration in durations:
         conversation.close_window(PULL)
         conversation.wait(duration - MILLISECOND)
@@ -293,9 +293,9 @@ def test_a_window_that_flaps_makes_few_records(size: int) -> None:
         conversation.send(PUSH, message(b"a little"))
     conversation.close()
     *apart, others = told(conversation.packets, size)
-    assert [stall["duration_ns"] for stall in apart] == durations[:MOST_APART]
-    assert (others["count"], others["duration_ns"]) == (more, sum(durations[MOST_APART:]))
-    assert others["longest_ns"] == max(durations[MOST_APART:])
+    assert [stall["duration_ns"] for stall in apart] == durations[:MAX_APART]
+    assert (others["count"], others["duration_ns"]) == (more, sum(durations[MAX_APART:]))
+    assert others["longest_ns"] == max(durations[MAX_APART:])
     opened = [
         packet for packet, following in pairwise(conversation.packets) if following.payload == message(b"a little")
     ]

@@ -158,7 +158,7 @@ def test_few_topics_are_compared_as_columns_with_the_same_result(
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(topics, "FEW", few)
-        patched.setattr(topics, "LEAST_ROWS", 0)
+        patched.setattr(topics, "MIN_ROWS", 0)
         assert published(packets_of(WAYS["3.1"](), steps)) == expected(steps)
 
 

@@ -179,7 +179,7 @@ def test_whatever_sides_say_it_is_the_same_in_blocks_and_without_records(packets
 
 
 def test_what_is_remembered_is_bounded_and_counted_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type_inference, "MOST_HEADS", 7)
+    monkeypatch.setattr(type_inference, "MAX_HEADS", 7)
     assert types(found_in(subscriber_that_goes_on(COMMANDS))) == {(0, None, None), (0, "PUB", "SUB")}
     found, analyser = records(Capture(subscriber_that_goes_on(MESSAGES)))
     assert types(found) == {(0, None, None), (1, None, None)}

@@ -18,7 +18,7 @@ from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings import unsubscribed
-from zmtpscope.dissect.findings.unsubscribed import HEAD, MOST_CANCELLED, MOST_WAITING
+from zmtpscope.dissect.findings.unsubscribed import HEAD, MAX_CANCELLED, MAX_WAITING
 from zmtpscope.dissect.records import topics
 
 IDS = ("ZMTP-SUB-05", "ZMTP31-GROUP-06")
@@ -266,15 +266,15 @@ def test_more_subscriptions_than_are_remembered(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_more_messages_than_wait() -> None:
-    steps = [subscribe("a"), *[publish(b"b")] * (MOST_WAITING + 10), 2.0, subscribe("b"), publish(b"c"), 2.0]
+    steps = [subscribe("a"), *[publish(b"b")] * (MAX_WAITING + 10), 2.0, subscribe("b"), publish(b"c"), 2.0]
     found = [each for each in records(Capture(talk_of(steps).packets))[0] if each.get("id") == "ZMTP-SUB-05"]
-    assert sum(each["count"] for each in found) == MOST_WAITING + 1
+    assert sum(each["count"] for each in found) == MAX_WAITING + 1
     assert told(talk_of(steps).packets)[0] == FIRST + 1
 
 
 def test_more_cancels_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unsubscribed, "MOST_CANCELLED", 4)
-    assert MOST_CANCELLED > 4
+    monkeypatch.setattr(unsubscribed, "MAX_CANCELLED", 4)
+    assert MAX_CANCELLED > 4
     names = [f"topic {number}" for number in range(6)]
     steps = [*map(subscribe, names), *map(cancel, names)]
     assert told(talk_of([*steps, publish(b"topic 0"), 2.0]).packets) == []

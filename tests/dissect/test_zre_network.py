@@ -17,9 +17,9 @@ from tests.payloads import zre
 from tests.traffic import Capture, Conversation, Datagram, Packet, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings.comparison import Comparison
-from zmtpscope.dissect.findings.zre import MOST_NODES, MOST_WAITING
+from zmtpscope.dissect.findings.zre import MAX_NODES, MAX_WAITING
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.payloads.zre.node_state import MOST_GROUPS
+from zmtpscope.payloads.zre.node_state import MAX_GROUPS
 
 Parts = tuple[Conversation | Datagram, ...]
 Record = dict[str, Any]
@@ -230,12 +230,12 @@ def test_what_waits_may_be_about_a_node_that_was_forgotten(again: bool) -> None:
     one, other, third = Node(0), Node(1), Node(2)
     ahead, more = one.connect(other), one.connect(third, 4_000_000)
     say(ahead, zre.join(2, "NEWS", 1), after=SECOND)
-    flood = [anybody(number, SECOND + 500_000_000 + number) for number in range(100, 100 + MOST_NODES)]
+    flood = [anybody(number, SECOND + 500_000_000 + number) for number in range(100, 100 + MAX_NODES)]
     if again:
         say(ahead, zre.join(3, "MORE", 2), after=SECOND - 100_000_000)
     say(ahead, zre.whisper(4), b"x", after=5 * SECOND)
     found = told(ahead, more, *flood)
-    assert sum(record["record"] == "datagram" for record in found) == MOST_NODES
+    assert sum(record["record"] == "datagram" for record in found) == MAX_NODES
 
 
 def still(*parts: Conversation | Datagram) -> list[Packet | Datagram]:
@@ -252,15 +252,15 @@ def test_what_a_node_may_leave_open_is_bounded(command: str) -> None:
         "LEAVE": lambda number: zre.leave(number + 2, f"G{number}", number % 256),
         "PING": lambda number: zre.ping(number + 2),
     }
-    ahead.send(0, b"".join(message(made[command](number)) for number in range(MOST_WAITING + 1000)))
+    ahead.send(0, b"".join(message(made[command](number)) for number in range(MAX_WAITING + 1000)))
     _, analyser = records(Capture(still(ahead, more)), Options(payloads=Registry()))
     assert analyser.comparison is not None
     network = analyser.comparison.network
-    assert sum(map(len, network.pings.values())) <= MOST_WAITING
+    assert sum(map(len, network.pings.values())) <= MAX_WAITING
     for node in network.nodes.values():
-        assert len(node.changes) <= MOST_WAITING
-        assert len(node.left) <= MOST_GROUPS
-        assert len(node.groups or ()) <= MOST_GROUPS
+        assert len(node.changes) <= MAX_WAITING
+        assert len(node.left) <= MAX_GROUPS
+        assert len(node.groups or ()) <= MAX_GROUPS
 
 
 class Stranger(Node):

@@ -12,8 +12,8 @@ from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.details import Detail
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.details import MOST_FIELDS, tree_lines
-from zmtpscope.export.text import MOST_FRAMES, Look, TextLines
+from zmtpscope.export.details import MAX_FIELDS, tree_lines
+from zmtpscope.export.text import MAX_FRAMES, Look, TextLines
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.reader import FieldNode
 
@@ -27,10 +27,10 @@ def test_names_of_fields_are_made_safe_as_values_are() -> None:
 
 
 def test_no_more_fields_are_shown_than_people_read() -> None:
-    leaves = [FieldNode("zmtp.body", place, 1, place) for place in range(MOST_FIELDS + 2)]
+    leaves = [FieldNode("zmtp.body", place, 1, place) for place in range(MAX_FIELDS + 2)]
     tree = FieldNode("zmtp.frame", 0, len(leaves), None, leaves)
     *_, last = lines = list(tree_lines(Detail(0, bytes(len(leaves)), tree, []), show_secrets=False))
-    assert len(lines) == MOST_FIELDS + 2
+    assert len(lines) == MAX_FIELDS + 2
     assert last == "    ... and more than 20,000 fields: --json has all of them"
 
 
@@ -54,4 +54,4 @@ def test_frames_are_made_as_they_are_shown_and_no_more_of_them_than_people_read(
     text = TextLines(Look(Clock("r", lambda: 0), **look), options)
     lines = [line for batch in Analyser(options).run(Capture(talk.packets)) for line in text.lines(batch)]
     assert "    ... and more than 1,000 frames: --frames gives each a line, --json has their bodies\n" in lines
-    assert MOST_FRAMES < made < MOST_FRAMES + 10
+    assert MAX_FRAMES < made < MAX_FRAMES + 10

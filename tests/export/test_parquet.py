@@ -114,12 +114,12 @@ def groups(path: pathlib.Path) -> list[int]:
     return [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)]
 
 
-@pytest.mark.parametrize("parts", [2, parquet.MOST_PARTS])
+@pytest.mark.parametrize("parts", [2, parquet.MAX_PARTS])
 def test_a_row_group_ends_with_its_number_of_rows(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, parts: int
 ) -> None:
     monkeypatch.setattr(parquet, "GROUP_ROWS", 300)
-    monkeypatch.setattr(parquet, "MOST_PARTS", parts)
+    monkeypatch.setattr(parquet, "MAX_PARTS", parts)
     assert run(["export", str(MANY), "-o", str(tmp_path), "--format", "parquet"]) == 0
     *full, last = groups(tmp_path / "messages.parquet")
     assert set(full) == {300}
@@ -149,13 +149,13 @@ def test_rows_that_come_one_by_one_wait_without_the_weight_of_a_batch(tmp_path: 
     file.open()
     table = parquet.ParquetTable(file, "greeting", tuple(field.name for field in RECORDS["greeting"].fields), Options())
     before = pa.total_allocated_bytes()
-    for _ in range(50 * parquet.MOST_PARTS):
+    for _ in range(50 * parquet.MAX_PARTS):
         table.add(one)
     waiting = pa.total_allocated_bytes() - before
     table.close()
     file.finish()
     file.commit()
-    assert pq.read_table(file.target).num_rows == table.rows == 50 * parquet.MOST_PARTS
+    assert pq.read_table(file.target).num_rows == table.rows == 50 * parquet.MAX_PARTS
     assert waiting / table.rows < 500
 
 

@@ -108,5 +108,5 @@ def test_lines_name_sides_as_they_are_known_there(data: st.DataObject, most: int
         batch.runs.append(run)
     together, apart = (TextLines(Look(Clock("r", lambda: 0)), Options()) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sides_column, "MOST_CONNECTIONS", most)
+        patch.setattr(sides_column, "MAX_CONNECTIONS", most)
         assert [*together.lines(batch), *together.rest()] == [line for _, line in apart.lines_in_order(batch)]

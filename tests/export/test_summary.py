@@ -128,8 +128,8 @@ def test_several_clients_of_an_endpoint_are_counted() -> None:
 
 
 def test_what_is_beyond_the_limits_is_said_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding_endpoints, "MOST_ENDPOINTS", 6)
-    monkeypatch.setattr(finding_endpoints, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(finding_endpoints, "MAX_ENDPOINTS", 6)
+    monkeypatch.setattr(finding_endpoints, "MAX_CLIENTS", 2)
     rows = settled_versions(*[(bytes([10, 0, 1, 1 + number // 9]), 5000 + number % 9) for number in range(18)])
     assert rows[0] == "10.0.0.1:5000 from more than 1 client: 2 times, first in packet 5"
     assert rows[2] == "10.0.0.1:5002 from other clients: 2 times, first in packet 15"

@@ -18,7 +18,7 @@ from tests.fuzz.changes import (
     Segments,
     written,
 )
-from tests.fuzz.talks import MOST_PACKETS, Talk, of_our_own, part_of
+from tests.fuzz.talks import MAX_PACKETS, Talk, of_our_own, part_of
 from tests.fuzz.wire import framed
 from zmtpscope.dissect import DecodeAs
 
@@ -91,7 +91,7 @@ def case_of(seed: int, number: int, real: Sequence[Talk]) -> Case:
 def chosen(talks: Sequence[Talk], random: Random) -> Talk:
     """One of them, or a stretch of it; most often from its beginning."""
     talk = random.choice(talks)
-    longer = len(talk.packets) - MOST_PACKETS
+    longer = len(talk.packets) - MAX_PACKETS
     return part_of(talk, random.randrange(longer) if random.random() < 0.3 else 0) if longer > 0 else talk
 
 

@@ -445,17 +445,17 @@ def command_line(subject: Subject) -> None:
     shutil.rmtree(out, ignore_errors=True)
 
 
-MOST_SECONDS, SECONDS_AN_OCTET = 1.0, 50e-6
-MOST_MEMORY, MEMORY_AN_OCTET = 100 << 20, 1000
+MAX_SECONDS, SECONDS_AN_OCTET = 1.0, 50e-6
+MAX_MEMORY, MEMORY_AN_OCTET = 100 << 20, 1000
 """Generous, so that a machine with other things to do raises no fault: usual are 2 us and a few octets."""
 
 
 def cost(subject: Subject) -> None:
     """Time and memory are bounded by the octets of the capture."""
     _, seconds, grown = subject.measured
-    if seconds > MOST_SECONDS + SECONDS_AN_OCTET * subject.case.octets:
+    if seconds > MAX_SECONDS + SECONDS_AN_OCTET * subject.case.octets:
         raise Fault("too much time", f"{seconds:.2f} s for {subject.case.octets} octets")
-    if grown > MOST_MEMORY + MEMORY_AN_OCTET * subject.case.octets:
+    if grown > MAX_MEMORY + MEMORY_AN_OCTET * subject.case.octets:
         raise Fault("too much memory", f"{grown} octets for {subject.case.octets} octets")
 
 

@@ -47,7 +47,7 @@ class Talk:
     peers: tuple[tuple[Settings, int], ...] = ()
 
 
-MOST_PACKETS = 150
+MAX_PACKETS = 150
 """Of a capture that is longer, so many from somewhere: many small cases find more than few large ones."""
 
 
@@ -62,7 +62,7 @@ def real(path: Path, folder: Path) -> Talk:
     return Talk(f"{path.parent.name}/{path.name}", tuple(packets), tuple(segments), text, honest)
 
 
-def part_of(talk: Talk, start: int, count: int = MOST_PACKETS) -> Talk:
+def part_of(talk: Talk, start: int, count: int = MAX_PACKETS) -> Talk:
     """A stretch of a long capture."""
     packets, segments = talk.packets[start : start + count], talk.segments[start : start + count]
     whole = talk.honest and len(packets) == len(talk.packets)

@@ -52,13 +52,13 @@ def test_a_flood_keeps_nobody_else_from_bringing_a_message() -> None:
     """Who has nothing there brings it at once; who floods waits until all of its own were taken."""
 
     async def work() -> None:
-        inbox = filled(flood=inboxes.MOST_WAITING)
+        inbox = filled(flood=inboxes.MAX_WAITING)
         looked: list[str] = []
         flooding = asyncio.ensure_future(inbox.bring("flood", lambda: looked.append("flood"), is_ready=True))
         await rounds(3)
         await inbox.bring("honest", lambda: looked.append("honest"), is_ready=True)
         assert looked == ["honest"]
-        inbox.drain(inboxes.MOST_WAITING - 1)
+        inbox.drain(inboxes.MAX_WAITING - 1)
         await rounds(3)
         assert not flooding.done()
         inbox.drain(1)
@@ -220,7 +220,7 @@ def test_what_comes_has_as_much_time_as_everything_else(busy: float, monkeypatch
 
 def test_nobody_waits_when_nothing_more_is_taken() -> None:
     async def work() -> None:
-        inbox = filled(a=inboxes.MOST_WAITING)
+        inbox = filled(a=inboxes.MAX_WAITING)
         inbox.charge("a", inboxes.LARGEST_WAITING)
         bringing = [asyncio.ensure_future(inbox.bring(source, lambda: None, is_ready=True)) for source in "ab"]
         await rounds(3)

@@ -13,7 +13,7 @@ from tests.scripted import GREETING, Script, handshake, ready, receive, served
 from tests.zmtp.sides import command
 from zmtpscope.live import bind
 from zmtpscope.live.peer.endpoint import parse_endpoint
-from zmtpscope.live.probe.attempt import MOST_CONNECTIONS, Attempt, Budget
+from zmtpscope.live.probe.attempt import MAX_CONNECTIONS, Attempt, Budget
 from zmtpscope.live.probe.probe import COMPLETE, HARMLESS, JOINING, NEEDS_CREDENTIALS, WITHHELD, Found, probe
 from zmtpscope.zmtp.peer import (
     Null,
@@ -103,7 +103,7 @@ def test_the_table_of_partners() -> None:
     assert {*HARMLESS} | {*JOINING} == {*PEERS}
     assert not {*HARMLESS} & {*JOINING}
     assert all(may_meet(theirs, ours) for theirs, ours in {**HARMLESS, **JOINING}.items())
-    assert len({*HARMLESS.values(), *JOINING.values()}) < MOST_CONNECTIONS
+    assert len({*HARMLESS.values(), *JOINING.values()}) < MAX_CONNECTIONS
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "CURVE"])
@@ -129,7 +129,7 @@ def test_no_type_fits_where_all_are_tried() -> None:
     with served(script) as endpoint:
         found = asyncio.run(probe(parse_endpoint(endpoint), Null(), 2.0, join=True))
     assert isinstance(found.error, UnfitSocketType)
-    assert found.connections <= MOST_CONNECTIONS
+    assert found.connections <= MAX_CONNECTIONS
 
 
 def test_a_greeting_in_one_piece() -> None:
@@ -159,7 +159,7 @@ def test_what_goes_wrong_behind_the_handshake() -> None:
 def test_a_budget_ends() -> None:
     async def run() -> None:
         budget = Budget(1.0)
-        for _ in range(MOST_CONNECTIONS):
+        for _ in range(MAX_CONNECTIONS):
             budget.spend_connection()
         with pytest.raises(Violation, match="20 connections were not enough to find out"):
             async with Attempt(parse_endpoint("tcp://127.0.0.1:1"), Settings("REQ"), budget):

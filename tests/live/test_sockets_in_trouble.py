@@ -22,7 +22,7 @@ from tests.scripted import GREETING, handshake, message, ready, served
 from tests.zmtp.sides import command
 from zmtpscope.live import Socket, bind, connect
 from zmtpscope.live.peer import connection_pool, send_timeout
-from zmtpscope.live.peer.connection import LEAST_PIECE, LINGER, Connection, Unreachable
+from zmtpscope.live.peer.connection import LINGER, MIN_PIECE, Connection, Unreachable
 from zmtpscope.live.peer.endpoint import parse_endpoint
 from zmtpscope.live.peer.inbox import Inbox
 from zmtpscope.live.peer.streams import StreamReader
@@ -309,7 +309,7 @@ def test_many_who_send_much_wait_for_each_other() -> None:
             loop = asyncio.get_running_loop()
             sending = [loop.create_task(loop.sock_sendall(other, bytes(2 * messages))) for other in others]
             await asyncio.sleep(0.5)
-            assert ours.waiting <= count * 4 * LEAST_PIECE // 2
+            assert ours.waiting <= count * 4 * MIN_PIECE // 2
             for _ in range(count * messages):
                 assert await ours.receive() == [b""]
             await asyncio.gather(*sending)
@@ -573,8 +573,8 @@ def test_a_connection_that_was_closed_for_the_limit_keeps_nothing(monkeypatch: p
 @pytest.mark.parametrize("greets", [False, True])
 def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent ones, before their handshake or behind it; a connection that is in use is kept."""
-    monkeypatch.setattr(connection_pool, "MOST_CONNECTIONS", 8)
-    monkeypatch.setattr(connection_pool, "LEAST_IDLE", 3600)
+    monkeypatch.setattr(connection_pool, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(connection_pool, "MIN_IDLE", 3600)
     ends: list[tuple[str, object]] = []
     turned_away = "turned away: 8 connections are open, and none of them has been silent for 3600 s"
 
@@ -600,7 +600,7 @@ def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytes
             async with asyncio.timeout(20):
                 while greets and turned_away not in told():
                     await asyncio.sleep(0.01)
-                monkeypatch.setattr(connection_pool, "LEAST_IDLE", 0.3)
+                monkeypatch.setattr(connection_pool, "MIN_IDLE", 0.3)
                 while newcomer.connected == 0:
                     await working.send([b"work"])
                     await ours.receive()

@@ -13,7 +13,7 @@ from tests.payloads.reading import ABOUT, said_in
 from zmtpscope.payloads.message import Message
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.shapes import Candidates
-from zmtpscope.payloads.side import MOST_UNCLAIMED, SidePayloads
+from zmtpscope.payloads.side import MAX_UNCLAIMED, SidePayloads
 
 JSON = [b"{}", b'{"a":1}', b'{"a":1}\n{"b":2}', b'{"a":' * 70 + b"0" + b"}" * 70, b'{"n":99999999999999999999}']
 ARRAYS = [b"[1,2]", b"[" * 70 + b"]" * 70, b"["]
@@ -42,10 +42,10 @@ def known(side: SidePayloads) -> tuple[Any, ...]:
 
 @given(
     bodies=st.lists(st.sampled_from([*JSON, *PACKED, EITHER, *OTHERS]), min_size=1, max_size=40),
-    before=st.integers(0, 3) | st.integers(MOST_UNCLAIMED - 20, MOST_UNCLAIMED + 2),
+    before=st.integers(0, 3) | st.integers(MAX_UNCLAIMED - 20, MAX_UNCLAIMED + 2),
     cuts=st.sets(st.integers(1, 39)),
 )
-@example(bodies=[b"\xff"] * 10 + [b"{}"], before=MOST_UNCLAIMED - 8, cuts=set())
+@example(bodies=[b"\xff"] * 10 + [b"{}"], before=MAX_UNCLAIMED - 8, cuts=set())
 @example(bodies=[b"{}"] + [b"{no}"] * 3 + [b"\xff"], before=0, cuts=set())
 @example(bodies=[PACKED[0], EITHER, b"{no}", EITHER], before=0, cuts=set())
 @example(bodies=[PACKED[0], b"{}", EITHER], before=0, cuts=set())

@@ -25,13 +25,13 @@ from zmtpscope.payloads.json import JsonPayload
 from zmtpscope.payloads.limits import (
     FIELDS_AT_FIRST,
     FIELDS_PER_OCTET,
-    MOST_SOURCES,
+    MAX_SOURCES,
     UNPACKED_AT_FIRST,
     UNPACKED_PER_OCTET,
 )
 from zmtpscope.payloads.side import SidePayloads
 from zmtpscope.payloads.text import Text
-from zmtpscope.payloads.unpacking import ALWAYS, MOST_STREAMS, MOST_TIMES, StaysPacked, most_octets, optional
+from zmtpscope.payloads.unpacking import ALWAYS, MAX_STREAMS, MAX_TIMES, StaysPacked, most_octets, optional
 
 lz4_frame = pytest.importorskip("lz4.frame")
 zstandard = pytest.importorskip("zstandard")
@@ -172,8 +172,8 @@ def test_streams_one_behind_the_other_are_one(packer: Packer) -> None:
 
 @CONCATENATED
 def test_too_many_streams(packer: Packer) -> None:
-    made = dissected(packer.kind, packer.pack(b"a") * (MOST_STREAMS + 1))
-    assert made.fields["size"] == MOST_STREAMS
+    made = dissected(packer.kind, packer.pack(b"a") * (MAX_STREAMS + 1))
+    assert made.fields["size"] == MAX_STREAMS
     assert [finding.id for finding in made.findings] == ["PAYLOAD-02"]
 
 
@@ -204,7 +204,7 @@ def test_bombs(packer: Packer) -> None:
     packed = packer.pack(b"a" * (64 << 20))
     limit = most_octets(len(packed), 16 << 20)
     made = found(packed)
-    assert limit == max(ALWAYS, min(MOST_TIMES * len(packed), (16 << 20) - len(packed)))
+    assert limit == max(ALWAYS, min(MAX_TIMES * len(packed), (16 << 20) - len(packed)))
     assert made.fields["size"] == limit
     assert made.fields["complete"] is False
     assert made.fields["payload"]["protocol"] == "text"
@@ -236,14 +236,14 @@ def test_what_is_large_is_no_bomb() -> None:
 
 def test_packed_in_packed_ends() -> None:
     body = b"text"
-    for _ in range(MOST_SOURCES + 3):
+    for _ in range(MAX_SOURCES + 3):
         body = gzip.compress(body)
     made = found(body)
     assert [source.number for source in made.sources] == [2, 3, 4, 5]
     assert [source.origin[0] for source in made.sources] == [0, 2, 3, 4]
     assert [finding.id for finding in made.findings] == ["PAYLOAD-05"]
     inner = made.fields
-    for _ in range(MOST_SOURCES):
+    for _ in range(MAX_SOURCES):
         inner = inner["payload"]["fields"]
     assert inner["payload"] is None
     assert_tiled(made, body)

@@ -28,7 +28,7 @@ from zmtpscope.export.tables import Tables
 from zmtpscope.export.text import Look, TextLines
 from zmtpscope.payloads import registry
 from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader, Settings
-from zmtpscope.payloads.limits import MOST_FIELDS
+from zmtpscope.payloads.limits import MAX_FIELDS
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import RECORDS
 from zmtpscope.zmtp.reader import FieldNode
@@ -535,10 +535,10 @@ def test_fields_of_others_are_counted_once() -> None:
     """A dissector may use all the fields that there are."""
 
     def reads(message: Message, reader: Reader) -> str:
-        for number in range(MOST_FIELDS):
+        for number in range(MAX_FIELDS):
             reader.octets(f"f{number}", 0)
         return ""
 
     made = dissected(that(reads), b"x")
     assert made.findings == []
-    assert len(made.fields) == MOST_FIELDS
+    assert len(made.fields) == MAX_FIELDS

@@ -9,7 +9,7 @@ import pytest
 from tests.payloads.reading import START, assert_tiled, claimed, dissected
 from zmtpscope.payloads.api import Claim
 from zmtpscope.payloads.json import JsonPayload, recognised
-from zmtpscope.payloads.limits import MOST_FIELDS
+from zmtpscope.payloads.limits import MAX_FIELDS
 
 
 @pytest.mark.parametrize("levels", [65, 1000, 5000])
@@ -37,10 +37,10 @@ def test_as_deep_as_is_read() -> None:
 
 @pytest.mark.parametrize("trees", [False, True])
 def test_many_fields(trees: bool) -> None:
-    octets = b"[" + b"1," * MOST_FIELDS + b"1]"
+    octets = b"[" + b"1," * MAX_FIELDS + b"1]"
     made = dissected(JsonPayload, octets, trees=trees)
     assert [each.id for each in made.findings] == ["PAYLOAD-02"]
-    assert made.fields == [1] * (MOST_FIELDS - 1)
+    assert made.fields == [1] * (MAX_FIELDS - 1)
     if trees:
         assert_tiled(made, octets)
 
@@ -50,7 +50,7 @@ def test_fields_of_all_frames_count() -> None:
     for trees in (False, True):
         made = dissected(JsonPayload, *frames, trees=trees)
         assert [each.id for each in made.findings] == ["PAYLOAD-02"]
-        assert [len(each) for each in made.fields] == [6000, MOST_FIELDS - 6001 - 1]
+        assert [len(each) for each in made.fields] == [6000, MAX_FIELDS - 6001 - 1]
 
 
 def test_commas_in_strings_are_no_fields() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.payloads.reading import assert_tiled, claimed, dissected
 from zmtpscope.payloads.api import Claim
-from zmtpscope.payloads.limits import MOST_FIELDS
+from zmtpscope.payloads.limits import MAX_FIELDS
 from zmtpscope.payloads.pickle import Pickle, is_dangerous
 from zmtpscope.payloads.pickle_walk import Walk
 
@@ -99,7 +99,7 @@ class Recording(pickle._Unpickler):  # type: ignore[name-defined]  # the one tha
 
 @given(octets=PICKLES)
 def test_opcodes_are_those_of_pickletools(octets: bytes) -> None:
-    walk = Walk(octets, MOST_FIELDS)
+    walk = Walk(octets, MAX_FIELDS)
     walk.run()
     theirs = list(pickletools.genops(octets))
     assert [(step.name, step.start) for step in walk.steps] == [(opcode.name, at) for opcode, _, at in theirs]
@@ -204,7 +204,7 @@ def test_many_opcodes(trees: bool) -> None:
     made = dissected(Pickle, octets, trees=trees)
     found = [(each.id, each.severity) for each in made.findings]
     assert found == [("PICKLE-01", "warn"), ("PAYLOAD-02", None)]  # what is not read may import something
-    assert made.fields["opcodes"] == MOST_FIELDS
+    assert made.fields["opcodes"] == MAX_FIELDS
     if trees:
         assert_tiled(made, octets)
 

@@ -14,7 +14,7 @@ from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, regi
 from tests.strategies import damaged
 from zmtpscope.payloads.api import Claim, Message, Settings
 from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS
+from zmtpscope.payloads.limits import DEEPEST, MAX_FIELDS
 from zmtpscope.payloads.protobuf import Protobuf
 from zmtpscope.payloads.protobuf_schema import Schema, read_schema
 from zmtpscope.payloads.protobuf_wire import GROUP, LENGTH, VARINT, wire_fields
@@ -197,11 +197,11 @@ def test_a_deep_message_ends() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        field(1, VARINT, b"\5") * (MOST_FIELDS + 5),
-        group(1, field(1, VARINT, b"\5") * (MOST_FIELDS + 5)),
-        nested(4, bytes(MOST_FIELDS + 5)),
-        group(1, b"") * (MOST_FIELDS + 5),
-        b"\x0b" * 3 * MOST_FIELDS,
+        field(1, VARINT, b"\5") * (MAX_FIELDS + 5),
+        group(1, field(1, VARINT, b"\5") * (MAX_FIELDS + 5)),
+        nested(4, bytes(MAX_FIELDS + 5)),
+        group(1, b"") * (MAX_FIELDS + 5),
+        b"\x0b" * 3 * MAX_FIELDS,
     ],
 )
 def test_a_long_message_ends(body: bytes) -> None:

@@ -209,7 +209,7 @@ def test_digits_and_constants_are_no_numbers(values: list[bytes]) -> None:
 
 
 def test_topics_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequence, "MOST_TOPICS", 2)
+    monkeypatch.setattr(sequence, "MAX_TOPICS", 2)
     numbered = Numbered(Settings())
     for topic in (b"a", b"b", b"a", b"c"):
         claim_of(numbered, Message(behind(topic, 1), 1, topic), PUB)

@@ -34,7 +34,7 @@ def test_batches_are_as_large_as_they_may_be_and_no_larger(
     columns = column_names(record)
     options = settings.dissect_options(columns)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(rows, "MOST_ROWS", most_rows)
+        patched.setattr(rows, "MAX_ROWS", most_rows)
         patched.setattr(rows, "LARGEST_BATCH", most_octets)
         made = rows.RowBatches(settings, columns, options)
         batches = []

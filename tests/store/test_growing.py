@@ -20,7 +20,7 @@ from zmtpscope.store import segment_index as segment_index_module
 from zmtpscope.store import store as store_module
 
 MANY = CAPTURES / "patterns" / "many-small.pcap"
-MOST_OCTETS = 60
+MAX_OCTETS = 60
 """A message row, its segments included."""
 
 
@@ -81,10 +81,10 @@ def test_a_row_takes_few_octets() -> None:
     options = options_for(MANY, frames=False)
     store, _ = opened(MANY, options, block_size=1 << 21)
     assert len(store) > 1000
-    assert store.nbytes / len(store) < MOST_OCTETS
+    assert store.nbytes / len(store) < MAX_OCTETS
     assert store.spool.end < len(store)
     one_by_one, _ = opened(MANY, options, block_size=SMALLEST_BLOCK)
-    assert one_by_one.nbytes / len(one_by_one) < MOST_OCTETS
+    assert one_by_one.nbytes / len(one_by_one) < MAX_OCTETS
 
 
 def test_different_topics_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_different_topics_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None
     store.append(Batch([str(path)], [run]))
     found = store.select(Filter("topic contains '001'"))
     assert [store.row(int(row))["topic"][:3] for row in found] == ["001"]
-    assert store.nbytes / len(store) < MOST_OCTETS
+    assert store.nbytes / len(store) < MAX_OCTETS
 
 
 @pytest.mark.parametrize("in_memory", [True, False])

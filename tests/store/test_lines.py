@@ -17,7 +17,7 @@ from zmtpscope.store import lines as store_lines
 def test_lines_are_those_of_a_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options, random = options_for(path, frames="many" in path.stem), Random(path.stem)
     monkeypatch.setattr(store_lines, "STEP", random.choice((1, 3, 20)))
-    monkeypatch.setattr(store_lines, "MOST_COPIES", random.choice((2, 5, 64)))
+    monkeypatch.setattr(store_lines, "MAX_COPIES", random.choice((2, 5, 64)))
     store, batches = opened(path, options)
     text = TextLines(Look(Clock("r", lambda: store.first_time), chat=True), options)
     expected: list[str | None] = [None] * len(store)

@@ -40,7 +40,7 @@ def first_value(name: str, record: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("path", FILES[::6], ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_records_are_sorted_by_any_field(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_AT_ONCE", 7)
+    monkeypatch.setattr(module, "MAX_CONCURRENT", 7)
     store, records = store_of(path)
     random = Random(path.stem)
     for name in random.sample(NAMES, 25):

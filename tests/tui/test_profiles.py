@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zmtpscope.tui import profiles
-from zmtpscope.tui.profiles import MOST_FILTERS, Profile, ProfileError
+from zmtpscope.tui.profiles import MAX_FILTERS, Profile, ProfileError
 
 
 def test_what_was_kept_is_there_again(config: Path) -> None:
@@ -41,9 +41,9 @@ def test_names_stay_in_their_folder(config: Path, name: str) -> None:
 
 def test_a_filter_is_remembered_once_and_the_last_ones_only() -> None:
     profile = Profile()
-    for number in range(MOST_FILTERS + 5):
+    for number in range(MAX_FILTERS + 5):
         profile.remember(f"size > {number}")
         profile.remember("topic == a")
-    assert len(profile.filters) == MOST_FILTERS
+    assert len(profile.filters) == MAX_FILTERS
     assert profile.filters[-1] == "topic == a"
     assert profile.filters.count("topic == a") == 1

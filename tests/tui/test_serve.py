@@ -114,7 +114,7 @@ def test_nothing_for_who_does_not_know_the_path(served: Served) -> None:
 
 def test_only_so_many_pages_are_open_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a process. Who has the address may open pages, and not all that the machine can bear."""
-    monkeypatch.setattr("zmtpscope.tui.serve.MOST_PAGES", 2)
+    monkeypatch.setattr("zmtpscope.tui.serve.MAX_PAGES", 2)
     asyncio.run(open_too_many_pages())
 
 

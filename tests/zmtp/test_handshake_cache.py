@@ -14,7 +14,7 @@ from tests.zmtp.sides import MANY, command, feed
 from zmtpscope.zmtp.events import Command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.handshake_cache import LARGEST_UNIT, MOST_CACHED, CachedUnit
+from zmtpscope.zmtp.handshake_cache import LARGEST_UNIT, MAX_CACHED, CachedUnit
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import CACHES, SideReader
 
@@ -80,7 +80,7 @@ def test_little_is_kept() -> None:
         ready = command("NULL", "READY", metadata=named)
         for padding in (number, 0):
             feed(SideReader(Form.GREETING_3, "3.1"), build_greeting_3(padding=padding) + ready)
-    assert len(kept()) <= MOST_CACHED * (1 + MOST_CACHED)
+    assert len(kept()) <= MAX_CACHED * (1 + MAX_CACHED)
     large = command("NULL", "READY", metadata=[*named, {"name": "X-Much", "value": "x" * LARGEST_UNIT}])
     identified = command("NULL", "READY", socket_type="DEALER", identity="me")
     for last in (large, identified, ready):

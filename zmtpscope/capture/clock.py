@@ -17,10 +17,10 @@ from zmtpscope.capture.packets import LATEST
 
 Times = NDArray[np.int64]
 
-LEAST_STEP = 1_000_000_000
+MIN_STEP = 1_000_000_000
 """Minimum step in nanoseconds. Packets of several interfaces or processors are out of order by less."""
 
-MOST_CLOCKS = 4096
+MAX_CLOCKS = 4096
 """Maximum number of interfaces whose clocks are remembered."""
 
 
@@ -70,7 +70,7 @@ class Clocks:
         return sorted(steps)
 
     def _clock(self, interface: int) -> Clock:
-        if interface not in self._clocks and len(self._clocks) == MOST_CLOCKS:
+        if interface not in self._clocks and len(self._clocks) == MAX_CLOCKS:
             self._clocks.clear()
         return self._clocks.setdefault(interface, Clock())
 
@@ -91,13 +91,13 @@ class Clock:
         added, latest = self._added, self._latest
         if not added:
             reached = np.maximum.accumulate(np.maximum(times, latest))
-            if (times > reached - LEAST_STEP).all():
+            if (times > reached - MIN_STEP).all():
                 self._latest = int(reached[-1])
                 return []
         for place, time in enumerate(times.tolist()):
-            if added and time > latest - LEAST_STEP:
+            if added and time > latest - MIN_STEP:
                 added = 0  # the clock was set right again, or the time has caught up
-            if time + added <= latest - LEAST_STEP:
+            if time + added <= latest - MIN_STEP:
                 steps.append((place, latest - time - added))
                 added = latest - time
             times[place] = time = min(time + added, LATEST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-MOST_OCTETS = 4 << 20
+MAX_OCTETS = 4 << 20
 """Maximum octets of all waiting fragments. When it is exceeded, the oldest datagram is dropped."""
 LONGEST_WAIT = 30_000_000_000
 """Nanoseconds of capture time that a datagram waits for its last fragment."""
@@ -61,7 +61,7 @@ class Fragments:
             waiting.total = offset + announced
         if waiting.total >= 0 and waiting.announced >= waiting.total:
             return self._join(key, waiting)
-        while self.cost > MOST_OCTETS:
+        while self.cost > MAX_OCTETS:
             self._give_up(next(iter(self.waiting)))
         return None
 

@@ -36,7 +36,7 @@ from zmtpscope.capture.tunnels import ON_UDP
 SHORTEST_TCP, UDP_HEADER = 20, 8
 SHORTEST = 20 + UDP_HEADER
 """Octets of the shortest IPv4 and UDP headers."""
-TAG, MOST_TAGS = 4, 2
+TAG, MAX_TAGS = 4, 2
 """Octets of a VLAN tag, and the maximum number of tags of a plain packet."""
 TCP_FIELDS = [("sequence", ">u4"), ("acknowledgment", ">u4"), ("offset", "u1"), ("flags", "u1")]
 TCP_FIELDS += [("window", "u2")]
@@ -161,7 +161,7 @@ def ip_headers(packets: PacketBlock, layout: Layout, rows: Column) -> Iterator[t
     Yielded packets have room for IP and UDP headers, and for the family's fields within the block.
     """
     at = packets.starts[rows] + layout.header
-    for _ in range(1 + MOST_TAGS):
+    for _ in range(1 + MAX_TAGS):
         room = packets.stops[rows] - at
         fits = room >= SHORTEST
         if not fits.all():

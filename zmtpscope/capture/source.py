@@ -31,7 +31,7 @@ RECORDS_PER_OCTET = 2
 Packets differ at least in their times and numbers, so captured traffic never has one record per octet. Empty records
 compress to a sixtieth of an octet.
 """
-MOST_OPEN_FILES = 64
+MAX_OPEN_FILES = 64
 """Maximum number of regular files that a run has open at a time; processes are often limited to 1,024."""
 GATHER_SECONDS = 0.02
 """Seconds to gather more octets from a pipe, which returns at most 64 KiB at a time; small blocks cost more."""
@@ -44,7 +44,7 @@ class Octets(Protocol):
 
 
 class OpenFiles:
-    """The open regular files of a run. Above `MOST_OPEN_FILES`, the least recently read file is closed until its next
+    """The open regular files of a run. Above `MAX_OPEN_FILES`, the least recently read file is closed until its next
     read."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class OpenFiles:
         """Mark a source as read now."""
         self._sources[source] = None
         self._sources.move_to_end(source)
-        if len(self._sources) > MOST_OPEN_FILES:
+        if len(self._sources) > MAX_OPEN_FILES:
             self._sources.popitem(last=False)[0].rest()
 
     def forget(self, source: Source) -> None:

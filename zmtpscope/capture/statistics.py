@@ -9,7 +9,7 @@ from zmtpscope.capture.clock import SetBack, folded
 from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.packets import PacketBlock
 
-MOST_INTERFACES = 4096
+MAX_INTERFACES = 4096
 """Maximum number of interfaces of one file to count."""
 
 
@@ -77,7 +77,7 @@ class FileStatistics:
         if key in self.interfaces:
             return self.interfaces[key]
         made = InterfaceStatistics(name or f"interface {number}", self.file)
-        if len(self.interfaces) < MOST_INTERFACES:
+        if len(self.interfaces) < MAX_INTERFACES:
             self.interfaces[key] = made
         return made
 

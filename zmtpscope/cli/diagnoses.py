@@ -15,7 +15,7 @@ from zmtpscope.export.diagnosis.report import one_line
 INTERVAL, SHARE = 1.0, 20
 """Minimum seconds between updates, and minimum ratio to the duration of the last one, which grows with the data."""
 
-MOST_SHOWN = 3
+MAX_SHOWN = 3
 """Maximum number of lines on a screen."""
 
 
@@ -28,7 +28,7 @@ class Diagnoses:
         self._paint = paint
         self._clock = Clock("a", lambda: None)
         self._due = time.monotonic() + INTERVAL
-        self.last: deque[str] = deque(maxlen=MOST_SHOWN)
+        self.last: deque[str] = deque(maxlen=MAX_SHOWN)
 
     def feed(self, batch: Batch) -> None:
         """Add a batch."""

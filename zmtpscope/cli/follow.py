@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SELECTORS = ("conn", "peer", "topic", "filter")
 
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 """Maximum number of names in an error about an unknown one."""
 
 
@@ -194,8 +194,8 @@ def _nearest(name: str, known: set[str]) -> str:
     if not longer and (meant := get_close_matches(name, known, 1)):
         return f"; did you mean {meant[0]}?"
     there = longer or sorted(known)
-    more = len(there) - MOST_SHOWN
-    return f"; there are {', '.join(there[:MOST_SHOWN])}" + (f" and {more} more" if more > 0 else "")
+    more = len(there) - MAX_SHOWN
+    return f"; there are {', '.join(there[:MAX_SHOWN])}" + (f" and {more} more" if more > 0 else "")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from zmtpscope.live.probe.probe import COMPLETE, JOINING, NEEDS_CREDENTIALS, WIT
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
 SCHEMA = 1
-MOST_PROPERTIES = 20
+MAX_PROPERTIES = 20
 SHOWN_APART = ("socket-type", "identity")
 
 ONE_PARTNER = ("PAIR", "CHANNEL")
@@ -41,10 +41,10 @@ def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
     if found.identity is not None:
         yield "identity", quoted(found.identity) if found.identity else "none"
     properties = [each for each in found.metadata or () if each["name"].lower() not in SHOWN_APART]
-    for each in properties[:MOST_PROPERTIES]:
+    for each in properties[:MAX_PROPERTIES]:
         yield f"property {safe_text(each['name'][:40])}", quoted(each["value"])
-    if len(properties) > MOST_PROPERTIES:
-        yield "properties", f"{len(properties) - MOST_PROPERTIES} more"
+    if len(properties) > MAX_PROPERTIES:
+        yield "properties", f"{len(properties) - MAX_PROPERTIES} more"
     if found.handshake is not None:
         joined = f", with us as {found.joined_as}" if found.handshake == COMPLETE else ""
         yield "handshake", ("not completed" if found.handshake == WITHHELD else found.handshake) + joined

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BY = ("topic", "peer", "endpoint", "connection", "type")
 OVERVIEW = ("all", "endpoint", "topic", "type")
-LEAST_NS, LONGEST_NS, USUAL_NS = 1_000_000, 86_400_000_000_000, 1_000_000_000
+MIN_NS, LONGEST_NS, USUAL_NS = 1_000_000, 86_400_000_000_000, 1_000_000_000
 
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -40,7 +40,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
     if value is None:
         return None
     interval = checked(parse_duration, value)
-    if not LEAST_NS <= interval <= LONGEST_NS:
+    if not MIN_NS <= interval <= LONGEST_NS:
         raise click.BadParameter(f"{value} is no interval; give 1ms to 24h")
     return interval
 

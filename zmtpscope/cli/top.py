@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from zmtpscope.export.top.view import View
 
 LONGEST_INTERVAL = 86_400.0
-LEAST_INTERVAL = 0.001
+MIN_INTERVAL = 0.001
 ON_THEIR_WAY = 0.3
 """Usual maximum delay of a packet from the network to this program, in seconds."""
 
@@ -64,9 +64,9 @@ SORTS = ("rate", "octets", "messages", "total", "busiest", "subscribers", "conne
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: float) -> int | None:
     """Parse seconds as nanoseconds; 0: None."""
-    if value and not LEAST_INTERVAL <= value <= LONGEST_INTERVAL:
+    if value and not MIN_INTERVAL <= value <= LONGEST_INTERVAL:
         raise click.BadParameter(
-            f"{value:g} is no interval; give {LEAST_INTERVAL:g} to {LONGEST_INTERVAL:g} seconds, or 0 for all of it"
+            f"{value:g} is no interval; give {MIN_INTERVAL:g} to {LONGEST_INTERVAL:g} seconds, or 0 for all of it"
         )
     return round(value * SECOND) or None
 

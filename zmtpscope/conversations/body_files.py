@@ -33,14 +33,14 @@ ABOUT = (
     "bodies_kept",
 )
 """Fields of a message in the index."""
-MOST_FILES = 1_000_000
+MAX_FILES = 1_000_000
 """Maximum number of files. Use a joined file for more messages."""
 
 Values = dict[str, Any]
 
 
 class TooManyFiles(Exception):
-    """More messages than `MOST_FILES`."""
+    """More messages than `MAX_FILES`."""
 
 
 class BodyFiles(ABC):
@@ -106,9 +106,9 @@ class BodyFolder(BodyFiles):
 
     def _write(self, values: Values) -> None:
         self._count += 1
-        if self._count > MOST_FILES:
+        if self._count > MAX_FILES:
             raise TooManyFiles(
-                f"there are more than {MOST_FILES:,} messages: name a file, which gets all of them joined"
+                f"there are more than {MAX_FILES:,} messages: name a file, which gets all of them joined"
             )
         name = f"{self._count:07}-c{values['conn'] or 0}-{values['side'] or 0}.bin"
         with open(self._folder / name, "wb") as file:

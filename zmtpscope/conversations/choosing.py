@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from zmtpscope.conversations.following import MOST_CONNECTIONS
+from zmtpscope.conversations.following import MAX_CONNECTIONS
 from zmtpscope.dissect import Batch, MessageRun, Options, Record
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
@@ -105,6 +105,6 @@ def _remember(connections: dict[int, int], conn: int, ordinal: int) -> None:
     if conn in connections:
         connections[conn] = min(ordinal, connections[conn])
         return
-    if len(connections) == MOST_CONNECTIONS:
+    if len(connections) == MAX_CONNECTIONS:
         del connections[next(iter(connections))]
     connections[conn] = ordinal

@@ -19,7 +19,7 @@ COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
 PLACES = frozenset({"gap", "stall", "leftover", "connection"})
 """Types of records to add for each connection with a selected record."""
 
-MOST_CONNECTIONS = 100_000
+MAX_CONNECTIONS = 100_000
 """Maximum number of connections to remember, more than can be open. The oldest is forgotten."""
 
 Values = dict[str, Any]
@@ -110,6 +110,6 @@ def _says_something(record: Record) -> bool:
 
 def _remember(connections: dict[int, None], conn: int) -> None:
     if conn not in connections:
-        if len(connections) == MOST_CONNECTIONS:
+        if len(connections) == MAX_CONNECTIONS:
             del connections[next(iter(connections))]
         connections[conn] = None

@@ -8,7 +8,7 @@ from zmtpscope.dissect import Batch
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import MARKED
 
-MOST_NAMES = 10_000
+MAX_NAMES = 10_000
 """Maximum number of topics and of identities."""
 LONGEST_NAME = 256
 """Maximum length of a name in octets."""
@@ -30,10 +30,10 @@ class Names:
         """Add the names in a batch."""
         for record in batch.records:
             identity = record.values.get("identity")
-            if identity and len(identity) <= LONGEST_NAME and len(self.identities) < MOST_NAMES:
+            if identity and len(identity) <= LONGEST_NAME and len(self.identities) < MAX_NAMES:
                 self.identities.add(identity)
         for run in batch.runs:
-            if run.topics is None or len(self._topics) >= MOST_NAMES:
+            if run.topics is None or len(self._topics) >= MAX_NAMES:
                 continue
             marked = (run.flags[run.first] & MARKED) != 0  # subscriptions are not published topics
             rows = np.flatnonzero((run.topics > 0) & (run.topics <= LONGEST_NAME) & ~marked)

@@ -19,7 +19,7 @@ from zmtpscope.conversations.choosing import PLACES
 from zmtpscope.dissect import Batch, MessageRun, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 
-MOST_REPLIES = 10_000
+MAX_REPLIES = 10_000
 """Maximum number of messages to remember that may be a hop of the reply. Further ones are no hops."""
 
 OF_REQUESTS = "REQREP-"
@@ -113,7 +113,7 @@ class RequestHops:
             hop.is_answered = message.frames[: len(hop.front)] == hop.front
             if hop.is_answered:
                 yield message
-            elif len(self._back) < MOST_REPLIES:
+            elif len(self._back) < MAX_REPLIES:
                 self._back.append(message)
             if conn == self._request.place[0]:
                 self._is_over = True

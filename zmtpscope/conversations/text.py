@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from zmtpscope.conversations.following import MOST_CONNECTIONS
+from zmtpscope.conversations.following import MAX_CONNECTIONS
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE, endpoint
@@ -120,7 +120,7 @@ class ConversationText:
             ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
             one, other = ends[::-1] if stream.side == 1 else ends
             sides = SideNames(endpoint(*one), one[1], 0), SideNames(endpoint(*other), other[1], 1)
-            if len(self._sides) == MOST_CONNECTIONS:
+            if len(self._sides) == MAX_CONNECTIONS:
                 forgotten = next(iter(self._sides))
                 del self._sides[forgotten]
                 self._introduced.discard(forgotten)

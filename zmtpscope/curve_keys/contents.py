@@ -27,10 +27,10 @@ from zmtpscope.curve_keys.lines import (
 LONGEST_LINE = 1000
 """Maximum octets of a line: four times the longest valid one."""
 
-MOST_SERVER_KEYS = 1000
+MAX_SERVER_KEYS = 1000
 """Maximum number of server pairs and public keys of one file: each is tried on each connection."""
 
-MOST_LINES_OF_A_CONNECTION = 16
+MAX_LINES_OF_A_CONNECTION = 16
 """Maximum number of different lines with the same C' to keep of one file."""
 
 PROBLEMS_TOLD = 10
@@ -170,7 +170,7 @@ class Contents:
         lines = self.connections.get(line.public, ())
         if line in lines:
             return
-        if len(lines) == MOST_LINES_OF_A_CONNECTION:
+        if len(lines) == MAX_LINES_OF_A_CONNECTION:
             self.complain(f"{len(lines)} other lines are about the same connection; this one was skipped", line.number)
             return
         self.connections[line.public] = (*lines, line)
@@ -192,9 +192,9 @@ class Contents:
         self._news += 1
 
     def _has_enough_servers(self, number: int) -> bool:
-        enough = len(self._pairs) + len(self._certificates) >= MOST_SERVER_KEYS
+        enough = len(self._pairs) + len(self._certificates) >= MAX_SERVER_KEYS
         if enough:
-            self.complain(f"there are {MOST_SERVER_KEYS} server keys in front of it; it was skipped", number)
+            self.complain(f"there are {MAX_SERVER_KEYS} server keys in front of it; it was skipped", number)
         return enough
 
     def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:

@@ -15,7 +15,7 @@ from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine, build_
 LARGEST_FILE = 64 << 20
 """Maximum octets of a key file: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
 
-MOST_LINES = 500_000
+MAX_LINES = 500_000
 """Maximum lines of a key file. With `LARGEST_FILE` it limits the cost of any file to 5 s (lines in Z85) and 230 MB."""
 
 PIECE = 1 << 20
@@ -140,12 +140,12 @@ class KeyFile:
 
     def _read_on(self, path: Path, status: os.stat_result) -> bool:
         contents, news = self.contents, False
-        if contents.lines <= MOST_LINES:
+        if contents.lines <= MAX_LINES:
             with open(path, "rb") as file:
                 file.seek(contents.octets)
                 for piece in _pieces(file, status.st_size - contents.octets):
                     news |= contents.add(piece)
-                    if contents.lines > MOST_LINES:
+                    if contents.lines > MAX_LINES:
                         contents.complain(f"{_too_many_lines()}; {WHAT_CAME}")
                         break
         self._status = status
@@ -160,7 +160,7 @@ class KeyFile:
                 contents.add(piece)
                 if contents.octets > LARGEST_FILE:
                     raise KeyFileError(f"{self.name}: {TOO_LARGE}; {THE_PART}")
-                if contents.lines > MOST_LINES:
+                if contents.lines > MAX_LINES:
                     raise KeyFileError(f"{self.name}: {_too_many_lines()}; {THE_PART}")
         self._took_unfinished = unfinished and contents.add_unfinished_line()
         self.contents, self._status = contents, status
@@ -170,7 +170,7 @@ class KeyFile:
 class HandedLines(KeyFile):
     """Lines of a key log that are in no file: the caller adds them while a capture grows.
 
-    Lines after the first `MOST_LINES` are discarded.
+    Lines after the first `MAX_LINES` are discarded.
     """
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class HandedLines(KeyFile):
 
     def add(self, line: KeyLine) -> None:
         """Add a line; it is used after the next `Keys.refresh`."""
-        if self.contents.lines < MOST_LINES:
+        if self.contents.lines < MAX_LINES:
             self._has_news |= self.contents.add(build_key_line(line))
 
     def refresh(self) -> bool:
@@ -195,7 +195,7 @@ class HandedLines(KeyFile):
 
 
 def _too_many_lines() -> str:
-    return f"the file has more than {MOST_LINES:,} lines"
+    return f"the file has more than {MAX_LINES:,} lines"
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int, int]:

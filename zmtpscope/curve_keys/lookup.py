@@ -71,7 +71,7 @@ class Keys:
     """The keys of several key files and of `handed` lines. Looking up a C' costs a dictionary look-up per file.
 
     A path None is standard input. Raises `KeyFileError` if a file cannot be opened, is larger than `LARGEST_FILE` or
-    has more than `MOST_LINES`. Standard input and other files that are not regular (pipes) are read once, to their end.
+    has more than `MAX_LINES`. Standard input and other files that are not regular (pipes) are read once, to their end.
     """
 
     def __init__(self, paths: Sequence[Path | None], handed: HandedLines | None = None) -> None:

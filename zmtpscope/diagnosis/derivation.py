@@ -22,13 +22,13 @@ from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.dissect.identity import Stream
 
-MOST_CONNECTIONS = 16_384
+MAX_CONNECTIONS = 16_384
 """Maximum number of ended connections to remember, some 7 kB each, and of open ones.
 
 The oldest are forgotten and counted.
 """
 
-MOST_FINDINGS = 4096
+MAX_FINDINGS = 4096
 """Maximum number of findings without a ZMTP connection."""
 
 OBSERVERS: tuple[type[Observer], ...] = (
@@ -54,11 +54,11 @@ class OpenConnection:
 class Derivation:
     """Derives records across the batches of a run; `knowledge` is available at any time.
 
-    At most `most_ended` ended connections are remembered, by default `MOST_CONNECTIONS`.
+    At most `most_ended` ended connections are remembered, by default `MAX_CONNECTIONS`.
     """
 
     def __init__(self, most_ended: int | None = None) -> None:
-        self._most_ended = MOST_CONNECTIONS if most_ended is None else most_ended
+        self._most_ended = MAX_CONNECTIONS if most_ended is None else most_ended
         self.open: OrderedDict[str, OpenConnection] = OrderedDict()
         """By conn_id, the latest start last."""
         self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
@@ -139,7 +139,7 @@ class Derivation:
 
     def adopt(self, knowledge: Knowledge) -> None:
         """Add the complete knowledge of other connections, from another derivation."""
-        self.findings = [*self.findings, *knowledge.findings][:MOST_FINDINGS]
+        self.findings = [*self.findings, *knowledge.findings][:MAX_FINDINGS]
         self.forgotten += knowledge.forgotten
         self.left_out += knowledge.left_out
         if knowledge.first_ns is not None:
@@ -180,7 +180,7 @@ class Derivation:
 
     def _begin(self, stream: Stream, moment: Moment) -> OpenConnection:
         found = self.open[stream.conn_id] = OpenConnection(ObservedConnection.of(stream, moment), self.room)
-        if len(self.open) > MOST_CONNECTIONS:
+        if len(self.open) > MAX_CONNECTIONS:
             self._forget(self.open.popitem(last=False)[1].observed)
         return found
 
@@ -210,7 +210,7 @@ class Derivation:
             observed = self._connection_of(record).observed
         if observed is not None:
             observe_record(observed, record)
-        elif len(self.findings) < MOST_FINDINGS:
+        elif len(self.findings) < MAX_FINDINGS:
             self.findings.append(RunFinding.of(values))
 
     def _see(self, time: int) -> None:

@@ -9,11 +9,11 @@ from zmtpscope.dissect import Batch
 from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.findings import SEVERITIES
 
-MOST_TOLD = 65_536
+MAX_REPORTED = 65_536
 """Maximum number of reported diagnoses to remember; after that, no new ones are reported."""
 
 
-MOST_ENDED = 4096
+MAX_ENDED = 4096
 """Maximum number of ended connections to remember: fewer than for a file, since live capture does not end."""
 
 
@@ -21,8 +21,8 @@ class Watch:
     """Reports new diagnoses: call `feed` with all batches of a run, and `news` from time to time."""
 
     def __init__(self) -> None:
-        self._derivation = Derivation(MOST_ENDED)
-        self._told: dict[tuple[str, str], int] = {}
+        self._derivation = Derivation(MAX_ENDED)
+        self._reported: dict[tuple[str, str], int] = {}
         """The worst reported severity, as an index of `SEVERITIES`, by rule and subject."""
 
     def feed(self, batch: Batch) -> None:
@@ -40,8 +40,10 @@ class Watch:
         for explained in diagnose(self._derivation.knowledge()):
             key = explained.diagnosis.rule, explained.diagnosis.subject
             severity = SEVERITIES.index(explained.diagnosis.severity)
-            if severity < self._told.get(key, len(SEVERITIES)) and (key in self._told or len(self._told) < MOST_TOLD):
-                self._told[key] = severity
+            if severity < self._reported.get(key, len(SEVERITIES)) and (
+                key in self._reported or len(self._reported) < MAX_REPORTED
+            ):
+                self._reported[key] = severity
                 news.append(explained.diagnosis)
         return sorted(news, key=_began)
 

@@ -34,10 +34,10 @@ from zmtpscope.payloads.side import SidePayloads, read
 from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import Finding
 
-MOST_FLOWS = 4096
+MAX_FLOWS = 4096
 """Maximum number of flows to remember. When full, the flow unused for longest is forgotten, and starts again if it
 continues."""
-MOST_DESTINATIONS = 1024
+MAX_DESTINATIONS = 1024
 """Maximum number of destinations for which RADIO is still undecided, or decided."""
 
 SURE = 3
@@ -177,7 +177,7 @@ class Datagrams:
     def _decide(self, target: bytes, guess: list[WaitingDatagram] | bool) -> None:
         self.guesses[target] = guess
         self.guesses.move_to_end(target)
-        if len(self.guesses) > MOST_DESTINATIONS:
+        if len(self.guesses) > MAX_DESTINATIONS:
             self.guesses.popitem(last=False)
 
     def _radio(self, datagram: Datagram, octets: bytes, confidence: str, ordinal: int) -> None:
@@ -263,7 +263,7 @@ class Datagrams:
         stream = stream_of(datagram.key, datagram.time, incarnation, None, "udp ")
         about = about_flow((stream.src_port, stream.dst_port))
         flow = self.flows[datagram.key] = Flow(stream, self.sink, about)
-        if len(self.flows) > MOST_FLOWS:
+        if len(self.flows) > MAX_FLOWS:
             _, oldest = self.flows.popitem(last=False)
             oldest.writer.counted_findings(datagram.ordinal)
         return flow

@@ -14,13 +14,13 @@ from zmtpscope.zmtp.reader import Finding
 
 NO_MEMBER = "RADIO-UDP-02"
 
-MOST_GROUPS = 1024
+MAX_GROUPS = 1024
 """Maximum number of groups of each kind. If there are more, groups not seen prove nothing."""
 FIRST_OCTETS = {4: range(0xE0, 0xF0), 16: range(0xFF, 0x100)}
 """First octets of group addresses, by address length. Broadcasts to 255.255.255.255 have no group."""
 OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
 """Prefixes of groups that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
-MOST_OCTETS_APART = 2
+MAX_OCTETS_APART = 2
 """Maximum number of differing octets for one group to be a typing error for another."""
 
 JOIN, LEAVE = True, False
@@ -66,7 +66,7 @@ class Multicasts:
             host = datagram.key[:size]
             for group, joins in read(block.data[datagram.start : datagram.stop], size):
                 _add(self.known, group)
-                if joins and any(host) and len(self.joined) < MOST_GROUPS:
+                if joins and any(host) and len(self.joined) < MAX_GROUPS:
                     self.joined.setdefault(group, host)
         for key in datagrams.keys:
             size = (len(key) - 4) // 2
@@ -80,14 +80,14 @@ class Multicasts:
         group = key[size : 2 * size]
         if group[0] not in FIRST_OCTETS[size]:
             return
-        if group not in self.sent and len(self.sent) < MOST_GROUPS:
+        if group not in self.sent and len(self.sent) < MAX_GROUPS:
             self.sent[group] = Sent(writer, key, arrival)
         if group in self.sent:
             self.sent[group].count += 1
 
     def finish(self, ordinal: int) -> None:
         """Report groups that no host joined, if another host joined a similar group to which nothing is sent."""
-        if max(len(self.known), len(self.used)) >= MOST_GROUPS:
+        if max(len(self.known), len(self.used)) >= MAX_GROUPS:
             return
         for group, sent in self.sent.items():
             if group in self.known:
@@ -100,7 +100,7 @@ class Multicasts:
     def _is_mistaken(self, group: bytes, other: bytes) -> bool:
         """Whether the host that joined `other` may have meant `group`."""
         apart = sum(one != two for one, two in zip(group, other, strict=False))
-        is_like = len(group) == len(other) and apart <= MOST_OCTETS_APART
+        is_like = len(group) == len(other) and apart <= MAX_OCTETS_APART
         return is_like and other not in self.used and not other.startswith(OTHERS)
 
 
@@ -125,7 +125,7 @@ def read(octets: bytes, size: int) -> Iterator[tuple[bytes, bool]]:
 
 
 def _add(groups: set[bytes], group: bytes) -> None:
-    if len(groups) < MOST_GROUPS:
+    if len(groups) < MAX_GROUPS:
         groups.add(group)
 
 

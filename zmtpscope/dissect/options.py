@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zmtpscope.payloads.registry import Registry
 
 DEFAULT_BODY_LIMIT = 16 << 20
-LEAST_KEPT = 64 << 10
+MIN_KEPT = 64 << 10
 """Minimum octets of a message kept for dissection, regardless of the limit for bodies."""
 
 
@@ -78,7 +78,7 @@ class Options:
 
         Applies even if bodies are not wanted: dissectors and the search for passwords need them.
         """
-        return self.body_limit if self.payloads is None else max(self.body_limit, LEAST_KEPT)
+        return self.body_limit if self.payloads is None else max(self.body_limit, MIN_KEPT)
 
     @property
     def keeps_bodies(self) -> bool:

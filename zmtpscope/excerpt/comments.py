@@ -10,9 +10,9 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.export.words import counted
 
-MOST_LINES = 50
+MAX_LINES = 50
 """Maximum number of records in the comment of one packet."""
-MOST_OCTETS = 64 << 20
+MAX_OCTETS = 64 << 20
 """Maximum octets of all comments. Later packets have none."""
 LINE_WEIGHT = 100
 """Estimated octets of memory for a line in addition to its text."""
@@ -24,7 +24,7 @@ class Comments:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.is_full = False
-        """Whether comments were dropped because of `MOST_OCTETS`."""
+        """Whether comments were dropped because of `MAX_OCTETS`."""
         self._octets = 0
         self._lines: dict[int, list[str]] = {}
         self._left_out: dict[int, int] = {}
@@ -34,12 +34,12 @@ class Comments:
         lines = self._lines.get(reference)
         if self.is_full:
             return
-        if lines is not None and len(lines) >= MOST_LINES:
+        if lines is not None and len(lines) >= MAX_LINES:
             self._left_out[reference] = self._left_out.get(reference, 0) + 1
             return
         line = self._line(item, index, words)
         self._octets += len(line) + LINE_WEIGHT
-        self.is_full = self._octets > MOST_OCTETS
+        self.is_full = self._octets > MAX_OCTETS
         if lines is None:
             self._lines[reference] = [line]
         else:

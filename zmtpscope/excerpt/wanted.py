@@ -17,7 +17,7 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.excerpt.comments import Comments
 from zmtpscope.export.rows import RunWords
 
-LEAST_PACKETS = 1 << 20
+MIN_PACKETS = 1 << 20
 
 
 class Stretch(NamedTuple):
@@ -51,7 +51,7 @@ class WantedPackets:
         self._spoken: set[int] = set()
         """Connections with any other wanted record."""
         self._packets = array("q")
-        self._most = LEAST_PACKETS
+        self._most = MIN_PACKETS
         """Number of packets at which duplicates are removed next. A packet can carry many messages."""
         self._files: dict[str | None, int] = {}
 
@@ -131,7 +131,7 @@ class WantedPackets:
         """Add the packets of some rows. Most rows have one packet."""
         if len(self._packets) > self._most:
             self._packets = array("q", self.packets.tobytes())
-            self._most = max(LEAST_PACKETS, 2 * len(self._packets))
+            self._most = max(MIN_PACKETS, 2 * len(self._packets))
         self._packets.frombytes(run.packets[rows].tobytes())
         if isinstance(run, MessageRun):
             first, last = run.first, run.last

@@ -16,7 +16,7 @@ from zmtpscope.zmtp.mechanisms.null import STATUS
 
 Values = dict[str, Any]
 
-MOST_PROPERTIES = 8
+MAX_PROPERTIES = 8
 """Maximum number of properties in a line."""
 
 LONGEST_SENTENCE = 400
@@ -32,7 +32,7 @@ GIVEN_UP = {"end of the connection": "waited for until the end"}
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
 """Misspelt commands of PLAIN in libzmq (wire.md 8.2)."""
 
-MOST_OF_DATA = 68
+MAX_OF_DATA = 68
 """Maximum number of characters of unparsed octets: the hex digits of all octets in the record."""
 
 SMALL = 6
@@ -103,9 +103,9 @@ def describe_command(values: Values) -> str:
         inside = " with READY inside" if values["name"] == "MESSAGE" else ""
         words.append(f"token of {counted(values['token_size'], 'octet')}{kind}{inside}")
     properties = [each for each in values["metadata"] or () if each["name"].lower() not in ("socket-type", "identity")]
-    words += [f"{safe_text(each['name'][:40])}={quoted(each['value'])}" for each in properties[:MOST_PROPERTIES]]
-    if len(properties) > MOST_PROPERTIES:
-        words.append(f"and {len(properties) - MOST_PROPERTIES} more")
+    words += [f"{safe_text(each['name'][:40])}={quoted(each['value'])}" for each in properties[:MAX_PROPERTIES]]
+    if len(properties) > MAX_PROPERTIES:
+        words.append(f"and {len(properties) - MAX_PROPERTIES} more")
     if values["data"]:
         words.append(preview(values["data"], len(values["data"]), 40))
     name = values["name"] or ""
@@ -197,7 +197,7 @@ def describe_leftover(values: Values) -> str:
     """Describe a leftover: its size, reason and first octets."""
     octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
-    begins = f": {preview(values['data'], values['bytes'], MOST_OF_DATA)}" if values["data"] else ""
+    begins = f": {preview(values['data'], values['bytes'], MAX_OF_DATA)}" if values["data"] else ""
     return f"{octets} {what} at offset {values['offset']} ({values['reason']}){begins}".rstrip()
 
 

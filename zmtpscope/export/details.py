@@ -18,7 +18,7 @@ INDENT = "    "
 SHOWN_PACKETS = 8
 OPENED = 1
 """The last source with octets from packets. Later sources are unpacked from messages."""
-MOST_FIELDS = 20_000
+MAX_FIELDS = 20_000
 """Maximum number of fields of a unit. A message with a dissector has at most half as many."""
 ROW = 16
 """Octets per line of a hex dump."""
@@ -31,9 +31,9 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
     lines = _node_lines(detail.tree, INDENT, secrets)
     where = f"source {detail.source}" if detail.source > OPENED else _packets(detail.slices)
     yield f"{next(lines):<60} {where}".rstrip()
-    yield from islice(lines, MOST_FIELDS)
+    yield from islice(lines, MAX_FIELDS)
     if next(lines, None) is not None:
-        yield f"{INDENT}... and more than {MOST_FIELDS:,} fields: --json has all of them"
+        yield f"{INDENT}... and more than {MAX_FIELDS:,} fields: --json has all of them"
 
 
 def _packets(slices: list[PacketSlice]) -> str:

@@ -41,7 +41,7 @@ cdef Py_ssize_t MOST = sys.maxsize // 4  # octets of text, so that nothing that 
 cdef enum:
     LONG_BODY = 1000  # octets of a body from which on calling a library is quicker than a loop
     LEAST = 1 << 16  # octets for which there is room at first
-    MOST_DIGITS = 20
+    MAX_DIGITS = 20
     NINE = 9
 
 cdef char DIGITS[200]
@@ -73,8 +73,8 @@ make_tables()
 @cython.cdivision(True)
 cdef char *write_number(char *to, int64_t number) noexcept nogil:
     """A number in decimal, not below zero."""
-    cdef char digits[MOST_DIGITS]
-    cdef int begin = MOST_DIGITS, two
+    cdef char digits[MAX_DIGITS]
+    cdef int begin = MAX_DIGITS, two
     while number >= 100:
         two, number = 2 * <int>(number % 100), number // 100
         begin -= 2
@@ -85,8 +85,8 @@ cdef char *write_number(char *to, int64_t number) noexcept nogil:
     else:
         begin -= 1
         digits[begin] = <char>(48 + number)
-    memcpy(to, digits + begin, MOST_DIGITS - begin)
-    return to + MOST_DIGITS - begin
+    memcpy(to, digits + begin, MAX_DIGITS - begin)
+    return to + MAX_DIGITS - begin
 
 
 @cython.cdivision(True)
@@ -178,7 +178,7 @@ cdef class Text:
     cdef int put_number(self, int64_t number) except -1:
         if number < 0:
             return self.put(b"%d" % number)
-        self.used = write_number(self.reserve(MOST_DIGITS), number) - self.at
+        self.used = write_number(self.reserve(MAX_DIGITS), number) - self.at
         return 0
 
     cdef int put_nanoseconds(self, int64_t number) except -1:

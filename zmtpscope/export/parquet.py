@@ -16,7 +16,7 @@ GROUP_ROWS = 1 << 16
 GROUP_OCTETS = 32 << 20
 """Limits of a row group, in rows and in octets of memory. A group ends with the rows that reach one of them."""
 
-MOST_PARTS = 64
+MAX_PARTS = 64
 """Maximum number of waiting batches. Beyond it they are joined, because small batches are mostly overhead."""
 
 
@@ -91,7 +91,7 @@ class ParquetRows:
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
         self._waiting_octets += rows.nbytes
-        if len(self._waiting) == MOST_PARTS:
+        if len(self._waiting) == MAX_PARTS:
             self._waiting = pa.Table.from_batches(self._waiting, self._schema).combine_chunks().to_batches()
 
 

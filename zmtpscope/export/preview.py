@@ -16,8 +16,8 @@ OCTETS = 4
 LEAST = 8
 """Minimum characters that a part of a message needs to be shown."""
 
-MOST_IN_FRONT, LEAST_IN_FRONT = 4, 12
-"""Limit of each part before the last: one part in `MOST_IN_FRONT` of the line, but at least `LEAST_IN_FRONT`
+MAX_IN_FRONT, MIN_IN_FRONT = 4, 12
+"""Limit of each part before the last: one part in `MAX_IN_FRONT` of the line, but at least `MIN_IN_FRONT`
 characters."""
 
 BETWEEN = " | "
@@ -62,7 +62,7 @@ def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
     left = limit
     for place, (octets, size) in enumerate(bodies):
         last = place == len(bodies) - 1
-        room = left if last else min(left - len(BETWEEN + NO_MORE), max(LEAST_IN_FRONT, limit // MOST_IN_FRONT))
+        room = left if last else min(left - len(BETWEEN + NO_MORE), max(MIN_IN_FRONT, limit // MAX_IN_FRONT))
         if room < LEAST:
             shown.append(NO_MORE)
             break

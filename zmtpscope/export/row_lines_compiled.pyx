@@ -21,11 +21,11 @@ from zmtpscope.dissect.records.row_contents_compiled cimport is_readable
 cdef int64_t PACKET_MASK = segments.PACKET_MASK
 cdef int64_t SPECIAL = events.SPECIAL
 cdef int64_t LARGEST = 2**63 - 1
-cdef int64_t MOST_SIZES = rows.MOST_SIZES, MOST_ADDRESSES = rows.MOST_ADDRESSES, TOPIC = rows.TOPIC
+cdef int64_t MAX_SIZES = rows.MAX_SIZES, MAX_ADDRESSES = rows.MAX_ADDRESSES, TOPIC = rows.TOPIC
 cdef int64_t LONGEST_ADDRESS = rows.LONGEST_ADDRESS, LONGEST_TOPIC = rows.LONGEST_TOPIC
 cdef int64_t PREVIEW = rows.PREVIEW
 cdef int64_t OCTETS = preview.OCTETS, LEAST = preview.LEAST
-cdef int64_t MOST_IN_FRONT = preview.MOST_IN_FRONT, LEAST_IN_FRONT = preview.LEAST_IN_FRONT
+cdef int64_t MAX_IN_FRONT = preview.MAX_IN_FRONT, MIN_IN_FRONT = preview.MIN_IN_FRONT
 cdef tuple NOT_SHOWN = rows.NOT_SHOWN
 cdef int OTHER_INSIDE = message_columns.OTHER_INSIDE, JSON_INSIDE = message_columns.JSON_INSIDE
 cdef bytes NAME_OF_JSON = dissectors.JSON.name.encode()
@@ -35,7 +35,7 @@ cdef int64_t WIDTH_BETWEEN = len(preview.BETWEEN), WIDTH_NO_MORE = len(values.NO
 cdef enum:
     ROOM = 8192  # octets of a row; a longer one is asked for
     WIDEST = 1 << 30  # characters; whoever wants more of a body gets all of it
-    MOST_DIGITS = 19  # of a number that is not below zero
+    MAX_DIGITS = 19  # of a number that is not below zero
     BLANK = 32
     NEWLINE = 10
     ZERO = 48
@@ -133,8 +133,8 @@ cdef class Rows:
 
     cdef bint put_number(self, int64_t number, int64_t width=0) noexcept nogil:
         """A number, to the right of a column of so many characters."""
-        cdef char digits[MOST_DIGITS]
-        cdef Py_ssize_t begin = MOST_DIGITS
+        cdef char digits[MAX_DIGITS]
+        cdef Py_ssize_t begin = MAX_DIGITS
         if number < 0:
             return False
         while True:
@@ -143,7 +143,7 @@ cdef class Rows:
             number //= 10
             if not number:
                 break
-        return self.put_blanks(width - (MOST_DIGITS - begin)) and self.put(digits + begin, MOST_DIGITS - begin)
+        return self.put_blanks(width - (MAX_DIGITS - begin)) and self.put(digits + begin, MAX_DIGITS - begin)
 
     cdef bint put_blanks(self, int64_t count) noexcept nogil:
         """So many blanks; none, where that is below zero."""
@@ -188,7 +188,7 @@ cdef class Rows:
         if not self.put_sizes(first, last):
             return False
         if first < content and self.is_enveloped[row]:
-            if content - 1 - first > MOST_ADDRESSES:
+            if content - 1 - first > MAX_ADDRESSES:
                 return False
             for frame in range(first, content - 1):
                 if not self.put(b" via ", 5) or not self.put_name(frame, LONGEST_ADDRESS):
@@ -209,7 +209,7 @@ cdef class Rows:
 
     cdef bint put_sizes(self, int64_t first, int64_t last) except -1:
         cdef int64_t frame, total = 0
-        if last - first >= MOST_SIZES:
+        if last - first >= MAX_SIZES:
             for frame in range(first, last + 1):
                 if not 0 <= self.sizes[frame] <= LARGEST - total:
                     return False
@@ -310,7 +310,7 @@ cdef class Rows:
                 return False
             room = left
             if frame < last:
-                room = min(left - WIDTH_BETWEEN - WIDTH_NO_MORE, max(LEAST_IN_FRONT, self.limit // MOST_IN_FRONT))
+                room = min(left - WIDTH_BETWEEN - WIDTH_NO_MORE, max(MIN_IN_FRONT, self.limit // MAX_IN_FRONT))
             if room < LEAST:
                 return self.put(PyBytes_AS_STRING(NO_MORE), PyBytes_GET_SIZE(NO_MORE))
             shown = self.put_preview(frame, room)

@@ -22,11 +22,11 @@ from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 PREVIEW = 80
 """Maximum characters of bodies in a line without a terminal width."""
 
-LEAST_PREVIEW = 12
-MOST_SIZES = 5
+MIN_PREVIEW = 12
+MAX_SIZES = 5
 """Maximum number of frames whose sizes are in a line."""
 
-MOST_ADDRESSES = 5
+MAX_ADDRESSES = 5
 """Maximum number of envelope addresses in a line. Each is one hop, and few networks have more."""
 
 LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
@@ -100,16 +100,16 @@ class RunWords:
             what = f"{self.message}{doubt} {counted(lists.sizes[first], 'octet')}"
         else:
             sizes = lists.sizes[first : last + 1]
-            many = len(sizes) > MOST_SIZES
+            many = len(sizes) > MAX_SIZES
             shown = f"{len(sizes)} parts {sum(sizes)}" if many else "+".join(map(str, sizes))
             what = f"{self.message}{doubt} {shown} octets"
         content = lists.content[index]
         if first < content and self.enveloped:
             addresses = content - 1 - first
-            for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
+            for frame in range(first, first + min(addresses, MAX_ADDRESSES)):
                 what += f" via {self._name(frame, LONGEST_ADDRESS)}"
-            if addresses > MOST_ADDRESSES:
-                what += f" and {addresses - MOST_ADDRESSES} more"
+            if addresses > MAX_ADDRESSES:
+                what += f" and {addresses - MAX_ADDRESSES} more"
         elif first < content:
             what += f" {self._name(first, LONGEST_TOPIC)}"
         return what
@@ -186,7 +186,7 @@ def doubt(run: MessageRun | FrameRun) -> str:
 
 def room(width: int | None, used: int) -> int:
     """Return the characters left after `used` ones, with a terminal width or None."""
-    return PREVIEW if width is None else max(LEAST_PREVIEW, width - used - 2)
+    return PREVIEW if width is None else max(MIN_PREVIEW, width - used - 2)
 
 
 def limit_of_bodies(options: Options, room: int) -> int:

@@ -22,10 +22,10 @@ NARROWEST_FULL, WIDEST_FULL = 21, 48
 
 TO = " > "
 
-MOST_COLUMNS = 10_000
+MAX_COLUMNS = 10_000
 """Maximum number of cached columns, one per connection and side."""
 
-MOST_CONNECTIONS = 100_000
+MAX_CONNECTIONS = 100_000
 """Maximum number of connections to remember, more than can be open. The oldest is forgotten, and shown with addresses
 again."""
 
@@ -76,7 +76,7 @@ class SidesColumn:
             source, target = self._in_order(stream)
             names = (source.full, target.full) if self._wide else (source.short, target.short)
             column = self._column(*names, f"c{stream.conn}", stream.side, grows=True)
-            if len(self._columns) == MOST_COLUMNS:
+            if len(self._columns) == MAX_COLUMNS:
                 self._columns.clear()
             self._columns[stream.conn, stream.side] = column
         return column
@@ -133,7 +133,7 @@ class SidesColumn:
             one, other = ends[::-1] if stream.side == 1 else ends
             sides = SideNames(endpoint(*one), one[1], 0), SideNames(endpoint(*other), other[1], 1)
             if stream.conn is not None:
-                if len(self._sides) == MOST_CONNECTIONS:
+                if len(self._sides) == MAX_CONNECTIONS:
                     del self._sides[next(iter(self._sides))]
                     self.changes += 1
                 self._sides[stream.conn] = sides

@@ -24,7 +24,7 @@ LABEL = 16
 """Width of the labels on the left."""
 INDENT = " " * 11
 """Indent of the endpoints of a finding, below its severity."""
-MOST_ROWS = 5
+MAX_ROWS = 5
 """Maximum number of endpoints for each kind of finding, most findings first."""
 
 
@@ -128,12 +128,12 @@ def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], 
 def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, with_hints: bool) -> Iterator[str]:
     """Yield the endpoints of one kind of finding, most findings first, with remedies if they differ."""
     rows = sorted(found.endpoints.items(), key=lambda row: (-row[1].count, row[1].first))
-    for (address, port), at in rows[:MOST_ROWS]:
+    for (address, port), at in rows[:MAX_ROWS]:
         hint = f" -> {at.hint}" if with_hints and at.hint else ""
         yield f"{INDENT}{endpoint(address, port)} {_from_whom(at)}: {_first_of(at, files)}{hint}"
-    if len(rows) > MOST_ROWS:
+    if len(rows) > MAX_ROWS:
         more_than = "more than " if found.elsewhere else ""
-        yield f"{INDENT}and {more_than}{counted(len(rows) - MOST_ROWS, 'more endpoint')}"
+        yield f"{INDENT}and {more_than}{counted(len(rows) - MAX_ROWS, 'more endpoint')}"
 
 
 def _from_whom(at: AtEndpoint) -> str:

@@ -38,11 +38,11 @@ Source = tuple[Record | RowWords, Files]
 ROWS_AT_ONCE = 1000
 """Maximum number of rows to format at once."""
 
-MOST_FRAMES = 1000
+MAX_FRAMES = 1000
 """Maximum number of frames of a message, including unpacked ones, to print field by field or in hex."""
-MORE_FRAMES = f"... and more than {MOST_FRAMES:,} frames: --frames gives each a line, --json has their bodies"
+MORE_FRAMES = f"... and more than {MAX_FRAMES:,} frames: --frames gives each a line, --json has their bodies"
 
-MOST_BEACONS = 4096
+MAX_BEACONS = 4096
 """Maximum number of beacons to remember, to print only new ones."""
 
 HOW_TO_UNFOLD = "--all has a line for each"
@@ -212,7 +212,7 @@ class TextLines:
         said = values["src_ip"], values["payload"]["summary"]
         if said in self.beacons:
             return True
-        if len(self.beacons) == MOST_BEACONS:
+        if len(self.beacons) == MAX_BEACONS:
             self.beacons.clear()
         self.beacons.add(said)
         return False
@@ -308,7 +308,7 @@ def detail_lines(item: Record | MessageRun | FrameRun, index: int, look: Look, o
     secrets = options.show_secrets
     shown = 0
     for shown, detail in enumerate(details(item, index), 1):
-        if shown > MOST_FRAMES:
+        if shown > MAX_FRAMES:
             yield f"    {MORE_FRAMES}\n"
             return
         if look.tree:

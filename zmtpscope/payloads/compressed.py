@@ -24,7 +24,7 @@ SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60
 """Magic numbers of skippable frames, which zstd and LZ4 allow for other data."""
 SKIPPABLE_HEADER = 8
 USED_UP = f"not unpacked: such messages of this side become more than {UNPACKED_PER_OCTET} times as many octets"
-MOST_SKIPPED = 4
+MAX_SKIPPED = 4
 """Maximum number of skippable frames that a claim skips."""
 
 
@@ -118,7 +118,7 @@ class Zlib(Compressed):
     begins = HEADERS
     LOOKED_AT = 1024
     """Maximum number of octets that a claim unpacks."""
-    MOST_LOOKED_AT = 4 << 10
+    MAX_EXAMINED = 4 << 10
     """Number of unpacked octets that suffice for a claim."""
     ENOUGH = 64
     """Minimum number of octets for a claim. A few octets of text such as `x^2` may unpack without error."""
@@ -128,10 +128,10 @@ class Zlib(Compressed):
             return Claim.NO
         unpacker = zlib.decompressobj()
         try:
-            unpacked = unpacker.decompress(octets[: self.LOOKED_AT], self.MOST_LOOKED_AT)
+            unpacked = unpacker.decompress(octets[: self.LOOKED_AT], self.MAX_EXAMINED)
         except zlib.error:
             return Claim.NO
-        if unpacker.eof or len(unpacked) == self.MOST_LOOKED_AT:
+        if unpacker.eof or len(unpacked) == self.MAX_EXAMINED:
             return Claim.YES
         return Claim.MAYBE if len(octets) >= self.ENOUGH else Claim.NO
 
@@ -157,7 +157,7 @@ class Framed(Compressed):
 
     def claim_of(self, octets: bytes) -> Claim:
         at = 0
-        for _ in range(MOST_SKIPPED):
+        for _ in range(MAX_SKIPPED):
             if not octets.startswith(SKIPPABLE, at):
                 break
             at += SKIPPABLE_HEADER + int.from_bytes(octets[at + 4 : at + SKIPPABLE_HEADER], "little")

@@ -31,10 +31,10 @@ These are plain numbers because members of an Enum take five times as long to lo
 Head = tuple[int, int, Json]
 """Kind, end of the head, and argument."""
 
-MOST_STEPS = 2_000
+MAX_STEPS = 2_000
 """Maximum number of heads that a claim parses. A frame that fits so far is taken to fit."""
 
-LEAST_WEIGHT = 3
+MIN_WEIGHT = 3
 """Minimum weight of a map or array to be claimed.
 
 Small numbers take one octet in both formats, so a few random octets can be an array of them: small numbers score
@@ -77,19 +77,19 @@ class Headed(Framewise[bool]):
             stop, weight = self.walk(octets)
         except Malformed:
             return False
-        return weight >= LEAST_WEIGHT and stop in (None, len(octets))
+        return weight >= MIN_WEIGHT and stop in (None, len(octets))
 
     def walk(self, data: bytes) -> tuple[int | None, int]:
         """Return the end of the value at the start of `data`, and its weight. The higher, the less likely it is
         accidental.
 
-        The end is None if it is not within `MOST_STEPS` heads. Raises `Malformed` if `data` does not start with a
+        The end is None if it is not within `MAX_STEPS` heads. Raises `Malformed` if `data` does not start with a
         value.
         """
         at = weight = 0
         outer: list[tuple[int, int]] = []
         left, within = 1, ARRAY  # values left at this level
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             kind, stop, argument = self.head(data, at)
             if kind == BREAK:
                 if left >= 0 or (within == MAP and left % 2):

@@ -11,19 +11,19 @@ from zmtpscope.payloads.api import Claim, Json, Malformed, Reader
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.framewise import Framewise
 from zmtpscope.payloads.json_text import BYTE_ORDER_MARK, SPACES, JsonText
-from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS, Limit
+from zmtpscope.payloads.limits import DEEPEST, MAX_FIELDS, Limit
 from zmtpscope.payloads.values import as_summary
 
 _BRACKETS = b"{[", b"}]"
 _CONTAINERS, _ENDS = (dict, list), (b"}", b"]")
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that contains a line end, which cannot be part of a string."""
-MOST_CLAIMED, FEW_CLAIMED = 1000, 100
+MAX_CLAIMED, FEW_CLAIMED = 1000, 100
 """Maximum number of values that a claim parses if orjson fails; the second for frames with more values than the
 limit."""
 HEAD = 4096
 """Octets of a frame that a summary reads."""
-LEAST_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
+MIN_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
 """A float outside these bounds may have been an integer of more than 64 bits."""
 
 
@@ -68,7 +68,7 @@ def recognised(octets: bytes) -> list[Json] | None:
     value = loaded(octets)
     if value is not None and _is_ordinary(value):
         return [value]
-    most = MOST_CLAIMED if _most_values(octets) <= MOST_FIELDS else FEW_CLAIMED
+    most = MAX_CLAIMED if _most_values(octets) <= MAX_FIELDS else FEW_CLAIMED
     text = JsonText(octets, 0, most, trees=False)
     try:
         text.read()
@@ -104,7 +104,7 @@ def _most_values(octets: bytes) -> int:
 
 def loaded(octets: bytes) -> Json | None:
     """Return the value that orjson parses, or None if it fails."""
-    if len(octets) > MOST_FIELDS and _most_values(octets) > MOST_FIELDS:
+    if len(octets) > MAX_FIELDS and _most_values(octets) > MAX_FIELDS:
         return None  # avoid millions of objects for a hostile frame
     try:
         return orjson.loads(octets)
@@ -123,7 +123,7 @@ def _is_ordinary(value: Json) -> bool:
                 kind = type(each)
                 if kind is dict or kind is list:
                     below.append(each)
-                elif kind is float and not LEAST_INTEGER < each < BEYOND_INTEGERS:
+                elif kind is float and not MIN_INTEGER < each < BEYOND_INTEGERS:
                     return False
         if not below:
             return True

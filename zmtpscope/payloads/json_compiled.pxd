@@ -10,11 +10,11 @@ from libc.string cimport memcmp, memcpy
 
 cdef enum:
     LONGEST_PLAIN = 4096  # octets, all of which a summary reads (`HEAD` of json.py)
-    MOST_LEVELS = 16  # of objects and arrays
-    MOST_KEYS = 64  # of the open objects
-    MOST_INTEGER = 18  # digits that fit in 64 bits
-    MOST_REAL = 15  # digits at which every decimal is a distinct double
-    MOST_ZEROS = 2  # after the point, so that no exponent is needed
+    MAX_LEVELS = 16  # of objects and arrays
+    MAX_KEYS = 64  # of the open objects
+    MAX_INTEGER = 18  # digits that fit in 64 bits
+    MAX_REAL = 15  # digits at which every decimal is a distinct double
+    MAX_ZEROS = 2  # after the point, so that no exponent is needed
 
 cdef struct Plain:
     const uint8_t *octets
@@ -76,19 +76,19 @@ cdef inline bint pass_number(Plain *plain) noexcept nogil:
         return False
     is_zero = plain.octets[first] == c"0"
     if plain.at == plain.size or plain.octets[plain.at] != c".":
-        if digits > MOST_INTEGER or (is_negative and is_zero):
+        if digits > MAX_INTEGER or (is_negative and is_zero):
             return False
         put_plain(plain, begin, plain.at)
     else:
         point = plain.at
         plain.at += 1
         decimals = pass_digits(plain)
-        if not decimals or digits + decimals > MOST_REAL:
+        if not decimals or digits + decimals > MAX_REAL:
             return False
         if is_zero:
             while zeros < decimals and plain.octets[point + 1 + zeros] == c"0":
                 zeros += 1
-            if (zeros == decimals and is_negative) or MOST_ZEROS < zeros < decimals:
+            if (zeros == decimals and is_negative) or MAX_ZEROS < zeros < decimals:
                 return False
         while decimals > 1 and plain.octets[point + decimals] == c"0":
             decimals -= 1
@@ -121,8 +121,8 @@ cdef inline bint pass_leaf(Plain *plain) noexcept nogil:
 
 
 cdef struct Keys:
-    Py_ssize_t starts[MOST_KEYS]
-    Py_ssize_t sizes[MOST_KEYS]
+    Py_ssize_t starts[MAX_KEYS]
+    Py_ssize_t sizes[MAX_KEYS]
     int count
 
 
@@ -130,7 +130,7 @@ cdef inline bint pass_key(Plain *plain, Keys *keys, int first) noexcept nogil:
     """Consume a key and its colon. Fails if the key equals one of its object, which are `keys` from `first` on."""
     cdef Py_ssize_t begin, size
     cdef int other
-    if not pass_octet(plain, c'"') or keys.count == MOST_KEYS:
+    if not pass_octet(plain, c'"') or keys.count == MAX_KEYS:
         return False
     begin = plain.at
     if not pass_string(plain):
@@ -151,8 +151,8 @@ cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *
     """
     cdef Plain plain
     cdef Keys keys
-    cdef bint are_objects[MOST_LEVELS]
-    cdef int first_keys[MOST_LEVELS]
+    cdef bint are_objects[MAX_LEVELS]
+    cdef int first_keys[MAX_LEVELS]
     cdef int level = 0
     cdef bint has_more
     if not 2 <= size <= LONGEST_PLAIN or octets[0] == c" ":
@@ -162,7 +162,7 @@ cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *
     while True:
         # before a value
         if pass_octet(&plain, c"{") or pass_octet(&plain, c"["):
-            if level == MOST_LEVELS:
+            if level == MAX_LEVELS:
                 return -1
             are_objects[level], first_keys[level] = octets[plain.at - 1] == c"{", keys.count
             level += 1

@@ -16,10 +16,10 @@ from zmtpscope.payloads import json as twin
 from zmtpscope.payloads import values
 
 cdef object loads = orjson.loads, dumps = orjson.dumps, JSONDecodeError = orjson.JSONDecodeError
-cdef Py_ssize_t HEAD = twin.HEAD, MOST_FIELDS = twin.MOST_FIELDS
+cdef Py_ssize_t HEAD = twin.HEAD, MAX_FIELDS = twin.MAX_FIELDS
 cdef Py_ssize_t LONGEST_SUMMARY = values.LONGEST_SUMMARY
 cdef int DEEPEST = twin.DEEPEST
-cdef double LEAST = twin.LEAST_INTEGER, BEYOND = twin.BEYOND_INTEGERS
+cdef double LEAST = twin.MIN_INTEGER, BEYOND = twin.BEYOND_INTEGERS
 
 
 cdef bint is_one_line(const uint8_t *octets, Py_ssize_t size) noexcept nogil:
@@ -61,7 +61,7 @@ def ordinary(octets):
     cdef const uint8_t *head = <const uint8_t *>PyBytes_AS_STRING(text)
     if not size or (head[size - 1] != c"}" and head[size - 1] != c"]"):
         return None
-    if size > MOST_FIELDS:
+    if size > MAX_FIELDS:
         value = twin.loaded(text)
     else:
         try:

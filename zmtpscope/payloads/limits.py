@@ -7,18 +7,18 @@ from contextlib import contextmanager
 
 from zmtpscope.payloads.values import Json, plain, to_key
 
-MOST_FIELDS = 10_000
+MAX_FIELDS = 10_000
 """Maximum number of fields of one message, nested ones included."""
-MOST_OCTETS = 16 << 20
+MAX_OCTETS = 16 << 20
 """Maximum number of octets read of one message, including unpacked ones."""
-MOST_FINDINGS = 1000
+MAX_FINDINGS = 1000
 """Maximum number of findings about one message."""
 DEEPEST = 64
 """Maximum nesting depth of objects and arrays."""
-MOST_SOURCES = 3
+MAX_SOURCES = 3
 """Maximum number of packed parts of one message that are unpacked, nested or not."""
 
-UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MOST_OCTETS, 2 * MOST_FIELDS
+UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MAX_OCTETS, 2 * MAX_FIELDS
 """Initial allowance of a side for unpacking: octets, and fields read from them."""
 UNPACKED_PER_OCTET, FIELDS_PER_OCTET = 100, 4
 """Increase of that allowance for each octet of claimed messages, packed or not."""
@@ -57,8 +57,8 @@ class Budget:
 
     def __init__(self, allowance: Allowance | None = None) -> None:
         self.allowance = allowance or Allowance()
-        self.fields, self.octets, self.sources = MOST_FIELDS, MOST_OCTETS, 0
-        self.findings = MOST_FINDINGS
+        self.fields, self.octets, self.sources = MAX_FIELDS, MAX_OCTETS, 0
+        self.findings = MAX_FINDINGS
         self.spare: int | None = None
         """Fields reserved for the rest of the message while a packed part is read; otherwise None."""
 
@@ -68,9 +68,9 @@ class Budget:
         if self.fields < 0 and self.spare:
             raise Limit("PAYLOAD-02", "more fields than packed messages of this side may have for their size")
         if self.fields < 0:
-            raise Limit("PAYLOAD-02", f"more than {MOST_FIELDS} fields")
+            raise Limit("PAYLOAD-02", f"more than {MAX_FIELDS} fields")
         if self.octets < 0:
-            raise Limit("PAYLOAD-02", f"more than {MOST_OCTETS >> 20} MiB")
+            raise Limit("PAYLOAD-02", f"more than {MAX_OCTETS >> 20} MiB")
 
     @contextmanager
     def of_packed(self) -> Iterator[None]:

@@ -15,9 +15,9 @@ from zmtpscope.payloads.api import Json, Malformed, Reader
 from zmtpscope.payloads.headed import (
     ARRAY,
     EXTENSION,
-    LEAST_WEIGHT,
     MAP,
-    MOST_STEPS,
+    MAX_STEPS,
+    MIN_WEIGHT,
     OCTETS,
     TEXT,
     VALUE,
@@ -66,7 +66,7 @@ _decode = msgspec.msgpack.Decoder().decode
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """Like `in_brief` for JSON values, without a length limit."""
 
-LEAST_PLAIN, MOST_PLAIN = 1e-4, 1e16
+MIN_PLAIN, MAX_PLAIN = 1e-4, 1e16
 """Between these bounds Python and orjson write floats without an exponent."""
 
 
@@ -137,7 +137,7 @@ class _Loaded(NamedTuple):
 def _loaded(octets: bytes) -> _Loaded | None:
     """Return the value parsed by msgspec if `Headed` would claim these octets and return the same value, otherwise
     None."""
-    if len(octets) > MOST_STEPS:
+    if len(octets) > MAX_STEPS:
         return None
     try:
         value = _decode(octets)
@@ -161,13 +161,13 @@ def _ordinary(value: Json) -> _Loaded | None:
             for each in inside:
                 kind = type(each)
                 if kind is str:
-                    has_words = has_words or (len(each) >= LEAST_WEIGHT - 1 and each.isprintable())
+                    has_words = has_words or (len(each) >= MIN_WEIGHT - 1 and each.isprintable())
                 elif kind is dict or kind is list:
                     below.append(each)
                 elif kind is float:
                     if not isfinite(each):
                         return None
-                    has_exponents = has_exponents or not (LEAST_PLAIN <= abs(each) < MOST_PLAIN or each == 0)
+                    has_exponents = has_exponents or not (MIN_PLAIN <= abs(each) < MAX_PLAIN or each == 0)
                 elif kind is not int and kind is not bool and each is not None:
                     return None
         if not below:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from zmtpscope.payloads.api import Claim, Json, Malformed, Reader, Settings
 from zmtpscope.payloads.framewise import Framewise
-from zmtpscope.payloads.limits import MOST_FIELDS, Limit
+from zmtpscope.payloads.limits import MAX_FIELDS, Limit
 from zmtpscope.payloads.pickle_walk import HIGHEST_PROTOCOL, UNKNOWN, Walk
 from zmtpscope.payloads.values import plain, shown
 from zmtpscope.zmtp.reader import FieldNode
@@ -14,11 +14,11 @@ from zmtpscope.zmtp.reader import FieldNode
 _HEADED = b"\x80"
 """PROTO, the first opcode of protocol 2 and later."""
 _STOP = b"."
-_MOST_LISTED = 100
+_MAX_LISTED = 100
 """Maximum number of distinct calls, and of strings, in the fields."""
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 """Maximum number of imports and calls in a finding or summary."""
-_MOST_TOLD = 1024
+_MAX_REPORTED = 1024
 """Maximum number of reported sets of imports that a side remembers."""
 
 _KEPT = {"DICT", "LIST", "TUPLE", "EMPTY_DICT", "EMPTY_LIST"}, {"PUT", "BINPUT", "LONG_BINPUT"}
@@ -76,9 +76,9 @@ class Pickle(Framewise[Walk]):
         key = hash((walk.finished, frozenset(walk.imports)))
         if key in self._told:
             return
-        if len(self._told) < _MOST_TOLD:
+        if len(self._told) < _MAX_REPORTED:
             self._told.add(key)
-        dangerous = list(filter(is_dangerous, walk.imports))[:_MOST_NAMED]
+        dangerous = list(filter(is_dangerous, walk.imports))[:_MAX_NAMED]
         imports = sorted(walk.imports, key=is_dangerous, reverse=True)
         calls = [each for each in walk.calls if each.startswith(tuple(dangerous))] if dangerous else walk.calls
         detail = f"imports {_listed(imports) or 'nothing'}"
@@ -94,7 +94,7 @@ def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
     headed = octets[:1] == _HEADED
     if octets[-1:] != _STOP or (headed and octets[1] > HIGHEST_PROTOCOL):
         return Claim.NO, None
-    walk = Walk(octets, MOST_FIELDS)
+    walk = Walk(octets, MAX_FIELDS)
     try:
         walk.run()
     except Malformed:
@@ -127,8 +127,8 @@ def _fields(walk: Walk) -> Json:
         "opcodes": len(walk.steps),
         "result": str(plain(walk.result)),
         "imports": [plain(each) for each in walk.imports],
-        "calls": [plain(each) for each in list(walk.calls)[:_MOST_LISTED]],
-        "strings": [plain(each) for each in list(walk.strings)[:_MOST_LISTED]],
+        "calls": [plain(each) for each in list(walk.calls)[:_MAX_LISTED]],
+        "strings": [plain(each) for each in list(walk.strings)[:_MAX_LISTED]],
     }
 
 
@@ -151,5 +151,5 @@ def _summary(fields: Json) -> str:
 def _listed(names: Iterable[str]) -> str:
     """Return the first few names as a list in words."""
     all_names = list(names)
-    more = [f"{len(all_names) - _MOST_NAMED} more"] if len(all_names) > _MOST_NAMED else []
-    return ", ".join(all_names[:_MOST_NAMED] + more)
+    more = [f"{len(all_names) - _MAX_NAMED} more"] if len(all_names) > _MAX_NAMED else []
+    return ", ".join(all_names[:_MAX_NAMED] + more)

@@ -15,7 +15,7 @@ _LONGEST_SHOWN = 80
 """Maximum characters of a shown value."""
 _LONGEST_NAME = 500
 """Maximum characters of a module or name. Longer strings name nothing."""
-_MOST_SHOWN = 8
+_MAX_SHOWN = 8
 """Maximum number of tuple items shown."""
 UNKNOWN = "?"
 """A module or name that is computed while loading."""
@@ -195,8 +195,8 @@ class Walk:
 
 
 def _tuple(items: list[Thing]) -> Thing:
-    more = ["…"] if len(items) > _MOST_SHOWN else []
-    return Thing(_cut(f"({', '.join([*(each.shown for each in items[:_MOST_SHOWN]), *more])})"))
+    more = ["…"] if len(items) > _MAX_SHOWN else []
+    return Thing(_cut(f"({', '.join([*(each.shown for each in items[:_MAX_SHOWN]), *more])})"))
 
 
 def _cut(shown: str) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
-from zmtpscope.payloads.limits import MOST_FIELDS, Limit
+from zmtpscope.payloads.limits import MAX_FIELDS, Limit
 from zmtpscope.payloads.protobuf_schema import FieldType, MessageType, Schema, read_schema
 from zmtpscope.payloads.protobuf_types import BYTES, ENUM, GROUP, MESSAGE, NUMBERS, STRING
 from zmtpscope.payloads.protobuf_wire import GROUP as WIRE_GROUP
@@ -20,7 +20,7 @@ from zmtpscope.records import to_text
 
 LARGEST_CLAIMED = 1000
 """Maximum field number for a claim. Higher ones are rare in messages, and common in other data parsed as fields."""
-MOST_KEYS = 4 * MOST_FIELDS
+MAX_KEYS = 4 * MAX_FIELDS
 """Maximum number of keys parsed in one message, after which no more octets are tried as nested fields."""
 FIRST_PRINTABLE = 0x20
 NAMED = 5
@@ -52,7 +52,7 @@ class Protobuf(Payload):
         body = message.bodies[0]
         if is_text(body):
             return Claim.NO
-        found = wire_fields(body, 0, len(body), MOST_FIELDS + 1)
+        found = wire_fields(body, 0, len(body), MAX_FIELDS + 1)
         fits = found.fits and all(each.number <= LARGEST_CLAIMED for each in found.fields)
         return Claim.MAYBE if fits else Claim.NO
 
@@ -105,10 +105,10 @@ class _Fields:
 
     def _look(self, start: int, stop: int) -> WireFields:
         """Parse the fields at `start`..`stop`, or enough of them to reach the limit. Raises `Limit` after
-        `MOST_KEYS`."""
-        if self.keys > MOST_KEYS:
-            raise Limit("PAYLOAD-02", f"more than {MOST_KEYS} fields, with what only might be some")
-        found = wire_fields(self.data, start, stop, MOST_FIELDS + 1)
+        `MAX_KEYS`."""
+        if self.keys > MAX_KEYS:
+            raise Limit("PAYLOAD-02", f"more than {MAX_KEYS} fields, with what only might be some")
+        found = wire_fields(self.data, start, stop, MAX_FIELDS + 1)
         self.keys += found.keys
         return found
 

@@ -9,7 +9,7 @@ from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.payloads.building import RecordBuilder
 from zmtpscope.payloads.cursor import EndOfFrame, FrameCursor
 from zmtpscope.payloads.dissected import Opened, Source
-from zmtpscope.payloads.limits import CONTAINERS, DEEPEST, MOST_FINDINGS, MOST_SOURCES, Budget, Limit, counted
+from zmtpscope.payloads.limits import CONTAINERS, DEEPEST, MAX_FINDINGS, MAX_SOURCES, Budget, Limit, counted
 from zmtpscope.payloads.message import About
 from zmtpscope.payloads.tree import TreeBuilder, tree_of
 from zmtpscope.payloads.values import LONGEST_DETAIL, Json, plain, shortened
@@ -226,7 +226,7 @@ class Reader(FrameCursor):
         """
         self.budget.findings -= 1
         if self.budget.findings < 0:
-            raise Limit("PAYLOAD-02", f"more than {MOST_FINDINGS} findings")
+            raise Limit("PAYLOAD-02", f"more than {MAX_FINDINGS} findings")
         if severity is not None and severity not in SEVERITIES:
             raise ValueError(f"a finding is one of {', '.join(SEVERITIES)}")
         if not (isinstance(detail, str | None) and isinstance(start, int | None)):
@@ -268,8 +268,8 @@ class Reader(FrameCursor):
         self._keep(name, length, f"source {number}: {len(octets)} octets", hidden=True)
         inside = self._reader_of(octets, 0, number)
         opened = Opened(None, "", None)
-        if budget.sources > MOST_SOURCES:
-            self.finding("PAYLOAD-05", detail=f"more than {MOST_SOURCES} packed parts, one in the other or not")
+        if budget.sources > MAX_SOURCES:
+            self.finding("PAYLOAD-05", detail=f"more than {MAX_SOURCES} packed parts, one in the other or not")
         elif self._inner is not None and budget.allowance.fields > 0:
             with budget.of_packed():
                 opened = self._inner(inside)

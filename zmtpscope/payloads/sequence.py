@@ -16,7 +16,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROOF = 3
 """Number of consecutive steps of 1 that prove that octets are a sequence number."""
-MOST_TOPICS = 4096
+MAX_TOPICS = 4096
 """Maximum number of topics per side whose numbers are remembered. The least recently used one is forgotten."""
 LONGEST_TOPIC = 255
 """Maximum length of a topic, in octets, whose numbers are remembered."""
@@ -116,7 +116,7 @@ class Numbering:
         together = self.all.feed(number)
         if topic not in self.topics:
             self.topics[topic] = Series(self.place.size)
-            if len(self.topics) > MOST_TOPICS:
+            if len(self.topics) > MAX_TOPICS:
                 self.topics.popitem(last=False)
         else:
             self.topics.move_to_end(topic)

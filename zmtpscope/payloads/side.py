@@ -17,7 +17,7 @@ from zmtpscope.payloads.registry import Interrupted, Registry, words_of
 from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import as_summary, shortened
 
-MOST_UNCLAIMED = 256
+MAX_UNCLAIMED = 256
 """Maximum number of consecutive messages that no dissector except the text dissector claims. After them the side is
 left alone."""
 
@@ -79,12 +79,12 @@ class SidePayloads:
     @property
     def left_alone(self) -> bool:
         """Whether only the text dissector is still asked."""
-        return not self.forced and self.unclaimed > MOST_UNCLAIMED
+        return not self.forced and self.unclaimed > MAX_UNCLAIMED
 
     @property
     def asks_for_text(self) -> bool:
         """Whether to check messages that are not plain text for other text."""
-        return self.text is not None and not self.judging and self.unreadable <= MOST_UNCLAIMED
+        return self.text is not None and not self.judging and self.unreadable <= MAX_UNCLAIMED
 
     def pass_by(self, count: int) -> None:
         """Count messages that passed without asking any dissector."""
@@ -173,7 +173,7 @@ class SidePayloads:
         """
         low = 0
         while low < count and not self.left_alone:
-            high = min(count, low + MOST_UNCLAIMED + 1 - self.unclaimed)  # the side is left alone from here
+            high = min(count, low + MAX_UNCLAIMED + 1 - self.unclaimed)  # the side is left alone from here
             first, behind = bisect_left(places, low), bisect_left(places, high)
             which, claiming = self._last_claimed(first, behind, message)
             if claiming:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 ALWAYS = 1 << 20
 """Octets that any data may unpack to."""
-MOST_TIMES = 100
+MAX_TIMES = 100
 """Maximum ratio of unpacked to packed size above `ALWAYS`."""
 FAR_LARGER = 10
 """Ratio above which data that exceeds the limit is reported as a decompression bomb."""
-MOST_STREAMS = 1000
+MAX_STREAMS = 1000
 """Maximum number of consecutive streams to unpack."""
 
 
@@ -59,7 +59,7 @@ class StaysPacked(Exception):
 
 def most_octets(packed: int, left: int) -> int:
     """Return the maximum unpacked size of `packed` octets if `left` octets of their message may still be read."""
-    return max(0, min(left - packed, max(ALWAYS, MOST_TIMES * packed)))
+    return max(0, min(left - packed, max(ALWAYS, MAX_TIMES * packed)))
 
 
 def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
@@ -67,7 +67,7 @@ def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
     parts: list[bytes] = []
     size = at = 0
     problem: Problem | None = None
-    for _ in range(MOST_STREAMS):
+    for _ in range(MAX_STREAMS):
         begin, unpacker = at, form.unpacker()
         while not unpacker.eof and problem is None:
             piece = packed[at : at + form.piece]
@@ -88,7 +88,7 @@ def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
         if problem is not None or not packed.startswith(form.magics, at):
             break
     else:
-        problem = Problem("PAYLOAD-02", f"more than {MOST_STREAMS} streams", "and more")
+        problem = Problem("PAYLOAD-02", f"more than {MAX_STREAMS} streams", "and more")
     return Unpacked(b"".join(parts)[:limit], at if problem is None else len(packed), problem, size)
 
 

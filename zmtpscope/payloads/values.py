@@ -19,7 +19,7 @@ NO_MORE = "…"
 BETWEEN_FRAMES = " | "
 """Separates the parts of a summary that describe different frames."""
 
-_LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
+_MIN_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 
 
 def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
@@ -43,7 +43,7 @@ def plain(value: Json) -> Json:
     if kind is str:
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if kind is int:
-        return value if _LEAST_INT <= value <= _LARGEST_INT else hex(value)
+        return value if _MIN_INT <= value <= _LARGEST_INT else hex(value)
     if kind is float:
         return (
             value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -68,5 +68,5 @@ def shown(value: Json) -> Value:
     if value is None:
         return "null"
     if isinstance(value, int):
-        return value if _LEAST_INT <= value <= _LARGEST_INT else hex(value)
+        return value if _MIN_INT <= value <= _LARGEST_INT else hex(value)
     return value if isinstance(value, str | bytes) else str(plain(value))

@@ -15,7 +15,7 @@ VERSION = b"1.0"
 FRAMES = 6
 """Frames of a reply, and of a request without credentials."""
 
-MOST_CREDENTIALS = 2
+MAX_CREDENTIALS = 2
 
 CREDENTIALS = {
     b"NULL": (),
@@ -86,7 +86,7 @@ def _start(message: Message) -> int:
     taken for the delimiter.
     """
     frames = message.frames
-    most = FRAMES + MOST_CREDENTIALS
+    most = FRAMES + MAX_CREDENTIALS
     for start in range(max(0, len(frames) - most), len(frames) - FRAMES + 1):
         behind = frames[start:]
         if _ANY_VERSION.fullmatch(behind[0]) is not None and (_is_request(behind) or _is_reply(behind)):

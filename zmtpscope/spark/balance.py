@@ -16,7 +16,7 @@ from zmtpscope.capture import SegmentBlock, reopen_captures
 from zmtpscope.spark.flows import Endpoints, FlowFilter, reverse
 
 SAMPLED_FILES = 8
-BLOCK_SIZE, FEWEST_BLOCKS, MOST_BLOCKS = 1 << 20, 8, 64
+BLOCK_SIZE, FEWEST_BLOCKS, MAX_BLOCKS = 1 << 20, 8, 64
 """Octets of a block, and minimum and maximum number of blocks sampled in all files."""
 SAMPLED_SHARE = 8
 """The sample is at most an eighth of all files, unless that is fewer than the minimum."""
@@ -35,7 +35,7 @@ def large_flows(
 
     Each flow goes to the partition with least data so far, the largest flow first. All UDP is in partition 0.
     """
-    blocks = max(FEWEST_BLOCKS, min(octets // SAMPLED_SHARE // BLOCK_SIZE, MOST_BLOCKS))
+    blocks = max(FEWEST_BLOCKS, min(octets // SAMPLED_SHARE // BLOCK_SIZE, MAX_BLOCKS))
     rates, datagrams = _sampled_rates(_sample(files, blocks), FlowFilter(0, 1, endpoints))
     loads = [datagrams, *[0.0] * (partitions - 1)]
     found: dict[bytes, int] = {}

@@ -16,7 +16,7 @@ from zmtpscope.spark.paths import ANY_NAME, FoundCaptures, Lookup, find_paths
 from zmtpscope.spark.sending import on_workers
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import ReadSettings
-from zmtpscope.spark.shared_scan import MOST_SCANS, Scan, plan_scan, useful_scans
+from zmtpscope.spark.shared_scan import MAX_SCANS, Scan, plan_scan, useful_scans
 from zmtpscope.spark.shuffle import Run, shuffled
 from zmtpscope.spark.storage import find_stored, is_uri
 
@@ -81,4 +81,4 @@ def _is_scanned(spark: SparkSession, files: dict[str, int], settings: ReadSettin
     if not master.startswith("local") or any(map(is_uri, files)):
         return False
     scans = settings.partitions or useful_scans(sum(files.values()))
-    return scans <= (SCANS_OF_ONE_READER if settings.needs_one_reader else MOST_SCANS)
+    return scans <= (SCANS_OF_ONE_READER if settings.needs_one_reader else MAX_SCANS)

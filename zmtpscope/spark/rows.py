@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 LARGEST_BATCH = 8 << 20
 """Maximum octets of an Arrow batch for Spark. Only a single row may be larger."""
 
-MOST_WAITING = 2 << 20
+MAX_WAITING = 2 << 20
 """Maximum octets of blocks waiting to become a batch, except the last block. Conversion holds several copies of
 them."""
 
-MOST_ROWS = 1 << 14
+MAX_ROWS = 1 << 14
 """Maximum number of rows of a batch: a few megabytes when all dictionary values are expanded."""
 
 
@@ -62,7 +62,7 @@ class RowBatches:
         for run in runs:
             self._rows += len(run.orders)
             self._octets += len(run.data)
-        if self._rows >= MOST_ROWS or self._octets >= MOST_WAITING:
+        if self._rows >= MAX_ROWS or self._octets >= MAX_WAITING:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -112,8 +112,8 @@ def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in pieces of at most `MOST_ROWS` and `LARGEST_BATCH`, or of one row."""
-    if batch.num_rows == 1 or (batch.num_rows <= MOST_ROWS and batch.nbytes <= LARGEST_BATCH):
+    """Yield a batch in pieces of at most `MAX_ROWS` and `LARGEST_BATCH`, or of one row."""
+    if batch.num_rows == 1 or (batch.num_rows <= MAX_ROWS and batch.nbytes <= LARGEST_BATCH):
         yield batch
         return
     half = batch.num_rows // 2

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LARGEST_BODY = 1 << 30
 """In octets; Spark cannot hold values of twice this size."""
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS = 10_000
 FULL = Body("full", None)
 
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
@@ -307,8 +307,8 @@ def _time(value: Any) -> int:
 
 def _partitions(value: Any) -> int:
     text = str(value)
-    if re.fullmatch("[0-9]{1,9}", text) is None or not 1 <= int(text) <= MOST_PARTITIONS:
-        raise ValueError(f"{text!r} is no number of partitions; give 1 to {MOST_PARTITIONS}")
+    if re.fullmatch("[0-9]{1,9}", text) is None or not 1 <= int(text) <= MAX_PARTITIONS:
+        raise ValueError(f"{text!r} is no number of partitions; give 1 to {MAX_PARTITIONS}")
     return int(text)
 
 

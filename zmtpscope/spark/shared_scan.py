@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OCTETS_OF_A_PARTITION = 32 << 20
 """One partition reads smaller captures faster than two."""
-MOST_SCANS = 8
+MAX_SCANS = 8
 """Maximum number of partitions unless the user requests more: each of them reads all files."""
 
 
@@ -39,7 +39,7 @@ class SharedScan:
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
         """Plan the scan of files with these sizes for rows with these columns."""
         octets = sum(files.values())
-        partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MOST_SCANS)
+        partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MAX_SCANS)
         endpoints = asked_for(settings.ports, settings.hosts)
         large = large_flows([*files], octets, partitions, endpoints) if partitions > 1 else {}
         return SharedScan([*files], settings, [*columns], partitions, large)

@@ -34,7 +34,7 @@ from zmtpscope.spark.storage import check_on_worker, open_again
 
 SMALL_PARTITION, LARGE_PARTITION = 16 << 20, 256 << 20
 """Minimum octets of captures per partition, and maximum if that needs more partitions than Spark's default."""
-MOST_PARTITIONS = 2000
+MAX_PARTITIONS = 2000
 """Unless the user requests more. Each file has a chunk for each partition."""
 OCTETS_IN_A_BATCH, CHUNKS_IN_A_BATCH = 1 << 20, 64
 """Octets or number of chunks at which a batch is passed to Spark."""
@@ -71,7 +71,7 @@ class Run:
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
         usual = max(tasks, octets // LARGE_PARTITION)
-        partitions = settings.partitions or min(1 + octets // SMALL_PARTITION, usual, MOST_PARTITIONS)
+        partitions = settings.partitions or min(1 + octets // SMALL_PARTITION, usual, MAX_PARTITIONS)
         return Run([*files], file_tasks(sizes, tasks), partitions, settings)
 
     def numbers(self, spark: SparkSession) -> DataFrame:

@@ -23,7 +23,7 @@ LARGEST_CHUNK, SMALLEST_CHUNK = 256 << 10, 16 << 10
 """Maximum and minimum octets of a chunk, including its table. A partition holds one for each overlapping file."""
 CHUNKS_OF_ALL_FILES = 64 << 20
 """Octets of one chunk from each file together, unless that makes chunks too small."""
-LEAST_AT_HAND, MOST_AT_HAND = 2 << 20, 32 << 20
+MIN_AT_HAND, MAX_AT_HAND = 2 << 20, 32 << 20
 """Octets buffered before splitting: enough for a chunk for each partition."""
 ROW_OCTETS = 48
 """Octets of a row in the table of a chunk."""
@@ -60,7 +60,7 @@ class Splitter:
         self.partitions = partitions
         self._wanted = FlowFilter(0, 1, endpoints)
         self._chunk_octets = chunk_octets
-        self._at_hand = max(LEAST_AT_HAND, min(MOST_AT_HAND, partitions * chunk_octets))
+        self._at_hand = max(MIN_AT_HAND, min(MAX_AT_HAND, partitions * chunk_octets))
         self._waiting: list[Segments] = []
         self._waiting_octets = 0
         self._fragments = FragmentPartitions(partitions)

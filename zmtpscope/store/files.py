@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from zmtpscope.store.spool import OctetsError
 
-MOST_OPEN = 16
+MAX_OPEN = 16
 """Maximum number of open files."""
 
 
@@ -70,7 +70,7 @@ class CaptureFiles:
         descriptor = self._open.get(number)
         if descriptor is None:
             descriptor = self._open[number] = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            if len(self._open) > MOST_OPEN:
+            if len(self._open) > MAX_OPEN:
                 os.close(self._open.popitem(last=False)[1])
         self._open.move_to_end(number)
         return descriptor

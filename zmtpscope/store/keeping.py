@@ -14,7 +14,7 @@ from zmtpscope.store.rows import IN_FILES
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.spool import OctetsError, Spool
 
-MOST_KEPT_ONCE = 16_384
+MAX_KEPT_ONCE = 16_384
 """Maximum number of different octets for which duplicates are found."""
 
 
@@ -50,7 +50,7 @@ class Keeping:
         """Keep octets unless equal ones are kept already; return place and size."""
         place = self.kept_once.get(octets)
         if place is None:
-            if len(self.kept_once) >= MOST_KEPT_ONCE:
+            if len(self.kept_once) >= MAX_KEPT_ONCE:
                 self.kept_once.clear()
             place = self.kept_once[octets] = self._add(octets)
         return place, len(octets)

@@ -15,7 +15,7 @@ from zmtpscope.export.text import Look, TextLines
 STEP = 8192
 """Number of records that are passed at once; minimum between two copies."""
 
-MOST_COPIES = 64
+MAX_COPIES = 64
 """Maximum number of copies. Above it every second one is removed."""
 
 MakeBatch = Callable[[int, int, bool], Batch]
@@ -60,6 +60,6 @@ class Lines:
 
     def _keep(self, at: int, text: TextLines) -> None:
         self._copies[at] = text
-        if len(self._copies) > MOST_COPIES:
+        if len(self._copies) > MAX_COPIES:
             self._step *= 2
             self._copies = {each: text for each, text in self._copies.items() if each % self._step == 0}

@@ -17,10 +17,10 @@ from zmtpscope.store.chunk import FRAME, KINDS, Chunk
 from zmtpscope.store.columns import StoredColumns, StoredRecords, StoredRows
 from zmtpscope.store.rows import PackedRows
 
-MOST_CHUNKS = 32
+MAX_CHUNKS = 32
 """Maximum number of chunks to examine, spread over all."""
 
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 """Maximum number of different values to count."""
 
 
@@ -34,7 +34,7 @@ def values_seen(
     """Return values of a field, most frequent first. Only a sample of many records is examined. Values outside columns
     are left out."""
     counts: Counter[Any] = Counter()
-    for place in np.unique(np.linspace(0, len(chunks) - 1, MOST_CHUNKS).astype(int)).tolist() if chunks else []:
+    for place in np.unique(np.linspace(0, len(chunks) - 1, MAX_CHUNKS).astype(int)).tolist() if chunks else []:
         chunk = chunks[place]
         for kind in chunk.tables:
             if KINDS[kind] not in field.records:
@@ -47,9 +47,9 @@ def values_seen(
             for name in field.reads:
                 if name in columns.derive:
                     _count(columns[name], field.member, counts)
-        if len(counts) > MOST_VALUES:
+        if len(counts) > MAX_VALUES:
             break
-    return [value for value, _ in counts.most_common(MOST_VALUES)]
+    return [value for value, _ in counts.most_common(MAX_VALUES)]
 
 
 def _count(column: Column, member: str | None, counts: Counter[Any]) -> None:
@@ -64,7 +64,7 @@ def _count(column: Column, member: str | None, counts: Counter[Any]) -> None:
     elif isinstance(column, Integers | Booleans):
         known = getattr(column, "known", None)
         values, times = np.unique(column.values if known is None else column.values[known], return_counts=True)
-        for value, count in zip(values[:MOST_VALUES].tolist(), times.tolist(), strict=False):
+        for value, count in zip(values[:MAX_VALUES].tolist(), times.tolist(), strict=False):
             counts[value] += count
 
 

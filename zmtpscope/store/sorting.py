@@ -25,7 +25,7 @@ from zmtpscope.store.chunk import FRAME, MESSAGE, Chunk
 from zmtpscope.store.columns import StoredRecords, StoredRows
 from zmtpscope.store.packed import Bool, Int64
 
-MOST_AT_ONCE = 1024
+MAX_CONCURRENT = 1024
 """Maximum number of records whose octets are read at once."""
 
 WAIT = 0.005
@@ -70,8 +70,8 @@ class SortKeys:
             if found is not None:
                 keys[numbers], known[numbers] = found
                 continue
-            for low in range(0, len(numbers), MOST_AT_ONCE):
-                some = numbers[low : low + MOST_AT_ONCE]
+            for low in range(0, len(numbers), MAX_CONCURRENT):
+                some = numbers[low : low + MAX_CONCURRENT]
                 keys[some], known[some] = self._of_values(self._values(batch_of(some)))
                 yield
         self.keys[part], self.known[part] = keys[rows], known[rows]

@@ -47,7 +47,7 @@ SMALL = 8192
 AROUND = 1000
 """Number of records before and after a record in which findings about it are searched."""
 
-REACH, MOST_UNITS = 8192, 4096
+REACH, MAX_UNITS = 8192, 4096
 """Number of records before and after a record that are searched for units in its packets, and the maximum number of
 these units."""
 
@@ -300,7 +300,7 @@ class Store:
             self._around(number, are_units, *of_side(values), offset_within(*bounds), reach=REACH)
             for bounds in ((low, high - 1), (0, low - 1))
         )
-        batch = self.batch(np.concatenate((before[-1:], inside[:MOST_UNITS])))
+        batch = self.batch(np.concatenate((before[-1:], inside[:MAX_UNITS])))
         shows_leftovers = self._has_no_passwords(values["conn"], number)
         return [with_secrets(packet, batch, shows_leftovers=shows_leftovers) for packet in found]
 

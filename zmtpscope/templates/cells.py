@@ -16,7 +16,7 @@ from zmtpscope.records import to_text
 from zmtpscope.templates.separators import Separators
 from zmtpscope.templates.values import Shown
 
-MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
+MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 """Maximum number of texts to cache, and the maximum length of one in octets."""
 
 
@@ -29,7 +29,7 @@ class Remembered(dict[Any, str]):
     def __missing__(self, value: Any) -> str:
         shown = self._show(value)
         if not isinstance(value, bytes) or len(value) <= LONGEST_REMEMBERED:
-            if len(self) == MOST_REMEMBERED:
+            if len(self) == MAX_REMEMBERED:
                 self.clear()
             self[value] = shown
         return shown

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from zmtpscope.tui.requests import ListSpec
 
-MOST_PLACES = 200
+MAX_PLACES = 200
 
 
 class Place(NamedTuple):
@@ -28,7 +28,7 @@ class History:
         """Add a place that the user leaves. Places ahead are dropped."""
         if not self._behind or self._behind[-1] != place:
             self._behind.append(place)
-            del self._behind[:-MOST_PLACES]
+            del self._behind[:-MAX_PLACES]
         self._ahead.clear()
 
     def back(self, here: Place) -> Place | None:

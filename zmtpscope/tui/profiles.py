@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 DEFAULT = "default"
-MOST_FILTERS = 200
+MAX_FILTERS = 200
 
 
 class ProfileError(Exception):
@@ -30,7 +30,7 @@ class Profile(Struct):
     def remember(self, filter: str) -> None:
         """Add a filter to the history, as the latest."""
         others = tuple(each for each in self.filters if each != filter)
-        self.filters = (*others, filter)[-MOST_FILTERS:]
+        self.filters = (*others, filter)[-MAX_FILTERS:]
 
 
 def folder() -> Path:

@@ -27,7 +27,7 @@ HEARTBEAT_SECONDS = 15.0
 """A page is closed when silent for twice as long."""
 END_SECONDS = 5.0
 """Time for a page to end by itself."""
-MOST_PAGES = 16
+MAX_PAGES = 16
 """Maximum open pages, each a process with its own capture."""
 LARGEST = (1000, 500)
 """Maximum columns and lines drawn for any page."""
@@ -122,8 +122,8 @@ class PageServer(Server):
         """Run the process of a page until it closes."""
         task: asyncio.Task[object] | None = asyncio.current_task()
         assert task is not None
-        if len(self._pages) >= MOST_PAGES:
-            raise web.HTTPServiceUnavailable(text=f"{MOST_PAGES} pages are open: close one\n")
+        if len(self._pages) >= MAX_PAGES:
+            raise web.HTTPServiceUnavailable(text=f"{MAX_PAGES} pages are open: close one\n")
         self._pages.add(task)
         try:
             return await self._show_page(request)

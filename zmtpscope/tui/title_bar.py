@@ -9,7 +9,7 @@ from textual.widgets import Static
 from zmtpscope.tui.requests import Progress, SavingState
 
 GAP = "  "
-LEAST_NAME = 12
+MIN_NAME = 12
 """Minimum cells of the capture name, which is cut first."""
 
 
@@ -56,7 +56,7 @@ class TitleBar(Static):
         if self._is_paused:
             words.append("paused: space goes on")
         said = GAP.join(words)
-        room = max(LEAST_NAME, self.content_size.width - cell_len(said) - len(GAP))
+        room = max(MIN_NAME, self.content_size.width - cell_len(said) - len(GAP))
         name = Text(self.what, no_wrap=True)
         name.truncate(room, overflow="ellipsis")
         self.update(Text(GAP.join([name.plain, *words]), no_wrap=True, overflow="ellipsis"))

@@ -46,12 +46,12 @@ STARTS = {
 }
 """Matches the only octets at which a frame header may start, by framing."""
 
-LEAST_RUN = 16
+MIN_RUN = 16
 """Minimum number of equal octets in a row that are skipped at once."""
 RUNS = {Framing.V2: {0: 2, 1: 3}, Framing.V1: {1: 2}}
 """Octets that form a frame when repeated, and the size of that frame, by framing."""
 LONG_RUN = {
-    framing: re.compile(b"|".join(b"\\x%02x{%d}" % (octet, LEAST_RUN) for octet in sizes))
+    framing: re.compile(b"|".join(b"\\x%02x{%d}" % (octet, MIN_RUN) for octet in sizes))
     for framing, sizes in RUNS.items()
 }
 OTHER_THAN = {octet: re.compile(b"[^\\x%02x]" % octet) for sizes in RUNS.values() for octet in sizes}

@@ -17,7 +17,7 @@ from zmtpscope.zmtp.regime import Regime
 LARGEST_UNIT = 512
 """Maximum size in octets of a cached unit."""
 
-MOST_CACHED = 8
+MAX_CACHED = 8
 """Maximum number of units per cache; the least recently used is evicted."""
 
 
@@ -45,7 +45,7 @@ class HandshakeCache:
         """Cache `unit` if it is small, and evict the least recently used one."""
         if len(unit.octets) <= LARGEST_UNIT:
             self._units.insert(0, unit)
-            del self._units[MOST_CACHED:]
+            del self._units[MAX_CACHED:]
 
 
 class SideState(NamedTuple):

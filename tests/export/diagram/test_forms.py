@@ -17,7 +17,7 @@ from tests.scripted import GREETING, message, ready
 from tests.traffic import Conversation
 from tests.zmtp.sides import command
 from zmtpscope.export.diagram.layout import Diagram
-from zmtpscope.export.diagram.mermaid import MOST_TEXT
+from zmtpscope.export.diagram.mermaid import MAX_TEXT
 from zmtpscope.export.diagram.text import ASCII, UNICODE
 from zmtpscope.records import to_text
 
@@ -100,7 +100,7 @@ def test_mermaid_draws_no_more_than_it_can() -> None:
     diagram = of_file("damage/holes.pcap", folds=False)
     many = Diagram(diagram.lifelines, diagram.rows * 20)
     lines = as_mermaid(many)
-    assert MOST_TEXT - 500 < sum(len(line) + 1 for line in lines) <= MOST_TEXT
+    assert MAX_TEXT - 500 < sum(len(line) + 1 for line in lines) <= MAX_TEXT
     (left_out,) = re.findall(r"(\d+) more rows are left out", lines[-1])
     assert int(left_out) == len(many.rows) - (len(lines) - len(many.lifelines) - 2)
 

@@ -188,7 +188,7 @@ def test_what_is_left_out_is_counted() -> None:
 
 
 def test_memory_is_for_what_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequence_module, "MOST_STEPS", 20)
+    monkeypatch.setattr(sequence_module, "MAX_STEPS", 20)
     diagram = of_file("patterns/pubsub.pcap", folds=False)
     assert len(diagram.rows) < 30
     messages = sum(row.kind == "message" for row in diagram.rows)
@@ -196,7 +196,7 @@ def test_memory_is_for_what_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_lifelines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_module, "MOST_LIFELINES", 4)
+    monkeypatch.setattr(layout_module, "MAX_LIFELINES", 4)
     diagram = of_file("patterns/multihop-proxy.pcap")
     assert len(diagram.lifelines) == 4
     assert "2 peers more are left out" in diagram.left_out

@@ -84,7 +84,7 @@ def test_of_a_capture_all_events_are_drawn_or_counted(path: pathlib.Path, monkey
 
     expected = totals(sequence(False).steps)
     assert totals(sequence(True).steps) == expected
-    monkeypatch.setattr(repeats_module, "MOST_ALIKE", 2)
+    monkeypatch.setattr(repeats_module, "MAX_ALIKE", 2)
     assert totals(sequence(True).steps) == expected
 
 

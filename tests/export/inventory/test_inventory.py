@@ -125,7 +125,7 @@ def test_long_sentences_are_wrapped() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MOST_ENDPOINTS", "MOST_CLIENTS", "MOST_IDENTITIES", "MOST_REFUSALS"):
+    for name in ("MAX_ENDPOINTS", "MAX_CLIENTS", "MAX_IDENTITIES", "MAX_REFUSALS"):
         monkeypatch.setattr(limits, name, 3)
     inventory = Inventory()
     for number in range(10):

@@ -10,7 +10,7 @@ from tests.export.repeats.folded import repeated, words, written
 from tests.readings import CAPTURES
 from tests.traffic import Conversation
 from zmtpscope.export.repeats import heartbeats
-from zmtpscope.export.repeats.heartbeats import MOST_OPEN
+from zmtpscope.export.repeats.heartbeats import MAX_OPEN
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
@@ -129,11 +129,11 @@ def test_contexts_that_count_up_are_alike_and_another_ttl_is_not() -> None:
 def test_pings_that_nobody_answers_are_not_kept_back_for_ever() -> None:
     talk = Talk()
     talk.beat(2)
-    for _ in range(MOST_OPEN + 3):
+    for _ in range(MAX_OPEN + 3):
         talk.wait(SECOND)
         talk.send(0, heartbeat("PING"))
     told = words(talk.packets)
-    assert told.count("PING") == MOST_OPEN + 4
+    assert told.count("PING") == MAX_OPEN + 4
     assert told.count("PING/PONG once more, after 1 s, answered in 1 ms") == 1
 
 
@@ -162,7 +162,7 @@ def test_where_lines_do_not_wait_others_show_that_it_is_over(sent: bytes) -> Non
 
 
 def test_connections_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeats, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(heartbeats, "MAX_CONNECTIONS", 2)
     packets = []
     for number in range(4):
         talk = Talk(50_000 + number)

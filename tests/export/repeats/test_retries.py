@@ -148,7 +148,7 @@ def test_where_lines_do_not_wait_they_are_written_every_ten_seconds() -> None:
 
 
 def test_what_is_remembered_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MOST_OPEN", "MOST_PAIRS", "MOST_FAILURES"):
+    for name in ("MAX_OPEN", "MAX_PAIRS", "MAX_FAILURES"):
         monkeypatch.setattr(retries, name, 2)
     talks = [refused(number, port=5555 + number % 3, reason=str(number % 4)) for number in range(36)]
     told = words(joined(*talks))

@@ -327,7 +327,7 @@ def test_an_interval_without_messages_ends_by_the_clock() -> None:
 
 def test_runs_of_short_connections_are_not_kept_for_their_last_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty thousand connections with a message each kept a run each, which takes far more than its data."""
-    monkeypatch.setattr(rates, "MOST_HELD", 4 * rates.RUN_COST)
+    monkeypatch.setattr(rates, "MAX_HELD", 4 * rates.RUN_COST)
     counted = Rates(None)
     for batch in Analyser(Options()).run(open_captures([str(CAPTURES / "patterns/pubsub.pcap")], block_size=1)):
         for _ in counted.feed(batch):

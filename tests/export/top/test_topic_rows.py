@@ -38,7 +38,7 @@ def test_rows_are_those_of_the_topics(calls: list[tuple[Peer, list[bytes]]], lea
     counters = Counters[Topic]()
     rows = TopicRows(counters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topic_rows, "LEAST_MESSAGES", least)
+        patch.setattr(topic_rows, "MIN_MESSAGES", least)
         for sender, each in calls:
             assert_found(rows, counters, sender, each, behind)
 

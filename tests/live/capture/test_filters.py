@@ -197,7 +197,7 @@ def test_no_text_is_too_strange_for_an_error(text: str) -> None:
 
 
 def test_a_program_that_the_kernel_would_not_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "MOST_INSTRUCTIONS", 300)
+    monkeypatch.setattr(filters, "MAX_INSTRUCTIONS", 300)
     for text, link_types in (
         (" or ".join(f"host 10.0.0.{each} and port {each}" for each in range(1, 50)), [ETHERNET]),
         (" or ".join(f"host 10.0.0.{each} and port {each}" for each in range(1, 15)), [ETHERNET, RAW_IP]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.tui.workers import worker_of
 from zmtpscope.tui.requests import Progress
-from zmtpscope.tui.worker.loading import LEAST_PACKETS, MOST_PACKETS, STEP_SECONDS, paced
+from zmtpscope.tui.worker.loading import MAX_PACKETS, MIN_PACKETS, STEP_SECONDS, paced
 
 
 def test_steps_come_to_take_the_time_that_they_should() -> None:
@@ -20,8 +20,8 @@ def test_steps_change_by_half_or_double_at_most() -> None:
 
 
 def test_steps_are_neither_empty_nor_without_end() -> None:
-    assert paced(LEAST_PACKETS, 100 * STEP_SECONDS) == LEAST_PACKETS
-    assert paced(MOST_PACKETS, 0.0) == MOST_PACKETS
+    assert paced(MIN_PACKETS, 100 * STEP_SECONDS) == MIN_PACKETS
+    assert paced(MAX_PACKETS, 0.0) == MAX_PACKETS
 
 
 def test_what_went_wrong_is_told_without_being_asked() -> None:

@@ -32,7 +32,7 @@ def test_the_next_row_and_the_one_before_are_those_that_say_it(
     sought: str, step: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_STEP", step)
-    monkeypatch.setattr(module, "MOST_AT_ONCE", most)
+    monkeypatch.setattr(module, "MAX_CONCURRENT", most)
     store, _ = opened(PUBSUB, options_for(PUBSUB))
     numbers = np.arange(len(store))[::-2]
     says = [row for row, number in enumerate(numbers.tolist()) if filter_of(sought).holds(store.row(number))]

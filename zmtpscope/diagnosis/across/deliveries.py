@@ -22,16 +22,16 @@ from zmtpscope.diagnosis.observers.topics import PublishedTopic
 from zmtpscope.dissect import Record
 from zmtpscope.records import SCHEMA, SECOND, empty, to_text
 
-MOST_SIBLINGS = 4
+MAX_SIBLINGS = 4
 """Maximum number of siblings to compare with: the ones with most messages."""
 
-MOST_KNOWN = 16
+MAX_KNOWN = 16
 """Maximum number of subscribers to remember for each topic, for comparisons of a part of the time."""
 
-MOST_EARLIER = 8
+MAX_EARLIER = 8
 """Maximum number of earlier connections of a subscriber to check."""
 
-MOST_PAIRS = 262_144
+MAX_PAIRS = 262_144
 """Maximum number of (topic, subscriber without messages) pairs to check in a run.
 
 If the next publisher has more, all its pairs are skipped.
@@ -112,7 +112,7 @@ class Delivery(NamedTuple):
 def deliveries(knowledge: Knowledge) -> tuple[Delivery, ...]:
     """Return the deliveries of a run, by publisher and topic."""
     found: list[Delivery] = []
-    room = MOST_PAIRS
+    room = MAX_PAIRS
     for publisher in publishers(knowledge):
         without = _without(publisher, room)
         room -= sum(map(len, without.values()))
@@ -134,7 +134,7 @@ def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
     for subscriber in publisher.subscribers:
         for key, topic in subscriber.topics.items():
             got.setdefault(key, []).append((topic.timeline.count, subscriber))
-    return {key: [each for _, each in nlargest(MOST_KNOWN, some, key=_count)] for key, some in got.items()}
+    return {key: [each for _, each in nlargest(MAX_KNOWN, some, key=_count)] for key, some in got.items()}
 
 
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
@@ -178,8 +178,8 @@ def _of_topic(
     now: int,
 ) -> Iterator[Delivery]:
     got = sum(topic is not None for _, topic in pairs)
-    most = [_sibling(each, key) for each in got_most[: MOST_SIBLINGS + 1]]
-    of_others = Siblings(most[:MOST_SIBLINGS])
+    most = [_sibling(each, key) for each in got_most[: MAX_SIBLINGS + 1]]
+    of_others = Siblings(most[:MAX_SIBLINGS])
     of_most = {each.subscriber: Siblings([other for other in most if other is not each]) for each in most}
     for subscriber, topic in pairs:
         siblings = of_most.get(subscriber, of_others)
@@ -210,7 +210,7 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
-        same = seen.setdefault(each.client, deque(maxlen=MOST_EARLIER))
+        same = seen.setdefault(each.client, deque(maxlen=MAX_EARLIER))
         start = each.connection.start.ns
         ended = [
             earlier

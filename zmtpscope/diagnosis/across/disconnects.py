@@ -18,7 +18,7 @@ CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAM
 ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21")
 LONGEST_DEAD = 120 * SECOND
 """Maximum time (ns) until TCP retransmits to a host that is back, which answers with RST."""
-MOST_LATER = 8
+MAX_LATER = 8
 """Maximum number of later connections to check for the one that replaced another."""
 ANSWERED_NS = SECOND
 """A host that does not know a connection answers its packets with RST within this time (ns)."""
@@ -102,7 +102,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
         return None
     end, heard = ending.moment.ns, connection.sides[1 - connection.listener].last_ns or 0
     first = bisect_left(own, max(heard, connection.start.ns + 1, end - LONGEST_DEAD), key=_start)
-    for later in islice(own, first, first + MOST_LATER):
+    for later in islice(own, first, first + MAX_LATER):
         later_end = ending_of(later)
         is_alive = later_end is None or later_end.moment.ns > end
         if later.start.ns < end and is_alive and is_agreed(later):

@@ -10,10 +10,10 @@ from zmtpscope.diagnosis.across.words import MILLISECOND, steady
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
-LEAST_WAIT = SECOND * 9 // 10
+MIN_WAIT = SECOND * 9 // 10
 """A side that closes sooner (ns) may have other reasons, unless it waits equally long each time."""
-LEAST_TIMES = 2
-LEAST_IDLE = 2 * SECOND
+MIN_TIMES = 2
+MIN_IDLE = 2 * SECOND
 """A handshake silent for this long (ns) at the end of the capture probably stays silent."""
 AT_ONCE = SECOND // 20
 """A side that closes within this time (ns) did not wait."""
@@ -72,8 +72,8 @@ def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
 
 def _is_certain(hung: list[Hung]) -> bool:
     waits = [each.waited for each in hung if each.is_over]
-    is_steady = len(waits) >= LEAST_TIMES and steady(waits) is not None
-    return is_steady or any(each.waited >= LEAST_WAIT for each in hung)
+    is_steady = len(waits) >= MIN_TIMES and steady(waits) is not None
+    return is_steady or any(each.waited >= MIN_WAIT for each in hung)
 
 
 def _hung(connection: ObservedConnection, now: int) -> Hung | None:
@@ -86,12 +86,12 @@ def _hung(connection: ObservedConnection, now: int) -> Hung | None:
         return None
     silent, ending = progress.index(min(progress)), ending_of(connection)
     if ending is None:
-        waited, is_idle = now - connection.start.ns, now - connection.spoke_ns >= LEAST_IDLE
+        waited, is_idle = now - connection.start.ns, now - connection.spoke_ns >= MIN_IDLE
         may_be_missing = connection.values is None and not progress[silent]  # its direction may not be captured
         is_stuck = connection.is_open and is_idle and not may_be_missing
         return Hung(connection, silent, waited, False) if is_stuck else None
     waited = ending.moment.ns - connection.start.ns
-    is_in_vain = ending.side != silent or (progress[silent] > 0 and waited >= LEAST_WAIT)
+    is_in_vain = ending.side != silent or (progress[silent] > 0 and waited >= MIN_WAIT)
     return Hung(connection, silent, waited, True) if is_in_vain and waited > AT_ONCE else None
 
 

@@ -20,16 +20,16 @@ LONG_NS = SECOND
 MANY_TIMES = 3
 """A request may also be answered within this many times the longest latency at the endpoint."""
 
-MOST_SLOW = 64
+MAX_SLOW = 64
 """Maximum number of slow replies to remember for each endpoint."""
 
 GIVEN_UP_PART = 0.9
 """Minimum fraction of requests that a client with a short time-out gives up."""
-LEAST_GIVEN_UP = 3
+MIN_GIVEN_UP = 3
 """Minimum number of requests that such a client gives up."""
-LEAST_PATIENCE_NS = SECOND // 100
+MIN_PATIENCE_NS = SECOND // 100
 """Minimum time before giving up (ns); a client that closes sooner does not want a reply."""
-LEAST_SILENCE_NS = 3 * SECOND
+MIN_SILENCE_NS = 3 * SECOND
 """A REP that answers nothing while a client waits for this long in total (ns) hangs."""
 
 
@@ -159,7 +159,7 @@ def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
         if connection.requests is not None:
             replies = [SlowReply(took, connection, request) for took, request in connection.requests.longest]
             found.setdefault(connection.endpoint, []).extend(replies)
-    return {endpoint: nlargest(MOST_SLOW, replies, key=_took) for endpoint, replies in found.items()}
+    return {endpoint: nlargest(MAX_SLOW, replies, key=_took) for endpoint, replies in found.items()}
 
 
 def _took(reply: SlowReply) -> int:
@@ -171,7 +171,7 @@ def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowle
     replies = slowest(knowledge).get(endpoint, [])
     beside = next((each.took for each in replies if not each.overlaps(since, until)), None)
     if beside is None:
-        beside = replies[-1].took if len(replies) == MOST_SLOW else 0
+        beside = replies[-1].took if len(replies) == MAX_SLOW else 0
     return beside
 
 
@@ -251,7 +251,7 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
     closed: dict[tuple[Endpoint, str], list[Hanging]] = {}
     for each in hanging(knowledge):
         is_own = each.ending is not None and not each.was_left
-        if is_own and not each.is_unacknowledged and each.requests.is_lock_step and each.waited >= LEAST_PATIENCE_NS:
+        if is_own and not each.is_unacknowledged and each.requests.is_lock_step and each.waited >= MIN_PATIENCE_NS:
             closed.setdefault(each.client, []).append(each)
     answered = dict.fromkeys(closed, 0)
     for connection in knowledge.connections if closed else ():
@@ -263,11 +263,11 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
     for client, same in closed.items():
         waits = [each.waited for each in same]
         usual = steady(waits)
-        if usual is None and len(waits) > LEAST_GIVEN_UP:
+        if usual is None and len(waits) > MIN_GIVEN_UP:
             others = steady(waits[:-1])
             usual = others if others is not None and waits[-1] < others else None
-        is_hung = same[0].asks_rep and not answered[client] and sum(waits) >= LEAST_SILENCE_NS
-        is_most = len(same) >= max(LEAST_GIVEN_UP, GIVEN_UP_PART * (len(same) + answered[client]))
+        is_hung = same[0].asks_rep and not answered[client] and sum(waits) >= MIN_SILENCE_NS
+        is_most = len(same) >= max(MIN_GIVEN_UP, GIVEN_UP_PART * (len(same) + answered[client]))
         if (usual is not None or is_hung) and is_most and not may_be_worker(same[0], knowledge):
             found.append(GivenUp(same, usual, answered[client]))
     return found

@@ -15,10 +15,10 @@ from zmtpscope.records import SECOND
 LONGEST_HOP_NS = SECOND
 """A broker passes a request on within this time (ns)."""
 
-MOST_AT_ONCE = 64
+MAX_CONCURRENT = 64
 """Maximum number of simultaneous equal requests to check for the next hop."""
 
-MOST_REPETITIONS = 2
+MAX_REPETITIONS = 2
 """Maximum number of repetitions of a request to report."""
 
 
@@ -67,7 +67,7 @@ def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
     """
     broker = asked.connection.sides[1 - asked.asker].ip
     same = _by_content(knowledge).get((broker, asked.request.content), [])
-    others = islice(_others(same, asked.ns, asked.connection), MOST_AT_ONCE)
+    others = islice(_others(same, asked.ns, asked.connection), MAX_CONCURRENT)
     hops = [
         each
         for each in others
@@ -87,7 +87,7 @@ def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
     if own is not None and own.ns >= since and own.request.content == asked.request.content:
         times -= 1
     again = _others(same, since, asked.connection)
-    return Repetitions(list(islice(again, MOST_REPETITIONS)), times, any(_others(answered, since, asked.connection)))
+    return Repetitions(list(islice(again, MAX_REPETITIONS)), times, any(_others(answered, since, asked.connection)))
 
 
 def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.words import counted
 
-MOST_LOOKED_AT = 512
+MAX_EXAMINED = 512
 """Maximum number of topics to compare."""
 
 LONGEST_COMPARED = 64
 """Maximum number of octets to compare letter by letter, which takes more than quadratic time."""
 
-MOST_COMPARED = 16
+MAX_COMPARED = 16
 """Maximum number of names with similar letters to compare this way."""
 
 LIKE = 0.8
@@ -51,10 +51,10 @@ SINGLE = re.compile(rb"\xef\xbb\xbf|\xc2\xa0|.", re.DOTALL)
 SEPARATORS = b".:/-_|\\"
 """Usual separators between parts of a name, which are meant at the end of a subscription."""
 
-MOST_IN_FRONT = 8
+MAX_IN_FRONT = 8
 """Maximum number of superfluous octets before a name to check."""
 
-MOST_NAMED = 2
+MAX_NAMED = 2
 """Maximum number of octets to name one by one."""
 
 WILDCARDS = b"*#>"
@@ -103,7 +103,7 @@ def _around(subscription: bytes, topic: bytes) -> str | None:
 
 def _in_front(name: bytes) -> int:
     """Return how many octets before a name may be superfluous."""
-    found = IN_FRONT.match(name[:MOST_IN_FRONT])
+    found = IN_FRONT.match(name[:MAX_IN_FRONT])
     return 0 if found is None else found.end()
 
 
@@ -128,9 +128,9 @@ def _named(octets: bytes) -> str:
     singles = SINGLE.findall(octets)
     names = [NAMES.get(each) or f"a {chr(each[0])}" for each in singles if each in NAMES or each.isascii()]
     is_printable = all(each in NAMES or each.decode("latin-1").isprintable() for each in singles)
-    if is_printable and len(set(singles)) == len(singles) <= MOST_NAMED:
+    if is_printable and len(set(singles)) == len(singles) <= MAX_NAMED:
         return " and ".join(names)
-    return f"{len(octets)} octet{'s' if len(octets) > 1 else ''} ({octets[:MOST_IN_FRONT].hex(' ')})"
+    return f"{len(octets)} octet{'s' if len(octets) > 1 else ''} ({octets[:MAX_IN_FRONT].hex(' ')})"
 
 
 def _wide(subscription: bytes, topic: bytes) -> str | None:
@@ -172,7 +172,7 @@ def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool =
 
     `whole`: the subscription is a group, which must equal the topic of a message.
     """
-    some = [topic for topic, _ in zip(topics, range(MOST_LOOKED_AT), strict=False)]
+    some = [topic for topic, _ in zip(topics, range(MAX_EXAMINED), strict=False)]
     if whole and subscription:
         longer = next((topic for topic in some if topic.startswith(subscription)), None)
         if longer is not None:
@@ -182,7 +182,7 @@ def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool =
 
 def nearest_subscription(topic: bytes, subscriptions: Iterable[bytes]) -> Near | None:
     """Return the subscription that was probably meant for a topic, or None."""
-    some = [each for each, _ in zip(subscriptions, range(MOST_LOOKED_AT), strict=False)]
+    some = [each for each, _ in zip(subscriptions, range(MAX_EXAMINED), strict=False)]
     return _nearest([(each, topic, each) for each in some])
 
 
@@ -202,7 +202,7 @@ def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
     for subscription, topic, name in pairs:
         one, other = subscription[:LONGEST_COMPARED], topic[: min(len(subscription), LONGEST_COMPARED)]
         matcher = SequenceMatcher(None, one, other, autojunk=False)
-        if compared < MOST_COMPARED and matcher.real_quick_ratio() >= LIKE and matcher.quick_ratio() >= LIKE:
+        if compared < MAX_COMPARED and matcher.real_quick_ratio() >= LIKE and matcher.quick_ratio() >= LIKE:
             compared += 1
             if matcher.ratio() >= LIKE:
                 how = f"is nearly equal, and differs from octet {_same(one, other) + 1} on"

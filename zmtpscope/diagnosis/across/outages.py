@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedOutage, ObservedSide
 
-LEAST_ATTEMPTS = 2
+MIN_ATTEMPTS = 2
 """Minimum number of retransmissions or probes to report: one packet may be lost, or captured twice."""
 
 
@@ -37,10 +37,10 @@ class Outage(NamedTuple):
     def fails_by_size(self) -> bool:
         """Whether all retransmitted segments are larger than any earlier message, some of which arrived."""
         sizes = self.connection.sides[self.sender].sizes
-        return sizes is not None and 0 < sizes.before < self.outage.smallest and self.outage.smallest >= LEAST_MTU
+        return sizes is not None and 0 < sizes.before < self.outage.smallest and self.outage.smallest >= MIN_MTU
 
 
-LEAST_MTU = 500
+MIN_MTU = 500
 """Octets of payload; every path carries smaller packets (RFC 791, 3.1: 576 octets with headers)."""
 
 
@@ -58,7 +58,7 @@ def outages(knowledge: Knowledge) -> list[Outage]:
 
 
 def _told(side: ObservedSide) -> ObservedOutage | None:
-    some = [each for each in side.outages if each.retransmissions + each.probes >= LEAST_ATTEMPTS]
+    some = [each for each in side.outages if each.retransmissions + each.probes >= MIN_ATTEMPTS]
     if not some:
         return None
     return some[-1] if some[-1].is_acknowledged is False else max(some, key=_duration)

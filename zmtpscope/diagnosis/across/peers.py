@@ -20,7 +20,7 @@ from zmtpscope.dissect import Record
 from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.records import SCHEMA, empty
 
-MOST_DEPARTURES = 100
+MAX_DEPARTURES = 100
 """Maximum number of departures in a record."""
 
 
@@ -143,7 +143,7 @@ def _values(peer: Peer) -> dict[str, Any]:
     connections, starts = peer.connections, [each.start.ns for each in peer.connections]
     starts += [each.moment.ns for each in peer.attempts]
     first = min([each.start for each in connections] + [each.moment for each in peer.attempts])
-    departures = peer.departures()[-MOST_DEPARTURES:]
+    departures = peer.departures()[-MAX_DEPARTURES:]
     sides = [(each.values, peer.side_of(each)) for each in connections if each.values is not None]
     values = empty("peer")
     values.update(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 
-LEAST_CHOSEN = 32_768
+MIN_CHOSEN = 32_768
 """Systems and libraries choose automatic ports from here on."""
 FOR_EVER = 1 << 62
 
@@ -31,7 +31,7 @@ def passing(knowledge: Knowledge) -> frozenset[tuple[str, Endpoint]]:
     found: dict[tuple[str, str | None, str], dict[Endpoint, Served]] = {}
     for connection in knowledge.connections:
         endpoint = connection.endpoint
-        if endpoint[1] >= LEAST_CHOSEN and is_agreed(connection):
+        if endpoint[1] >= MIN_CHOSEN and is_agreed(connection):
             client, ending = connection.sides[1 - connection.listener].ip, ending_of(connection)
             until = FOR_EVER if ending is None else ending.moment.ns
             served = found.setdefault((endpoint[0], connection.sides[connection.listener].socket_type, client), {})

@@ -15,7 +15,7 @@ from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
-MOST_MESSAGES = 4 << 20
+MAX_MESSAGES = 4 << 20
 """Maximum number of messages to remember, 32 octets each; later ones are only counted."""
 
 LONGEST_COMPARED = 4096
@@ -23,7 +23,7 @@ LONGEST_COMPARED = 4096
 
 LONGEST_BEGINNING = 256
 """Maximum number of octets to keep of the beginning of a message."""
-MOST_BEGINNINGS = 1 << 15
+MAX_BEGINNINGS = 1 << 15
 """Maximum number of different beginnings, which are compared with subscriptions longer than the topic."""
 
 
@@ -85,7 +85,7 @@ class TopicSearch:
         return rows
 
     def _remember(self, run: MessageRun, rows: Int64) -> None:
-        room = MOST_MESSAGES - self._count
+        room = MAX_MESSAGES - self._count
         self.left_out += max(0, len(rows) - room)
         rows = rows[:room]
         self._count += len(rows)
@@ -108,6 +108,6 @@ class TopicSearch:
         ends = np.minimum(starts + np.minimum(run.sizes[frames], LONGEST_BEGINNING), len(run.data))
         for mark, start, end in zip(marks, starts.tolist(), ends.tolist(), strict=True):
             if mark not in self.beginnings:
-                if len(self.beginnings) >= MOST_BEGINNINGS:
+                if len(self.beginnings) >= MAX_BEGINNINGS:
                     return
                 self.beginnings[mark] = run.data[start:end]

@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND, from_text, to_text
 
-LEAST_CADENCE = 3
+MIN_CADENCE = 3
 """Minimum number of times for a rhythm."""
 LARGEST_DEVIATION = 0.25
 """Maximum deviation of an interval from the median, as a fraction of it."""
@@ -62,7 +62,7 @@ def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) 
 
 def cadence(times: Sequence[int]) -> int | None:
     """Return the usual time (ns) between events if they are regular, otherwise None; `times` ascend."""
-    if len(times) < LEAST_CADENCE:
+    if len(times) < MIN_CADENCE:
         return None
     return steady([later - sooner for sooner, later in pairwise(times)])
 
@@ -90,13 +90,13 @@ LONGEST_NAME = 40
 ZRE_IDENTITY, ZRE_SHOWN = 17, 6
 """A ZRE node is named by 01 and a UUID (36/ZRE), of which texts show this many digits."""
 
-MOST_ESCAPED = 4
+MAX_ESCAPED = 4
 """Maximum number of escaped octets of a binary topic or identity in a sentence; more are not readable."""
 
 CHARACTERS = re.compile(r"\\x[0-9a-f]{2}|\\\\|.", re.DOTALL)
 """A character of `to_text`, or the escape of an octet."""
 
-MOST_TOPICS_NAMED = 10
+MAX_TOPICS_NAMED = 10
 
 
 def zre_node(identity: str | None) -> str | None:
@@ -110,7 +110,7 @@ def shown(text: str) -> str:
     found, escaped = "", 0
     for match in CHARACTERS.finditer(text):
         escaped += len(match[0]) == 4 or not match[0].isprintable()
-        if escaped > MOST_ESCAPED or len(found) >= LONGEST_NAME:
+        if escaped > MAX_ESCAPED or len(found) >= LONGEST_NAME:
             return found + "…"
         found += match[0]
     return found
@@ -125,7 +125,7 @@ def topic_name(topic: bytes | None) -> str:
 
 def of_topics(topics: Sequence[bytes]) -> str:
     """Return, for example, `"prices", "news" and 3 topics more`."""
-    names = [topic_name(topic) for topic in topics[:MOST_TOPICS_NAMED]]
+    names = [topic_name(topic) for topic in topics[:MAX_TOPICS_NAMED]]
     more = len(topics) - len(names)
     if more:
         return f"{', '.join(names)} and {counted(more, 'topic')} more"

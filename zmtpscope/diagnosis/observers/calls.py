@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed_calls import MOST_OPEN, ObservedCalls
+from zmtpscope.diagnosis.observers.observed_calls import MAX_OPEN, ObservedCalls
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.payloads.dissected import Dissected
@@ -61,7 +61,7 @@ class CallObserver(Observer):
         """Remember a call if there is room."""
         if id_ in calls.open:
             return
-        if len(calls.open) < MOST_OPEN and self.room.take(self.observed, OCTETS):
+        if len(calls.open) < MAX_OPEN and self.room.take(self.observed, OCTETS):
             calls.open[id_] = moment, name
         else:
             calls.is_incomplete = True

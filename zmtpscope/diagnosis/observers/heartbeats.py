@@ -29,10 +29,10 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.records import COMMON, SECOND, STREAM, empty
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
-MOST_OPEN = 64
+MAX_OPEN = 64
 """Maximum number of PINGs of a side, and of PONGs before their PING, to remember; the oldest are released."""
 
-MOST_WAITING = 8
+MAX_WAITING = 8
 """Maximum number of open PINGs of a side to report."""
 
 FROM_PING = [field.name for field in (*COMMON, *STREAM) if field.name != "record"]
@@ -193,7 +193,7 @@ class HeartbeatObserver(Observer):
             self._match(number, Undecided(ping), pong, ping.order[0])
             return
         asker.open.append(Undecided(ping))
-        if len(asker.open) > MOST_OPEN:
+        if len(asker.open) > MAX_OPEN:
             self._decide(number, asker.open.pop(0).ping, None, "unknown", ping.order[0])
 
     def _pong(self, pong: Record) -> None:
@@ -204,7 +204,7 @@ class HeartbeatObserver(Observer):
             asker.open.remove(found)
             self._match(number, found, pong, pong.order[0])
         else:
-            asker.early = [*asker.early, pong][-MOST_OPEN:]
+            asker.early = [*asker.early, pong][-MAX_OPEN:]
 
     def _match(self, number: int, each: Undecided, pong: Record, ordinal: int) -> None:
         late = self.askers[number].late
@@ -212,7 +212,7 @@ class HeartbeatObserver(Observer):
             self._answer(number, each, pong, ordinal)
             return
         late.append((each, pong))
-        if len(late) > MOST_OPEN:
+        if len(late) > MAX_OPEN:
             self._answer(number, *late.pop(0), ordinal)
 
     def _answer(self, number: int, each: Undecided, pong: Record, ordinal: int) -> None:
@@ -238,7 +238,7 @@ class HeartbeatObserver(Observer):
         """Publish the open PINGs for rules."""
         for side, asker in zip(self.observed.sides, self.askers, strict=True):
             if side.heartbeats is not None:
-                side.heartbeats.waiting = [each.observed() for each in asker.open[:MOST_WAITING]]
+                side.heartbeats.waiting = [each.observed() for each in asker.open[:MAX_WAITING]]
 
     def _give_up(self, ordinal: int) -> None:
         """Give up all open PINGs, which may have been answered in missing octets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed_jupyter import MOST_IDS, ObservedJupyter
+from zmtpscope.diagnosis.observers.observed_jupyter import MAX_IDS, ObservedJupyter
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
 
 PROTOCOL = "jupyter"
@@ -35,7 +35,7 @@ class JupyterObserver(Observer):
         if is_request and isinstance(own, str):
             observed.requests += 1
             id_ = own[:LONGEST_ID]
-            if id_ not in observed.asked and len(observed.asked) < MOST_IDS and self.room.take(self.observed, OCTETS):
+            if id_ not in observed.asked and len(observed.asked) < MAX_IDS and self.room.take(self.observed, OCTETS):
                 observed.asked[id_] = moment
         if isinstance(asked, str):
             self._respond(observed, asked[:LONGEST_ID], moment.ns)
@@ -46,7 +46,7 @@ class JupyterObserver(Observer):
         """Remember a response to a request, in place of the oldest one if there is no room."""
         observed.response_count += 1
         is_known = observed.responses.pop(id_, None) is not None
-        has_room = is_known or (len(observed.responses) < MOST_IDS and self.room.take(self.observed, OCTETS))
+        has_room = is_known or (len(observed.responses) < MAX_IDS and self.room.take(self.observed, OCTETS))
         if not has_room:
             if not observed.responses:
                 observed.forgot_ns = ns

@@ -237,8 +237,8 @@ class ConnectionValues(Mapping[str, Any]):
         return len(PLACES)
 
 
-MOST_STALLS = 64
-MOST_FINDINGS = 64
+MAX_STALLS = 64
+MAX_FINDINGS = 64
 """Maximum number for one connection; more are only added to the last one's count."""
 
 
@@ -430,7 +430,7 @@ def _finding(connection: ObservedConnection, values: dict[str, Any]) -> None:
         if SEVERITIES.index(known.severity) <= SEVERITIES.index(values["severity"]):
             return
         count = known.count
-    if known is not None or len(connection.findings) < MOST_FINDINGS:
+    if known is not None or len(connection.findings) < MAX_FINDINGS:
         texts = values["id"], values["severity"], values["side"], values["text"], values["hint"]
         moment = Moment.of(values)
         connection.findings[key] = ObservedFinding(*texts, moment, ref_of(values), moment.ns, count)
@@ -443,14 +443,14 @@ def _gap(connection: ObservedConnection, values: dict[str, Any]) -> None:
 def _stall(connection: ObservedConnection, values: dict[str, Any]) -> None:
     side = connection.sides[values["side"]]
     side.running_stall = None
-    if len(side.ended_stalls) < MOST_STALLS:
+    if len(side.ended_stalls) < MAX_STALLS:
         side.ended_stalls.append(ObservedStall.of(values))
 
 
 def _retransmission(connection: ObservedConnection, values: dict[str, Any]) -> None:
     side = connection.sides[values["side"]]
     side.running_outage = None
-    if len(side.ended_outages) == MOST_STALLS:
+    if len(side.ended_outages) == MAX_STALLS:
         del side.ended_outages[-1]  # the last one may continue
     side.ended_outages.append(ObservedOutage.of(values))
 

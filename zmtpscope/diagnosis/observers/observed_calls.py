@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from zmtpscope.diagnosis.moments import Moment
 
-MOST_OPEN = 64
+MAX_OPEN = 64
 """Maximum number of calls without reply to remember for a side; newer ones are dropped."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from zmtpscope.diagnosis.moments import Moment
 
-MOST_IDS = 64
+MAX_IDS = 64
 """Maximum number of ids of requests, and of responses, to remember for a side."""
 
 

@@ -30,7 +30,7 @@ class Answered(NamedTuple):
     request: ObservedRequest
 
 
-MOST_LONGEST = 4
+MAX_LONGEST = 4
 """Maximum number of slow replies to remember for a connection."""
 
 

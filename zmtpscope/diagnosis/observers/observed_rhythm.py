@@ -19,7 +19,7 @@ class ObservedRhythm:
     longest_from: Moment | None = None
     """The message before the longest pause."""
     asked: int = 0
-    """Number of messages from the other side in the longest pause, at most MOST_RECENT."""
+    """Number of messages from the other side in the longest pause, at most MAX_RECENT."""
     count: int = 0
     recent: tuple[int, ...] = ()
     """Times of the last messages."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from zmtpscope.diagnosis.moments import Moment
 
-MOST_TIMES = 8
+MAX_TIMES = 8
 """Minimum number of times a message must come."""
 
 
@@ -24,5 +24,5 @@ class ObservedRound:
         """Count another arrival."""
         self.count += 1
         self.last_ns = ns
-        if len(self.times) < MOST_TIMES:
+        if len(self.times) < MAX_TIMES:
             self.times.append(ns)

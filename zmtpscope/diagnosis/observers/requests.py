@@ -18,7 +18,7 @@ import numpy as np
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.matching import OpenRequests, Paired, pair
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_requests import MOST_LONGEST, Answered, ObservedRequest, ObservedRequests
+from zmtpscope.diagnosis.observers.observed_requests import MAX_LONGEST, Answered, ObservedRequest, ObservedRequests
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.diagnosis.observers.request_rows import (
     Envelope,
@@ -60,15 +60,15 @@ AFTER_ALL = (1 << 63) - 1
 OCTETS = 1400
 """Memory of an open request."""
 
-MOST_WAITING = 16
+MAX_WAITING = 16
 """Maximum number of open requests of a connection to remember individually."""
 
-LEAST_TURNS = 8
+MIN_TURNS = 8
 """Minimum number of alternating messages with only the empty frame as envelope that show REQ and REP."""
 THINKS_LONGER = 2
 """The asker takes this many times as long as the replier, by the median."""
 
-MOST_HELD = 4096
+MAX_HELD = 4096
 """Maximum number of messages with envelopes to remember until one is repeated."""
 
 MISSING = ("unseen_bytes", "unfinished_bytes", "undissected_bytes", "sealed_0", "sealed_1")
@@ -237,7 +237,7 @@ class RequestObserver(Observer):
                 self._begin()
                 events, self.held, self.last_of = self.held, [], {}
                 return events
-        if len(self.held) > MOST_HELD:
+        if len(self.held) > MAX_HELD:
             self.held, self.last_of = [], {}
             self.way = None
         return []
@@ -245,10 +245,10 @@ class RequestObserver(Observer):
     def _until_turns_are_seen(self, events: list[MessageRow]) -> list[MessageRow]:
         """Hold messages back until the first ones show whether the client asks and the other side replies."""
         self.held += events
-        if len(self.held) < LEAST_TURNS:
+        if len(self.held) < MIN_TURNS:
             return []
         events, self.held = self.held, []
-        first = sorted(events[:LEAST_TURNS], key=by_time)
+        first = sorted(events[:MIN_TURNS], key=by_time)
         client = 1 - self.observed.listener
         takes_turns = all(row.key == () for row in first) and all(
             one.side != next_.side for one, next_ in pairwise(first)
@@ -383,11 +383,11 @@ class RequestObserver(Observer):
 
     def _note_longest(self, seen: ObservedRequests, rows: list[MessageRow], latencies: list[int]) -> None:
         """Remember the slowest replies; of equal ones the first."""
-        least = seen.longest[-1].took if len(seen.longest) == MOST_LONGEST else -1
+        least = seen.longest[-1].took if len(seen.longest) == MAX_LONGEST else -1
         longer = [(-took, place) for place, took in enumerate(latencies) if took > least]
-        new = [Answered(-took, self._observed(rows[place])) for took, place in sorted(longer)[:MOST_LONGEST]]
+        new = [Answered(-took, self._observed(rows[place])) for took, place in sorted(longer)[:MAX_LONGEST]]
         if new:
-            seen.longest = sorted([*seen.longest, *new], key=_shortest_last)[:MOST_LONGEST]
+            seen.longest = sorted([*seen.longest, *new], key=_shortest_last)[:MAX_LONGEST]
 
     def _note_without_id(self, requests: list[MessageRow]) -> None:
         """Remember a reply without the id of ZMQ_REQ_CORRELATE, if all answered and open requests have one."""
@@ -411,7 +411,7 @@ class RequestObserver(Observer):
         """
         self.held = [self._without_octets(row, compared=True) for row in self.held]
         self.early = [self._without_octets(row, compared=False) for row in self.early]
-        shown = [*islice(self.open.rows, MOST_WAITING)]
+        shown = [*islice(self.open.rows, MAX_WAITING)]
         for number in range(asked, self.open.count):
             row = self.open.rows.get(number)
             if row is not None:
@@ -426,7 +426,7 @@ class RequestObserver(Observer):
         """Update the waiting requests, for rules that run before the connection ends."""
         seen = self.observed.requests
         if seen is not None:
-            oldest = islice(self.open.rows.items(), MOST_WAITING)
+            oldest = islice(self.open.rows.items(), MAX_WAITING)
             self.waiting = {number: self.waiting.get(number) or self._observed(row) for number, row in oldest}
             seen.waiting_count, seen.waiting = len(self.open), [*self.waiting.values()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-MOST_REMEMBERED = 256 << 20
+MAX_REMEMBERED = 256 << 20
 """Approximate octets of memory for individual requests, subscriptions and topics."""
 
 
@@ -17,7 +17,7 @@ class Remembering(Protocol):
 class Room:
     """The rest of the memory limit, shared by the observers of all connections of a run."""
 
-    def __init__(self, octets: int = MOST_REMEMBERED) -> None:
+    def __init__(self, octets: int = MAX_REMEMBERED) -> None:
         self.left = octets
         self.left_out = 0
         """Number of facts not remembered for lack of room."""

@@ -7,14 +7,14 @@ from zlib import crc32
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_rounds import MOST_TIMES, ObservedRound
+from zmtpscope.diagnosis.observers.observed_rounds import MAX_TIMES, ObservedRound
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect.records.batch import MessageRun
 
-MOST_MESSAGES = 256
+MAX_MESSAGES = 256
 """Maximum number of messages of a side to remember until they come again."""
-MOST_ROUNDS = 8
+MAX_ROUNDS = 8
 """Maximum number of frequent messages to remember to the end."""
 OCTETS = 250
 """Memory of one of them."""
@@ -46,7 +46,7 @@ class RoundObserver(Observer):
             known.come(ns)
             if content in rounds:
                 continue
-            if known.count == MOST_TIMES and len(rounds) < MOST_ROUNDS:
+            if known.count == MAX_TIMES and len(rounds) < MAX_ROUNDS:
                 rounds[content] = known
             elif self._has_room():
                 recent[content] = known
@@ -55,7 +55,7 @@ class RoundObserver(Observer):
         """Whether one more message can be remembered, after evicting the least recent one if necessary."""
         if len(self._recent) < self._taken:
             return True
-        if self._taken < MOST_MESSAGES and self.room.take(self.observed, OCTETS):
+        if self._taken < MAX_MESSAGES and self.room.take(self.observed, OCTETS):
             self._taken += 1
             return True
         if self._recent:

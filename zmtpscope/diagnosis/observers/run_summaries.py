@@ -9,10 +9,10 @@ import numpy as np
 from zmtpscope import compiled
 from zmtpscope.dissect.records.batch import MessageRun
 
-MOST_RECENT = 8
+MAX_RECENT = 8
 """Maximum number of recent times to remember."""
 
-MOST_LAST = 32
+MAX_LAST = 32
 """A side rarely sends more segments than this before an acknowledgement."""
 
 
@@ -41,17 +41,17 @@ class RunSummary(NamedTuple):
     largest_before: int
     """Octets of the largest frame before; 0 if there is none."""
     recent: tuple[int, ...]
-    """Times at which the last `MOST_RECENT` messages were complete."""
+    """Times at which the last `MAX_RECENT` messages were complete."""
     last: bytes
-    """Time, packet and offset after the last octet of the last `MOST_LAST` messages, as signed 8-octet numbers."""
+    """Time, packet and offset after the last octet of the last `MAX_LAST` messages, as signed 8-octet numbers."""
 
 
 @compiled.where_possible
 def summary_of(run: MessageRun) -> RunSummary:
     """Return the summary of a run."""
     ends, begin = run.time_ends, int(run.first[-1])
-    frames = run.last[-MOST_LAST:]
-    columns = run.times[-MOST_LAST:], run.packets[-MOST_LAST:], run.bodies[frames] + run.sizes[frames]
+    frames = run.last[-MAX_LAST:]
+    columns = run.times[-MAX_LAST:], run.packets[-MAX_LAST:], run.bodies[frames] + run.sizes[frames]
     return RunSummary(
         messages=len(ends),
         first_ns=int(run.times[0]),
@@ -65,6 +65,6 @@ def summary_of(run: MessageRun) -> RunSummary:
         longest_pause=max(0, int(np.diff(ends).max())) if len(ends) > 1 else 0,
         largest_last=int(run.sizes[begin:].max()),
         largest_before=int(run.sizes[:begin].max()) if begin else 0,
-        recent=tuple(ends[-MOST_RECENT:].tolist()),
+        recent=tuple(ends[-MAX_RECENT:].tolist()),
         last=np.stack(columns, axis=1).tobytes(),
     )

@@ -10,8 +10,8 @@ cdef enum:
     COLUMNS = 3
     ROOM = 32
 
-assert ROOM == twin.MOST_LAST
-cdef Py_ssize_t MOST_RECENT = twin.MOST_RECENT
+assert ROOM == twin.MAX_LAST
+cdef Py_ssize_t MAX_RECENT = twin.MAX_RECENT
 cdef object new = tuple.__new__
 
 
@@ -54,7 +54,7 @@ def summary_of(run):
             pause,
             largest(sizes, begin, sizes.shape[0]),
             largest(sizes, 0, begin),
-            tuple([ends[row] for row in range(max(0, count - MOST_RECENT), count)]),
+            tuple([ends[row] for row in range(max(0, count - MAX_RECENT), count)]),
             PyBytes_FromStringAndSize(<char *>last, place * sizeof(int64_t)),
         ),
     )

@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedMessages, ObservedSide, ObservedSizes
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
-from zmtpscope.diagnosis.observers.run_summaries import MOST_LAST, MOST_RECENT, RunSummary
+from zmtpscope.diagnosis.observers.run_summaries import MAX_LAST, MAX_RECENT, RunSummary
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.records import from_text
 
@@ -86,14 +86,14 @@ def _note_rhythm(
         if len(pauses) > 1:
             rhythm.second_ns = max(rhythm.second_ns, int(np.partition(pauses, -2)[-2]))
     rhythm.count += summary.messages
-    rhythm.recent = (rhythm.recent + summary.recent)[-MOST_RECENT:]
+    rhythm.recent = (rhythm.recent + summary.recent)[-MAX_RECENT:]
     rhythm.last = Moment.of_packet(summary.last_end_ns, summary.last_packet_end, files)
 
 
 def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) -> None:
     if pause > rhythm.longest_ns:
         rhythm.second_ns, rhythm.longest_ns = rhythm.longest_ns, pause
-        rhythm.longest_from, rhythm.asked = since, min(other.between(since.ns, since.ns + pause), MOST_RECENT)
+        rhythm.longest_from, rhythm.asked = since, min(other.between(since.ns, since.ns + pause), MAX_RECENT)
     else:
         rhythm.second_ns = max(rhythm.second_ns, pause)
 
@@ -108,6 +108,6 @@ def _is_identity(run: MessageRun, identity: str | None) -> bool:
 def _note_last(side: ObservedSide, summary: RunSummary, files: Sequence[str | None]) -> None:
     known, octets, count = side.last_messages, summary.last, summary.messages
     if known is not None:
-        count += len(known.octets) // COLUMNS_COST if known.are_all else MOST_LAST
-        octets = (known.octets + octets)[-MOST_LAST * COLUMNS_COST :]
-    side.last_messages = ObservedMessages(octets, files, count <= MOST_LAST)
+        count += len(known.octets) // COLUMNS_COST if known.are_all else MAX_LAST
+        octets = (known.octets + octets)[-MAX_LAST * COLUMNS_COST :]
+    side.last_messages = ObservedMessages(octets, files, count <= MAX_LAST)

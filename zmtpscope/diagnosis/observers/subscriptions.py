@@ -24,10 +24,10 @@ from zmtpscope.records import SCHEMA, empty, from_text, to_text
 from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
-MOST_OPEN = 16_384
+MAX_OPEN = 16_384
 """Maximum number of active subscriptions of one side."""
 
-MOST_ENDED = 1024
+MAX_ENDED = 1024
 """Maximum number of ended ones; the oldest are forgotten."""
 
 SUBSCRIPTION_COST = 640 + 2 * NODE_COST
@@ -110,7 +110,7 @@ class Subscriptions:
         if found is None:
             known = {} if self._known is None else self._known.open
             found = [each for name in self._topics.prefixes_of(topic) if (each := known[name]).matches(topic)]
-            if len(self._matching) == MOST_OPEN:
+            if len(self._matching) == MAX_OPEN:
                 self._matching.clear()
             self._matching[topic] = found
         return found
@@ -154,7 +154,7 @@ class Subscriptions:
         held = known.open.get(change.topic)
         if held is not None:
             held.times += 1
-        elif len(known.open) >= MOST_OPEN or not self.room.take(self.observed, _cost(change.topic)):
+        elif len(known.open) >= MAX_OPEN or not self.room.take(self.observed, _cost(change.topic)):
             known.left_out += 1
         else:
             place = change.source, change.offset, change.length
@@ -172,7 +172,7 @@ class Subscriptions:
         held.until_ns, held.ended_by = change.moment.ns, "cancel"
         self._ended.append((held, change.ordinal))
         known.ended.append(held)
-        if len(known.ended) > MOST_ENDED:
+        if len(known.ended) > MAX_ENDED:
             self.room.give_back(self.observed, _cost(known.ended.popleft().topic))
             known.forgotten += 1
         self._topics.remove(change.topic)

@@ -12,7 +12,7 @@ from zmtpscope.dissect.records.columns import Int64
 EXACT = 32
 """Number of first times to keep exactly."""
 
-MOST_SAMPLES = 64
+MAX_SAMPLES = 64
 """Maximum number of samples of all times, at every n-th event."""
 
 
@@ -48,9 +48,9 @@ class Timeline:
             self.first.frombytes(times[: EXACT - count].tobytes())
         place = self.stride - count % self.stride - 1  # index of the next time to keep
         while place < more:
-            room = (MOST_SAMPLES - len(self.samples)) * self.stride
+            room = (MAX_SAMPLES - len(self.samples)) * self.stride
             self.samples.frombytes(times[place : place + room : self.stride].tobytes())
-            if len(self.samples) < MOST_SAMPLES:
+            if len(self.samples) < MAX_SAMPLES:
                 break
             del self.samples[::2]
             self.stride *= 2

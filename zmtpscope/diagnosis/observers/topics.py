@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.observers.timeline import Timeline
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey, by_topic
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 
-MOST_TOPICS = 4096
+MAX_TOPICS = 4096
 """Maximum number of topics of one side; messages of others are only counted."""
 
 TOPIC_COST = 1536
@@ -133,7 +133,7 @@ class PublishedTopics:
     def _begin(
         self, key: TopicKey, run: MessageRun, row: int, files: Sequence[str | None], of: Remembering, room: Room
     ) -> PublishedTopic | None:
-        if len(self.by_key) >= MOST_TOPICS or not room.take(of, TOPIC_COST + len(key.topic or b"")):
+        if len(self.by_key) >= MAX_TOPICS or not room.take(of, TOPIC_COST + len(key.topic or b"")):
             return None
         moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), files)
         beginning = b"" if key.is_frame else run.head(int(run.first[row]), BEGINNING) or b""

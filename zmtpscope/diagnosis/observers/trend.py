@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import log2
 
-MOST_GROUPS = 32
+MAX_GROUPS = 32
 """Maximum number of groups of equal size; pairs are merged when there are more."""
 
 
@@ -36,7 +36,7 @@ class Trend:
             if count == self.size:
                 self.groups.append(rest)
                 rest, count = 0.0, 0
-                if len(self.groups) == MOST_GROUPS:
+                if len(self.groups) == MAX_GROUPS:
                     self.groups = [one + other for one, other in zip(self.groups[::2], self.groups[1::2], strict=True)]
                     self.size *= 2
         self.rest, self.rest_count = rest, count

@@ -13,10 +13,10 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.records import SECOND
 
-LEAST_LONG = 3 * SECOND
+MIN_LONG = 3 * SECOND
 """Shorter outages are a note: TCP recovered, or may still recover."""
 
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 
 HINT = (
     "neither program is at fault: look at the network between the two and at that host (link, route, firewall, a "
@@ -45,7 +45,7 @@ def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _diagnosis(same: Sequence[Outage], clients: set[str]) -> Diagnosis:
     first = min(same, key=_since)
     longest = max(each.outage.duration_ns for each in same)
-    is_long = longest >= LEAST_LONG or any(_is_given_up(each) for each in same)
+    is_long = longest >= MIN_LONG or any(_is_given_up(each) for each in same)
     severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
     hint = OVER_HINT if first.is_over else SIZE_HINT if first.fails_by_size else HINT
     return Diagnosis(
@@ -54,7 +54,7 @@ def _diagnosis(same: Sequence[Outage], clients: set[str]) -> Diagnosis:
         name_of(first.connection, 1 - first.sender),
         _text(first) + _more(same),
         hint,
-        tuple(evidence for each in same[:MOST_EVIDENCE] for evidence in _evidence(each)),
+        tuple(evidence for each in same[:MAX_EVIDENCE] for evidence in _evidence(each)),
         sum(each.outage.count for each in same),
         max(each.outage.end_ns for each in same),
         conn_ids=frozenset(each.connection.conn_id for each in same) | clients,

@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
-from zmtpscope.diagnosis.across.handshakes import LEAST_IDLE, LEAST_WAIT, OTHER_CAUSES, hung_handshakes, rejects_type
+from zmtpscope.diagnosis.across.handshakes import MIN_IDLE, MIN_WAIT, OTHER_CAUSES, hung_handshakes, rejects_type
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import (
     MILLISECOND,
@@ -22,7 +22,7 @@ from zmtpscope.diagnosis.across.words import (
 from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
 
@@ -54,7 +54,7 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{server_name(first)} and {client} are both {role}s of {mechanism}: {waits}"
             + (f", {how_often(times)}" if len(same) > 1 else ""),
             f"{ROLES[mechanism, role]}; which of them binds makes no difference",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each in same[:MOST_EVIDENCE]),
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each in same[:MAX_EVIDENCE]),
             len(same),
             same[-1].last_ns,
             PROVEN if role == "client" or {0, 1} <= closers else LIKELY,
@@ -74,11 +74,11 @@ def _common_role(connection: ObservedConnection, now: int) -> str | None:
         return "client"
     ending, greeted = ending_of(connection), max(side.greeting.ns for side in sides if side.greeting is not None)
     waited = now - greeted if ending is None else ending.moment.ns - greeted
-    least = LEAST_WAIT if ending is not None else LEAST_IDLE
+    least = MIN_WAIT if ending is not None else MIN_IDLE
     return "server" if commands == [None, None] and waited >= least else None
 
 
-LEAST_LEFT = 2
+MIN_LEFT = 2
 
 
 def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -87,7 +87,7 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for (client, endpoint), connections in knowledge.by_address.items():
         left = [each for each in connections if each.conn_id not in hung and _leaves_early(each)]
         agreed = [each for each in connections if is_agreed(each)]
-        if len(left) < LEAST_LEFT or not agreed:
+        if len(left) < MIN_LEFT or not agreed:
             continue
         conn_ids = frozenset(each.conn_id for each in left)
         yield Diagnosis(
@@ -99,7 +99,7 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "messages that it queued",
             "let the program close its socket and terminate its context before it ends, with ZMQ_LINGER above 0 or -1: "
             "then it waits until its messages are sent",
-            tuple(_ends(each) for each in left[:MOST_EVIDENCE]),
+            tuple(_ends(each) for each in left[:MAX_EVIDENCE]),
             len(left),
             left[-1].last_ns,
             LIKELY,
@@ -121,7 +121,7 @@ def _leaves_early(connection: ObservedConnection) -> bool:
         return False
     if rejects_type(connection):
         return False
-    return connection.sides[client].greeting is not None and ending.moment.ns - connection.start.ns < LEAST_WAIT
+    return connection.sides[client].greeting is not None and ending.moment.ns - connection.start.ns < MIN_WAIT
 
 
 def _ends(connection: ObservedConnection) -> Evidence:
@@ -130,7 +130,7 @@ def _ends(connection: ObservedConnection) -> Evidence:
     return Evidence(connection.start, f"the connection begins; it ends {duration(lasted)} later", connection.ref)
 
 
-LEAST_EMPTY = 3
+MIN_EMPTY = 3
 SHORT = 3 * SECOND
 """A publisher that stays connected for longer (ns) has time to receive subscriptions."""
 
@@ -139,7 +139,7 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint to which publishers connect."""
     for (client, endpoint), connections in knowledge.by_address.items():
         empty = [each for each in connections if _publishes_nothing(each)]
-        if len(empty) < LEAST_EMPTY or len(empty) * 2 < len(connections):
+        if len(empty) < MIN_EMPTY or len(empty) * 2 < len(connections):
             continue
         first = empty[0]
         lives = [ending.moment.ns - each.start.ns for each in empty if (ending := ending_of(each)) is not None]
@@ -152,7 +152,7 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "before that came is lost",
             "let the program wait for the subscription before it publishes (an XPUB receives it) and before it ends, "
             "or keep one PUB open for all of them; PUSH does not drop",
-            tuple(_ends(each) for each in empty[:MOST_EVIDENCE]),
+            tuple(_ends(each) for each in empty[:MAX_EVIDENCE]),
             len(empty),
             empty[-1].last_ns,
             LIKELY,
@@ -174,7 +174,7 @@ def _publishes_nothing(connection: ObservedConnection) -> bool:
 
 AT_ONCE = 5 * MILLISECOND
 """A side that closes within this time plus the handshake time closes because of the command it received (ns)."""
-LEAST_REJECTED = 3
+MIN_REJECTED = 3
 
 
 class Rejected(NamedTuple):
@@ -224,7 +224,7 @@ def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
         for (by_listener, command), same in found.items():
             if command == "PING" and _is_pinged(connections, by_listener, same):
                 yield _on_ping(client, endpoint, same)
-            if command == "READY" and len(same) >= LEAST_REJECTED and _all_end_so(connections, same, by_listener):
+            if command == "READY" and len(same) >= MIN_REJECTED and _all_end_so(connections, same, by_listener):
                 yield _on_ready(client, endpoint, same)
 
 
@@ -232,7 +232,7 @@ def _is_pinged(connections: Sequence[ObservedConnection], by_listener: bool, sam
     """Whether a side closes on the first PING of every connection, at least twice, or once for a DISH of libzmq."""
     first = same[0].connection.sides[same[0].ending.side]
     came_back = len(connections) > 1
-    if len(same) < LEAST_LEFT and (first.socket_type != "DISH" or came_back):
+    if len(same) < MIN_LEFT and (first.socket_type != "DISH" or came_back):
         return False
     for connection in connections:
         side = connection.listener if by_listener else 1 - connection.listener
@@ -251,7 +251,7 @@ def _all_end_so(connections: Sequence[ObservedConnection], same: Sequence[Reject
     if any(is_agreed(each) and each.conn_id not in conn_ids for each in connections):
         return False
     starts = sorted(each.connection.start.ns for each in same)
-    return by_listener or median(later - sooner for sooner, later in pairwise(starts)) < LEAST_WAIT
+    return by_listener or median(later - sooner for sooner, later in pairwise(starts)) < MIN_WAIT
 
 
 DISH_HINT = "a DISH of libzmq up to 4.3.5 closes on heartbeats: set ZMQ_HEARTBEAT_IVL of the RADIO to 0"
@@ -295,7 +295,7 @@ def _diagnosis(rule: str, client: str, endpoint: Endpoint, same: Sequence[Reject
         f"{client} at {address(endpoint)}",
         text + (f", {how_often(times)}" if len(same) > 1 else ""),
         hint,
-        tuple(Evidence(each.moment, f"{each.command}, the last that it got", None) for each in same[:MOST_EVIDENCE]),
+        tuple(Evidence(each.moment, f"{each.command}, the last that it got", None) for each in same[:MAX_EVIDENCE]),
         len(same),
         max(times),
         LIKELY,

@@ -13,10 +13,10 @@ from zmtpscope.records import SECOND
 
 UNANSWERED = "call-unanswered"
 
-LEAST_WAIT = 3 * SECOND
+MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3
 """A call is overdue when it has waited this many times as long as the slowest reply."""
-MOST_NAMED, MOST_EVIDENCE = 3, 3
+MAX_NAMED, MAX_EVIDENCE = 3, 3
 
 HINT = (
     "see what the called program does: it is stopped, its handler blocks the event loop, or it failed without a reply; "
@@ -100,7 +100,7 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
     if (ending is None and not connection.is_open) or is_left or caller.last_outage is not None or called.is_sending:
         return None
     waiting = Waiting(connection, side, knowledge.last_ns if ending is None else ending.moment.ns)
-    enough = max(LEAST_WAIT, MANY_TIMES * caller.calls.longest_ns)
+    enough = max(MIN_WAIT, MANY_TIMES * caller.calls.longest_ns)
     return waiting if waiting.waited >= enough else None
 
 
@@ -112,7 +112,7 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
     count, since = len(first.open), duration(first.waited)
     are_last = calls.last_answered_ns < first.open[0][0].ns
     names = list(dict.fromkeys(name for _, name in first.open))
-    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     many = "and more " if calls.is_incomplete else ""
     which = counted(count, "call")
     if are_last and calls.answered:
@@ -130,7 +130,7 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
         called,
         f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}{more}",
         HINT,
-        tuple(Evidence(moment, f"a call of {caller}") for moment, _ in first.open[:MOST_EVIDENCE]),
+        tuple(Evidence(moment, f"a call of {caller}") for moment, _ in first.open[:MAX_EVIDENCE]),
         sum(len(each.open) for each in same),
         max(each.until for each in same),
         LIKELY,

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, counted, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
 
 ONE_SIDE, GAP = "ZMTP-CONN-02", "ZMTP-CONN-05"
 DROPPED, DAMAGED, CLOCK = "CAPTURE-01", "CAPTURE-02", "CAPTURE-03"
 SNAP_LENGTH = "snap length"
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -29,12 +29,12 @@ def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
     yield Diagnosis(
         "one-sided-capture",
         "warn",
-        ", ".join(sorted({address(each.endpoint) for each in met})[:MOST_NAMED]),
+        ", ".join(sorted({address(each.endpoint) for each in met})[:MAX_NAMED]),
         f"Only one direction of {counted(len(met), 'connection')} was captured"
         + (", among them" if len(met) > 1 else ":")
         + f" that from {name_of(connection, side)} to {name_of(connection, 1 - side)}; what comes back is not there",
         "capture where both directions pass: on one of the hosts, on the any interface, or both ports of a mirror",
-        tuple(Evidence(each.start, "the connection begins", each.ref) for each in met[:MOST_EVIDENCE]),
+        tuple(Evidence(each.start, "the connection begins", each.ref) for each in met[:MAX_EVIDENCE]),
         len(met),
         max(each.last_ns for each in met),
         conn_ids=frozenset(each.conn_id for each in met),
@@ -98,10 +98,10 @@ def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
     yield Diagnosis(
         "capture-loss",
         "warn",
-        ", ".join(sorted({address(each.connection.endpoint) for each in met})[:MOST_NAMED]),
+        ", ".join(sorted({address(each.connection.endpoint) for each in met})[:MAX_NAMED]),
         f"{what}{lost}, so that messages may be missing here that were sent",
         hint,
-        tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+        tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
         sum(each.finding.count for each in met),
         max(each.finding.last_ns for each in met),
         conn_ids=conn_ids,

@@ -11,19 +11,19 @@ from zmtpscope.diagnosis.across.words import counted, duration, name_of
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
-from zmtpscope.diagnosis.observers.run_summaries import MOST_RECENT
+from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.records import SECOND
 
 FELL_SILENT = "fell-silent"
 
-LEAST_SILENCE = 3 * SECOND
+MIN_SILENCE = 3 * SECOND
 """A shorter silence is a pause."""
-LEAST_LASTED = 2 * SECOND
+MIN_LASTED = 2 * SECOND
 """A side that sent messages for less time than this had no steady rhythm: it was still starting."""
 
-LEAST_MESSAGES = 8
-LEAST_UNANSWERED = 3
+MIN_MESSAGES = 8
+MIN_UNANSWERED = 3
 """Minimum number of unanswered messages before a peer counts as silent, if it used to send about one per message."""
 LARGEST_SHARE = 2
 """A peer that answers sends at least one message for this many received."""
@@ -32,7 +32,7 @@ MANY_PAUSES = 3
 FASTER = 3
 """A side that now sends this many times as fast as before has changed its task, and waits for nothing."""
 
-LEAST_TURNS, LEAST_PAUSES = 3.5, 4
+MIN_TURNS, MIN_PAUSES = 3.5, 4
 """A client has stopped if it sent for this many times its longest pause, then was silent for this many, and similar
 clients continue."""
 MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
@@ -52,7 +52,7 @@ HOST_UNKNOWN = (
     "ZMQ_TCP_KEEPALIVE on the other side notices that"
 )
 
-MOST_COMPARED = 64
+MAX_COMPARED = 64
 """Maximum number of silent workers of a host to compare a broker with."""
 
 
@@ -92,7 +92,7 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
     workers: dict[str, list[Silence]] = {}
     for silence in silences:
         of_host = workers.setdefault(silence.connection.endpoint[0], [])
-        if len(of_host) < MOST_COMPARED and _is_worker(silence):
+        if len(of_host) < MAX_COMPARED and _is_worker(silence):
             of_host.append(silence)
     found: dict[tuple[str, int] | tuple[str, str | None], list[Silence]] = {}
     for silence in silences:
@@ -108,7 +108,7 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _is_worker(silence: Silence) -> bool:
     """Whether a listener still sends to a client that fell silent."""
     asked = silence.connection.sides[1 - silence.side].rhythm
-    is_asked = asked is not None and asked.since(silence.rhythm.last.ns) >= LEAST_UNANSWERED
+    is_asked = asked is not None and asked.since(silence.rhythm.last.ns) >= MIN_UNANSWERED
     return is_asked and not silence.is_of_listener and silence.severity == "warn"
 
 
@@ -139,29 +139,29 @@ def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> b
     """Whether a side had a rhythm, and no closed window or unfinished message keeps it from sending."""
     side = connection.sides[number]
     rhythm = side.rhythm
-    if rhythm is None or side.is_sending or rhythm.lasted_ns < LEAST_LASTED:
+    if rhythm is None or side.is_sending or rhythm.lasted_ns < MIN_LASTED:
         return False
     is_stalled = any(stall.end_ns > rhythm.last.ns for stall in side.stalls)
-    return until - rhythm.last.ns >= LEAST_SILENCE and not is_stalled
+    return until - rhythm.last.ns >= MIN_SILENCE and not is_stalled
 
 
 def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silence | None:
     """Return the silence of a side that used to send about one message for each received, and none for the latest."""
     own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
-    if own is None or other is None or own.count < LEAST_MESSAGES:
+    if own is None or other is None or own.count < MIN_MESSAGES:
         return None
     missed = other.since(own.last.ns)
     before = other.count - missed
     silent = until - own.last.ns
-    if missed < LEAST_UNANSWERED or own.count * LARGEST_SHARE < before or silent < MANY_PAUSES * own.longest_ns:
+    if missed < MIN_UNANSWERED or own.count * LARGEST_SHARE < before or silent < MANY_PAUSES * own.longest_ns:
         return None
     usual = (own.last.ns - other.first_ns) / max(before, 1)
     now = (other.last.ns - own.last.ns) / missed
-    if now * FASTER < usual or before < LEAST_MESSAGES:
+    if now * FASTER < usual or before < MIN_MESSAGES:
         return None
-    if own.count - before >= missed and other.last.ns - own.last.ns < LEAST_SILENCE:
+    if own.count - before >= missed and other.last.ns - own.last.ns < MIN_SILENCE:
         return None  # these may be replies to its messages, after which the other side also stopped
-    several = f"{missed} messages" if missed < MOST_RECENT else f"{missed} messages and more"
+    several = f"{missed} messages" if missed < MAX_RECENT else f"{missed} messages and more"
     return Silence(connection, side, until, "warn", f"though {name_of(connection, 1 - side)} sent {several} since")
 
 
@@ -171,12 +171,12 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
     if own is None or side == connection.listener or socket_type in ASKERS:
         return None
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - own.last.ns
-    if turns < LEAST_TURNS or silent < LEAST_PAUSES * own.longest_ns:
+    if turns < MIN_TURNS or silent < MIN_PAUSES * own.longest_ns:
         return None
     others = 0
     for each in _rhythms(knowledge).get((connection.endpoint, socket_type), ()):
         is_same = own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
-        goes_on = each.last.ns - own.last.ns >= max(LEAST_PAUSES * own.longest_ns, LEAST_SILENCE)
+        goes_on = each.last.ns - own.last.ns >= max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
         others += is_same and goes_on
     if not others:
         return None
@@ -254,7 +254,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
         rhythm, name = first.sides[first.listener].rhythm, name_of(first, first.listener)
         if rhythm is None or rhythm.longest_from is None:
             continue
-        several = f"{rhythm.asked} messages" if rhythm.asked < MOST_RECENT else f"{rhythm.asked} messages and more"
+        several = f"{rhythm.asked} messages" if rhythm.asked < MAX_RECENT else f"{rhythm.asked} messages and more"
         more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
         yield Diagnosis(
             PAUSED,
@@ -275,11 +275,11 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _has_paused(connection: ObservedConnection) -> bool:
     """Whether the listener answers about every message, and once left several unanswered for a long time."""
     own, other = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
-    if own is None or other is None or own.count < LEAST_MESSAGES or own.count * LARGEST_SHARE < other.count:
+    if own is None or other is None or own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
         return False
-    is_long = own.longest_ns >= max(LEAST_SILENCE, MANY_PAUSES * own.second_ns)
+    is_long = own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
     is_stalled = bool(connection.sides[connection.listener].stalls)
-    return is_long and own.asked >= LEAST_UNANSWERED and not is_stalled
+    return is_long and own.asked >= MIN_UNANSWERED and not is_stalled
 
 
 TABLE = (

@@ -9,12 +9,12 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_rounds import MOST_TIMES, ObservedRound
+from zmtpscope.diagnosis.observers.observed_rounds import MAX_TIMES, ObservedRound
 
 LONGEST_ROUND_NS, LONGEST_ON_ONE_HOST_NS = 250_000_000, 5_000_000
 """Messages repeated later may have been published again on both sides or, on one host, forwarded twice."""
 
-MOST_COMPARED = 64
+MAX_COMPARED = 64
 """Maximum number of links from one host to another to compare with those back."""
 
 
@@ -57,7 +57,7 @@ def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
             if same and other.connection.endpoint != link.connection.endpoint:
                 yield _diagnosis(other, link, same)
         same_way = by_hosts.setdefault(link.hosts, [])
-        if len(same_way) < MOST_COMPARED:
+        if len(same_way) < MAX_COMPARED:
             same_way.append(link)
 
 
@@ -68,7 +68,7 @@ def _alternates(one: Link, other: Link, number: int) -> bool:
         here, there = there, here
     merged = [time for pair in zip(here, there, strict=True) for time in pair]
     longest = LONGEST_ON_ONE_HOST_NS if one.hosts[0] == one.hosts[1] else LONGEST_ROUND_NS
-    return merged == sorted(merged) and merged[-1] - merged[0] <= longest * MOST_TIMES
+    return merged == sorted(merged) and merged[-1] - merged[0] <= longest * MAX_TIMES
 
 
 def _diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosis:

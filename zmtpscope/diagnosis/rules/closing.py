@@ -11,17 +11,17 @@ from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE
 from zmtpscope.records import SECOND
 
 HALF_CLOSED = "half-closed"
 
-LEAST_WAIT = 2 * SECOND
+MIN_WAIT = 2 * SECOND
 """A program that reads its streams to the end closes much sooner."""
 
-LEAST_WAITING, LEAST_FORGOTTEN = SECOND, 3
+MIN_WAITING, MIN_FORGOTTEN = SECOND, 3
 """A warning if this many connections have waited this long (ns) at a program that continues elsewhere."""
-MOST_QUEUED = 100
+MAX_QUEUED = 100
 """With more messages than this, the program may still be reading, and has not seen the FIN yet."""
 
 HINT = (
@@ -58,7 +58,7 @@ def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if half is not None:
             found.setdefault(half.program, []).append(half)
     for same in found.values():
-        if knowledge.last_ns - same[0].moment.ns >= LEAST_WAIT:
+        if knowledge.last_ns - same[0].moment.ns >= MIN_WAIT:
             yield _diagnosis(same, knowledge)
 
 
@@ -86,14 +86,14 @@ def _diagnosis(same: Sequence[HalfClosed], knowledge: Knowledge) -> Diagnosis:
     since = f"{duration(knowledge.last_ns - first.moment.ns)} before the capture ended"
     return Diagnosis(
         HALF_CLOSED,
-        "warn" if goes_on and len(forgotten) >= LEAST_FORGOTTEN else "note",
+        "warn" if goes_on and len(forgotten) >= MIN_FORGOTTEN else "note",
         f"{name} at {address(first.connection.endpoint)}",
         f"{name} does not close its side of {several} with {peers}, whose {'first ' if len(same) > 1 else ''}FIN its "
         f"system acknowledged {since}{'; it goes on with others' if goes_on else ''}",
         HINT,
         tuple(
             Evidence(each.moment, f"FIN of {name_of(each.connection, each.closer)}", each.connection.ref)
-            for each in same[:MOST_EVIDENCE]
+            for each in same[:MAX_EVIDENCE]
         ),
         len(same),
         same[-1].moment.ns,
@@ -103,7 +103,7 @@ def _diagnosis(same: Sequence[HalfClosed], knowledge: Knowledge) -> Diagnosis:
 
 def _is_forgotten(half: HalfClosed, now: int) -> bool:
     values = half.connection.values or {}
-    return now - half.moment.ns >= LEAST_WAITING and values[f"messages_{half.closer}"] <= MOST_QUEUED
+    return now - half.moment.ns >= MIN_WAITING and values[f"messages_{half.closer}"] <= MAX_QUEUED
 
 
 def _goes_on(first: HalfClosed, same: Sequence[HalfClosed], knowledge: Knowledge) -> bool:

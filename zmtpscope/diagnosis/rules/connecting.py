@@ -18,9 +18,9 @@ from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.records import SECOND
 
 REFUSED, UNANSWERED, REJECTED, NO_ROUTE = "ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21"
-LEAST_LATE = SECOND
+MIN_LATE = SECOND
 """A client that connects within this time (ns) has lost nothing: clients of libzmq often start before their servers."""
-LEAST_OUTAGE = 10 * SECOND
+MIN_OUTAGE = 10 * SECOND
 """A peer that is away for this long (ns) was not just restarted."""
 
 
@@ -162,7 +162,7 @@ def _at_once(left: list[Tried]) -> Iterator[list[Tried]]:
     """Yield groups of endpoints of one host that clients lost, and tried to reach again, at the same time."""
     together: list[Tried] = []
     for tried in sorted(left, key=_first):
-        if together and tried.first_ns - together[-1].first_ns > LEAST_LATE:
+        if together and tried.first_ns - together[-1].first_ns > MIN_LATE:
             yield together
             together = []
         together.append(tried)
@@ -183,14 +183,14 @@ def _is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
     return tried.attempts > 1 and tried.endpoint in knowledge.by_endpoint
 
 
-MOST_SERVED = 3
+MAX_SERVED = 3
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
     """Return the connections that ended last: the outage began then, not when an earlier connection ended."""
     ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
     last = max((end for _, end in ends), default=0)
-    return [each for each, end in ends if last - end < LEAST_LATE]
+    return [each for each, end in ends if last - end < MIN_LATE]
 
 
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
@@ -200,7 +200,7 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
     for each in knowledge.by_endpoint.get(tried.endpoint, ()):
         client = each.sides[1 - each.listener].ip
         is_meanwhile = each.start.ns < tried.first_ns + patience and each.last_ns > tried.first_ns
-        if client in clients or not is_meanwhile or not is_agreed(each) or len(found) == MOST_SERVED:
+        if client in clients or not is_meanwhile or not is_agreed(each) or len(found) == MAX_SERVED:
             continue
         ending = ending_of(each)
         if ending is None or ending.moment.ns > tried.first_ns:
@@ -214,7 +214,7 @@ def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
         return "error"
     if all((each.client, tried.endpoint) in passing(knowledge) for each in tried.findings):
         return "note"
-    is_long = knowledge.last_ns - tried.first_ns >= LEAST_OUTAGE or any(
+    is_long = knowledge.last_ns - tried.first_ns >= MIN_OUTAGE or any(
         each.severity == "warn" for each in tried.findings
     )
     return "warn" if is_long else "note"
@@ -252,7 +252,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
             waited = [(each, each.back_ns) for each in clients if each.back_ns is not None and not each.before]
             tried = Tried(endpoint, [each.finding for each, _ in waited], [])
             late = min(back for _, back in waited) - tried.first_ns if waited else 0
-            if late < LEAST_LATE:
+            if late < MIN_LATE:
                 continue
             text = (
                 f"{address(endpoint)} was there {duration(late)} after {tried.findings[0].client} began to "

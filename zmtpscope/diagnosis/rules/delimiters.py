@@ -28,7 +28,7 @@ HINTS = {
 LEAVES_NS = 100_000_000
 """A side that closes within this time after the reply closes because of it (ns)."""
 
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 
 Sender = tuple[str, str, str, Endpoint]
 """The finding, the sender, the receiver, and their endpoint."""
@@ -65,7 +65,7 @@ def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{sender} replies to {peer} without the request id in front of the empty frame (ZMQ_REQ_CORRELATE): the "
             "reply is dropped",
             'send all frames that came in front of the request back in front of the reply: address, id, b"", reply',
-            tuple(Evidence(each.moment, f"{sender} sends no request id", each.ref) for each in replies)[:MOST_EVIDENCE],
+            tuple(Evidence(each.moment, f"{sender} sends no request id", each.ref) for each in replies)[:MAX_EVIDENCE],
             len(same),
             conn_ids=conn_ids,
             explains=frozenset((conn_id, "REQREP-06") for conn_id in conn_ids),
@@ -86,7 +86,7 @@ def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]
         f"{sender} {WHAT[id_].format(peer=peer)}{leaves}{often}",
         HINTS[id_],
         tuple(Evidence(finding.moment, f"{sender} sends no empty frame", finding.ref) for _, finding in met)[
-            :MOST_EVIDENCE
+            :MAX_EVIDENCE
         ],
         count,
         max(finding.last_ns for _, finding in met),

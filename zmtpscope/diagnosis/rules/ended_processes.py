@@ -10,16 +10,16 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.successors import FOR_EVER, passing
 from zmtpscope.diagnosis.across.words import client_name, counted, duration, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
-from zmtpscope.diagnosis.rules.connecting import LEAST_OUTAGE
+from zmtpscope.diagnosis.rules.connecting import MIN_OUTAGE
 from zmtpscope.records import SECOND
 
 TOGETHER_NS = SECOND // 2
 """Endpoints lost within this time (ns) of each other belong to one process, or one service."""
 
-MOST_NAMED, MOST_LISTED = 3, 32
+MAX_NAMED, MAX_LISTED = 3, 32
 
 PUBLISHERS = ("PUB", "XPUB", "RADIO")
-LEAST_GONE = 3 * SECOND
+MIN_GONE = 3 * SECOND
 """Minimum time (ns) after a publisher left until its subscribers count as gone for good."""
 
 
@@ -35,7 +35,7 @@ def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
     last = departures[-1]
     gone = last.is_missed and last.back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
-    is_long = now - last.ending.moment.ns >= LEAST_OUTAGE or any(each.is_long_missed for each in departures)
+    is_long = now - last.ending.moment.ns >= MIN_OUTAGE or any(each.is_long_missed for each in departures)
     if gone:
         return Aftermath("; they tried again in vain until the capture ended", last.by_listener and is_long)
     if back:
@@ -50,7 +50,7 @@ def is_abandoned(departure: Disconnect, now: int) -> bool:
     connection = departure.connection
     is_publisher = connection.sides[connection.listener].socket_type in PUBLISHERS
     is_left = departure.by_listener and not departure.is_missed and departure.back_ns is None
-    return is_publisher and is_left and now - departure.ending.moment.ns >= LEAST_GONE
+    return is_publisher and is_left and now - departure.ending.moment.ns >= MIN_GONE
 
 
 @once
@@ -89,7 +89,7 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
     first, last = departures[0], departures[-1]
     host = first.connection.endpoint[0]
     names = [_name(of_endpoint[0]) for of_endpoint in left]
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     waiting = sum(each.connection.requests.waiting_count for each in departures if each.connection.requests is not None)
     requests = f", with {counted(waiting, 'request')} open" if waiting else ""
     after = aftermath(departures, now)
@@ -98,9 +98,9 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
         "warn" if after.is_outage else "note",
         f"{host} at {counted(len(left), 'endpoint')}",
         f"{host} left {len(left)} endpoints within {duration(last.ending.moment.ns - first.ending.moment.ns)}: "
-        f"{', '.join(names[:MOST_NAMED])}{more}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
+        f"{', '.join(names[:MAX_NAMED])}{more}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
         "a process that listened at all of these ended, or was killed: see its log around that time",
-        (Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MOST_LISTED])}", first.connection.ref),),
+        (Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MAX_LISTED])}", first.connection.ref),),
         len(departures),
         last.ending.moment.ns,
         conn_ids=frozenset(each.connection.conn_id for each in departures),
@@ -128,12 +128,10 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
     for (host, socket_type), left in hosts.items():
         left.sort(key=_ended)
         ports = [*dict.fromkeys(str(each.connection.endpoint[1]) for each in left)]
-        named = ", ".join(ports[:MOST_NAMED]) + (
-            f" and {len(ports) - MOST_NAMED} more" if len(ports) > MOST_NAMED else ""
-        )
+        named = ", ".join(ports[:MAX_NAMED]) + (f" and {len(ports) - MAX_NAMED} more" if len(ports) > MAX_NAMED else "")
         missed = [client_name(each.connection) for each in left if each.is_missed and each.back_ns is None]
         tries = f"; {missed[0]} still tries to connect there" if missed else ""
-        names = ", ".join(map(_name, left[:MOST_LISTED]))
+        names = ", ".join(map(_name, left[:MAX_LISTED]))
         yield Diagnosis(
             "peer-departed",
             "note",

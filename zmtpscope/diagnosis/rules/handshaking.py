@@ -9,7 +9,7 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name, steady
 from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
 
 MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", "ZMTP3X-GREETING-12")
 """The last one reports a side that closed before it had sent its own mechanism, as libzmq does."""
@@ -38,7 +38,7 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client} at {address(endpoint)}",
             _mismatch(met[0].connection, listening, connecting) + (f", {how_often(times)}" if len(met) > 1 else ""),
             "configure the same mechanism on both sides: NULL (none), PLAIN or CURVE",
-            tuple(Evidence(each.finding.moment, _who_says(each), each.finding.ref) for each in met[:MOST_EVIDENCE]),
+            tuple(Evidence(each.finding.moment, _who_says(each), each.finding.ref) for each in met[:MAX_EVIDENCE]),
             len(met),
             max(each.finding.last_ns for each in met),
             PROVEN if listening and connecting else LIKELY,
@@ -125,7 +125,7 @@ def _hanging(rule: str, knowledge: Knowledge, waiting: Waiting, hung: list[Hung]
         f"{client} at {address(endpoint)}",
         f"{what}; {name_of(connection, 1 - silent)} {_patience(hung)}",
         hint,
-        tuple(_wait(each) for each in hung[:MOST_EVIDENCE]),
+        tuple(_wait(each) for each in hung[:MAX_EVIDENCE]),
         len(hung),
         hung[-1].connection.last_ns,
         LIKELY if rule == "authentication-failing" else PROVEN,

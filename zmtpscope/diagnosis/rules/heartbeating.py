@@ -22,23 +22,23 @@ HEARTBEAT_TIMEOUT = "heartbeat-timeout"
 TOLD = (*CUT_OFF, "ZMTP31-PING-04", "ZMTP31-PING-09")
 """Findings about unfinished exchanges of a side that gave up."""
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Maximum number of clients to name."""
 
 STOPPED = 2.5
 """A side that sends no PING for this many intervals has given up, even if its FIN was lost."""
 
-LEAST_MISSED = 2
+MIN_MISSED = 2
 """Minimum number of PINGs without PONG while the connection is open."""
-LEAST_SILENCE = SECOND
+MIN_SILENCE = SECOND
 """Minimum duration of the silence (ns): a peer that collects garbage or compiles answers sooner."""
-LEAST_PINGS, LEAST_CEASED = 3, 4
+MIN_PINGS, MIN_CEASED = 3, 4
 """A side that sent PINGs at this many intervals has fallen silent after this many times the longest interval."""
 
 A_WHOLE_INTERVAL = 0.9
 """A side that closes earlier than this part of its usual interval may have another reason."""
 
-LEAST_AT_ONCE = 2
+MIN_AT_ONCE = 2
 """This many PINGs in one segment were sent earlier than they arrived."""
 
 STOPPED_PROCESS = (
@@ -124,8 +124,8 @@ def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
     if len(others) > 1:
         is_server = first.silent == connection.listener
         whom = counted(len(others), "client" if is_server else "server")
-        named = others[:MOST_NAMED] if is_server else others[1:MOST_NAMED]
-        names = ", ".join(named) + (", …" if len(others) > MOST_NAMED else "")
+        named = others[:MAX_NAMED] if is_server else others[1:MAX_NAMED]
+        names = ", ".join(named) + (", …" if len(others) > MAX_NAMED else "")
         again += f"; it is silent to {whom} at once: {names}" if is_server else f"; the same at {names}"
     return Diagnosis(
         HEARTBEAT_TIMEOUT,
@@ -234,7 +234,7 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
         return None
     first, who = open_[0], name_of(connection, asker)
     has_stopped = now - heartbeats.last.ns >= STOPPED * interval
-    is_missed = len(open_) >= LEAST_MISSED and heartbeats.counts["answered"] and now - first.moment.ns >= LEAST_SILENCE
+    is_missed = len(open_) >= MIN_MISSED and heartbeats.counts["answered"] and now - first.moment.ns >= MIN_SILENCE
     if not (has_stopped or is_missed):
         return None
     gave_up = ", then these ceased" if has_stopped else ""
@@ -275,9 +275,9 @@ def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Ti
 
 def _has_ceased(side: ObservedSide, now: int) -> bool:
     heartbeats = side.heartbeats
-    if heartbeats is None or heartbeats.last is None or heartbeats.interval.count < LEAST_PINGS or side.is_sending:
+    if heartbeats is None or heartbeats.last is None or heartbeats.interval.count < MIN_PINGS or side.is_sending:
         return False
-    longest = max(LEAST_CEASED * (heartbeats.interval.most or 0), LEAST_SILENCE)
+    longest = max(MIN_CEASED * (heartbeats.interval.most or 0), MIN_SILENCE)
     return now - max(heartbeats.last.ns, side.last_ns or 0) >= longest
 
 
@@ -306,7 +306,7 @@ def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOu
         return None
     at_once = [ping for ping in own.waiting if ping.moment.ns == closed]
     unheard = [ping for ping in other.waiting if ping.heard_ns is None or ping.heard_ns >= closed]
-    if len(at_once) < LEAST_AT_ONCE or not unheard or closed - unheard[0].moment.ns < SHORTEST_NS:
+    if len(at_once) < MIN_AT_ONCE or not unheard or closed - unheard[0].moment.ns < SHORTEST_NS:
         return None
     who, peer, first = name_of(connection, closer), name_of(connection, 1 - closer), unheard[0]
     return TimeOut(

@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.words import address, duration, server_name
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Rule
 from zmtpscope.diagnosis.rules.leaving import (
     LARGEST_DEVIATION,
-    LEAST_PERIOD,
+    MIN_PERIOD,
     cut_off_of,
     disconnected,
     ended,
@@ -22,7 +22,7 @@ from zmtpscope.records import SECOND
 
 EQUAL_PART, EQUAL_NS = 0.02, SECOND // 20
 """Silences that differ by less than this, as a fraction or as a time (ns), come from one timer."""
-MOST_SILENCES = 64
+MAX_SILENCES = 64
 """Maximum number of groups of equal silences to compare at an endpoint."""
 IDLE_TIME_OUT = "idle-time-out"
 IDLE_TIME_OUT_HINT = (
@@ -61,14 +61,14 @@ def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _equal_silences(departures: Sequence[Disconnect]) -> list[Disconnect]:
     """Return the largest group of departures after the same silence, in order of time."""
-    ordered = sorted((each for each in departures if _silence(each) >= LEAST_PERIOD), key=_silence)
+    ordered = sorted((each for each in departures if _silence(each) >= MIN_PERIOD), key=_silence)
     groups = [
         [
             each
             for each in ordered[place:]
             if _silence(each) - _silence(first) <= max(EQUAL_NS, EQUAL_PART * _silence(first))
         ]
-        for place, first in enumerate(ordered[:MOST_SILENCES])
+        for place, first in enumerate(ordered[:MAX_SILENCES])
     ]
     if not groups:
         return []

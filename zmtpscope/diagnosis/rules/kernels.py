@@ -17,7 +17,7 @@ from zmtpscope.records import SECOND
 UNANSWERED = "jupyter-unanswered"
 WRONG_SIGNATURE = "JUPYTER-01"
 
-LEAST_WAIT = 3 * SECOND
+MIN_WAIT = 3 * SECOND
 """A kernel that starts or loads its modules takes less time (ns)."""
 
 SIGNATURES = (
@@ -61,7 +61,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for connections in found.values():
         if all(map(_is_unanswered, connections)):
             asked = _asked(connections, knowledge)
-            if asked.until - asked.first.ns >= LEAST_WAIT and _publishes_nothing(asked, knowledge):
+            if asked.until - asked.first.ns >= MIN_WAIT and _publishes_nothing(asked, knowledge):
                 heartbeats = _heartbeats(asked, knowledge)
                 if heartbeats or heartbeats is None:
                     yield _diagnosis(asked, heartbeats)

@@ -16,7 +16,7 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.diagnosis.rules import handshaking, pairing, refusing
 from zmtpscope.diagnosis.rules.ended_processes import (
-    LEAST_GONE,
+    MIN_GONE,
     aftermath,
     is_abandoned,
     is_in_turn,
@@ -25,13 +25,13 @@ from zmtpscope.diagnosis.rules.ended_processes import (
     process_ended,
     served_until,
 )
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE
 from zmtpscope.diagnosis.rules.strangers import said_nothing
 from zmtpscope.records import SECOND
 
-LEAST_PERIOD = SECOND
+MIN_PERIOD = SECOND
 """Connections with shorter lives are a storm, not periodic."""
-LEAST_TIMES = 3
+MIN_TIMES = 3
 LARGEST_DEVIATION = 0.1
 """Lives that differ by a larger fraction are not periodic.
 
@@ -68,7 +68,7 @@ class Period(NamedTuple):
 
 
 def _period(departures: Sequence[Disconnect]) -> Period | None:
-    if len(departures) < LEAST_TIMES:
+    if len(departures) < MIN_TIMES:
         return None
     lives = [lifetime(each.connection, each.ending) for each in departures]
     idle = [each.ending.moment.ns - each.connection.spoke_ns for each in departures]
@@ -77,9 +77,9 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
     is_timed = _spread(idle) * STEADIER < _spread(lives)  # lives also vary little if messages are regular
     for values, is_idle in (by_silence, by_life) if is_timed else (by_life, by_silence):
         period = steady(values, LARGEST_DEVIATION)
-        if period is not None and period >= LEAST_PERIOD:
+        if period is not None and period >= MIN_PERIOD:
             times = len(_apart(ends, period * LARGEST_DEVIATION))
-            return Period(period, is_idle, times) if times >= LEAST_TIMES else None
+            return Period(period, is_idle, times) if times >= MIN_TIMES else None
     return None
 
 
@@ -120,7 +120,7 @@ def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 RELAYED = SECOND // 20
-MOST_RELAYED = 16
+MAX_RELAYED = 16
 """Maximum number of connections that are taken for the other half of one."""
 
 
@@ -174,7 +174,7 @@ def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozen
     connection, ending = departures[0].connection, departures[0].ending
     ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
     around = (ends.around(each.ending.moment.ns, connection.endpoint) for each in departures)
-    return frozenset(conn_id for each in around for conn_id in islice(each, MOST_RELAYED))
+    return frozenset(conn_id for each in around for conn_id in islice(each, MAX_RELAYED))
 
 
 Leaver = tuple[Endpoint, str | None, str | None, bool]
@@ -220,7 +220,7 @@ def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge)
     back: dict[Endpoint, tuple[int, int]] = {}
     for (endpoint, ip, _, _), departures in found.items():
         again = max((each.back_ns for each in departures if each.back_ns is not None), default=knowledge.last_ns)
-        if ip is None and knowledge.last_ns - again >= LEAST_GONE:
+        if ip is None and knowledge.last_ns - again >= MIN_GONE:
             back[endpoint] = max(map(ended, departures)), again
     for departure in disconnects(knowledge):
         endpoint = departure.connection.endpoint
@@ -313,13 +313,13 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
     )
 
 
-MOST_OTHERS = 2
+MAX_OTHERS = 2
 
 
 def _others(departures: Sequence[Disconnect]) -> str:
     """Return, for example, `SUB 10.0.0.2` or `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
     names = list(dict.fromkeys(name_of(each.connection, 1 - each.ending.side) for each in departures))
-    named, more = names[:MOST_OTHERS], len(names) - MOST_OTHERS
+    named, more = names[:MAX_OTHERS], len(names) - MAX_OTHERS
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
@@ -336,7 +336,7 @@ def ends_of(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
             f"{duration(lifetime(each.connection, each.ending))} after the connection began",
             each.connection.ref,
         )
-        for each in departures[:MOST_EVIDENCE]
+        for each in departures[:MAX_EVIDENCE]
     )
 
 
@@ -349,7 +349,7 @@ def ended(departure: Disconnect) -> int:
 
 
 STORM = "ZMTP-CONN-10"
-LEAST_FAILED = 6
+MIN_FAILED = 6
 """Minimum number of failed connections of a storm. Connections without data from the client are health checks."""
 
 
@@ -358,7 +358,7 @@ def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for (client, endpoint), own in knowledge.by_address.items():
         findings = [each.finding(STORM) for each in own]
         found = next((each for each in findings if each is not None), None)
-        if found is None or sum(not said_nothing(each) for each in own) < LEAST_FAILED:
+        if found is None or sum(not said_nothing(each) for each in own) < MIN_FAILED:
             continue
         yield Diagnosis(
             "reconnect-storm",
@@ -405,7 +405,7 @@ def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
             error.hint or "see which implementation that peer uses, and mend it there",
             tuple(
                 evidence
-                for _, closed, error in met[:MOST_EVIDENCE]
+                for _, closed, error in met[:MAX_EVIDENCE]
                 for evidence in (
                     Evidence(error.moment, error.text, error.ref),
                     Evidence(closed.moment, closed.text, closed.ref),

@@ -19,10 +19,10 @@ AT_ONCE = SECOND // 10
 """A side that closes this soon (ns) after a message, without an error, closes because of it."""
 BACK_NS = 2 * SECOND
 """If the library ended the connection, and not the program, it is reconnected within this time (ns)."""
-LEAST_TIMES = 3
-LEAST_SIZE = 64
+MIN_TIMES = 3
+MIN_SIZE = 64
 """In octets: a side that closes after smaller frames does not enforce a size limit."""
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 
 HINT = (
     "see ZMQ_MAXMSGSIZE where the connection is closed: a larger frame ends the connection without a word, whatever "
@@ -78,10 +78,10 @@ def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 found.setdefault(sent.receiver, []).append(sent)
     for same in found.values():
         taken = max(each.largest_taken for each in same)
-        least = max(taken + 1, LEAST_SIZE)
+        least = max(taken + 1, MIN_SIZE)
         ended = [each for each in same if each.is_followed_by_end and each.sizes.of_last >= least]
         if taken and (
-            (len(ended) >= LEAST_TIMES and _come_back(ended, back))
+            (len(ended) >= MIN_TIMES and _come_back(ended, back))
             or (ended and all(_is_reset_alone(each, knowledge, back) for each in ended))
         ):
             yield _diagnosis(ended, taken)
@@ -124,7 +124,7 @@ def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
     more = " or more" if any(each.sizes.of_last != smallest for each in ended) else ""
     receiver = name_of(connection, 1 - sender)
     conn_ids = frozenset(each.connection.conn_id for each in ended)
-    often = len(ended) >= LEAST_TIMES
+    often = len(ended) >= MIN_TIMES
     frame, who = f"a frame of {smallest} octets{more}", name_of(connection, sender)
     how = (
         f"closes the connection right after {frame} of {who}"
@@ -140,7 +140,7 @@ def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
         HINT,
         tuple(
             Evidence(each.sizes.last, f"a message with a frame of {each.sizes.of_last} octets", each.connection.ref)
-            for each in ended[:MOST_EVIDENCE]
+            for each in ended[:MAX_EVIDENCE]
         ),
         len(ended),
         max(each.sizes.last.ns for each in ended),

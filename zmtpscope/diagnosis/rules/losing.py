@@ -15,7 +15,7 @@ LOST = "request-lost"
 
 OFTEN = 3
 """A server that leaves this often after the same request fails on it."""
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 
 LOST_HINT = "a request does not survive its connection: " + STUCK
 
@@ -66,7 +66,7 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
         LOST_HINT,
         tuple(
             Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
-            for each in (*same, *clients)[:MOST_EVIDENCE]
+            for each in (*same, *clients)[:MAX_EVIDENCE]
         ),
         count,
         max(each.until for each in same),

@@ -8,7 +8,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.deliveries import MOST_SIBLINGS
+from zmtpscope.diagnosis.across.deliveries import MAX_SIBLINGS
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
@@ -27,14 +27,14 @@ PATIENCE_NS = SECOND
 LONG_PATIENCE_NS = 3 * SECOND
 """A publisher that sends nothing for less time (ns) may have nothing to publish."""
 
-MOST_TOLD = 32
+MAX_REPORTED = 32
 """Maximum number of topics, and of subscriptions, to report for one publisher."""
 
-MOST_TOLD_IN_ALL = 128
+MAX_REPORTED_TOTAL = 128
 """Maximum number of these for all publishers."""
 
 
-CONFLATED, LEAST_CONFLATED = "first-frames-lost", 3
+CONFLATED, MIN_CONFLATED = "first-frames-lost", 3
 
 BEGINNING = (
     "a subscription is compared octet by octet with the beginning of the first frame: upper case, blanks and zero "
@@ -54,14 +54,14 @@ class Unanswered(NamedTuple):
 
 
 def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    room = MOST_TOLD_IN_ALL
+    room = MAX_REPORTED_TOTAL
     for publisher in publishers(knowledge):
         published = _published(publisher)
-        latest = nlargest(MOST_SIBLINGS, publisher.subscribers, key=_latest)
+        latest = nlargest(MAX_SIBLINGS, publisher.subscribers, key=_latest)
         found: dict[bytes, list[Unanswered]] = {}
         for each in _unanswered(publisher):
             found.setdefault(each.subscription.topic, []).append(each)
-        for unanswered in list(found.values())[:MOST_TOLD]:
+        for unanswered in list(found.values())[:MAX_REPORTED]:
             start, end = _in_force(unanswered[0].subscription, knowledge.last_ns)
             got = [each.messages_between(start, end + 1) for each in latest]
             others = max(got)
@@ -73,7 +73,7 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 if diagnosis is not None:
                     yield diagnosis
 
-    yield from islice(_published_elsewhere(knowledge), MOST_TOLD)
+    yield from islice(_published_elsewhere(knowledge), MAX_REPORTED)
 
 
 def _published_elsewhere(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -238,9 +238,9 @@ def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
     unmatched = (
         (publisher, name, got)
         for publisher in publishers(knowledge)
-        for name, got in islice(_unmatched(publisher).items(), MOST_TOLD)
+        for name, got in islice(_unmatched(publisher).items(), MAX_REPORTED)
     )
-    for publisher, name, got in islice(unmatched, MOST_TOLD_IN_ALL):
+    for publisher, name, got in islice(unmatched, MAX_REPORTED_TOTAL):
         yield _without_subscriber_diagnosis(publisher, name, got)
 
 
@@ -330,7 +330,7 @@ def _gets_last_frames(subscriber: Subscriber) -> bool:
         subscriber.socket_type == "SUB"
         and subscriber.is_filtered
         and _shows_subscriptions(subscriber)
-        and sum(topic.unmatched for topic in got) >= LEAST_CONFLATED
+        and sum(topic.unmatched for topic in got) >= MIN_CONFLATED
         and all(topic.key.topic is None and not topic.early for topic in got)
     )
 

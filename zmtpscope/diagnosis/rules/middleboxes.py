@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.words import counted, duration, how_often, name_
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 
 HINT = (
     "see the idle time-out of the load balancer, firewall or NAT between the two, and its log: ZMQ_HEARTBEAT_IVL, or "
@@ -67,7 +67,7 @@ def _diagnosis(same: Sequence[Reset]) -> Diagnosis:
         HINT,
         tuple(
             Evidence(each.ending.moment, f"RST in the name of {own}", each.connection.ref)
-            for each in same[:MOST_EVIDENCE]
+            for each in same[:MAX_EVIDENCE]
         ),
         len(same),
         same[-1].ending.moment.ns,

@@ -19,7 +19,7 @@ from zmtpscope.diagnosis.across.words import (
 )
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE
 from zmtpscope.records import SECOND
 
 TO_ITSELF = "ZMTP-CONN-11"
@@ -40,7 +40,7 @@ def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"The {who} that connects to {address(endpoint)} is connected to itself: nothing listened there, and TCP "
             "took that port for the client, so it receives what it sends and no server can bind there",
             "bind before others connect, or use a port below the range of ephemeral ports (ip_local_port_range)",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in found[:MOST_EVIDENCE]),
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in found[:MAX_EVIDENCE]),
             len(found),
             found[-1][0].last_ns,
             conn_ids=frozenset(each.conn_id for each, _ in found),
@@ -48,8 +48,8 @@ def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
         )
 
 
-LEAST_TIMER = SECOND
-LEAST_TIMES = 2
+MIN_TIMER = SECOND
+MIN_TIMES = 2
 LARGEST_DEVIATION = 0.02
 
 
@@ -59,7 +59,7 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
         ended = [(each, ending) for each in connections if (ending := _ended_by_newer(each)) is not None]
         lives = [lifetime(each, ending) for each, ending in ended]
         period = steady(lives, LARGEST_DEVIATION)
-        if len(ended) < LEAST_TIMES or period is None or period < LEAST_TIMER:
+        if len(ended) < MIN_TIMES or period is None or period < MIN_TIMER:
             continue
         connection, ending = ended[0]
         yield Diagnosis(
@@ -70,7 +70,7 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{duration(period)} after it began, {len(ended)} times, although messages pass: its handshake timer goes "
             "on behind a handshake of ZMTP 2.0",
             "replace libzmq 4.3.3 or 4.3.4 by 4.3.5 on the side that closes, or set its ZMQ_HANDSHAKE_IVL to 0",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in ended[:MOST_EVIDENCE]),
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in ended[:MAX_EVIDENCE]),
             len(ended),
             ended[-1][0].last_ns,
             LIKELY,
@@ -86,14 +86,14 @@ def _ended_by_newer(connection: ObservedConnection) -> Ending | None:
     return ending if (connection.sides[ending.side].version or "").startswith("3") else None
 
 
-LEAST_ONCE = 20
+MIN_ONCE = 20
 SHORT = SECOND
 
 
 def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
     for (client, endpoint), connections in knowledge.by_address.items():
-        if len(connections) < LEAST_ONCE or not all(map(_has_one_request, connections)):
+        if len(connections) < MIN_ONCE or not all(map(_has_one_request, connections)):
             continue
         first = connections[0]
         yield Diagnosis(
@@ -103,7 +103,7 @@ def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client_name(first)} opens a connection to {server_name(first)} for each of its "
             f"{counted(len(connections), 'request')}: each costs a handshake, and a port for a minute or more",
             "keep one socket open for all requests of a program",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each in connections[:MOST_EVIDENCE]),
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each in connections[:MAX_EVIDENCE]),
             len(connections),
             connections[-1].last_ns,
             conn_ids=frozenset(each.conn_id for each in connections),
@@ -148,7 +148,7 @@ def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
                     "its connections",
                     tuple(
                         Evidence(moment, "the identity as a message", each.ref)
-                        for each, _, moment in found[:MOST_EVIDENCE]
+                        for each, _, moment in found[:MAX_EVIDENCE]
                     ),
                     len(found),
                     found[-1][2].ns,

@@ -15,7 +15,7 @@ from zmtpscope.diagnosis.diagnosis import PROVEN, Diagnosis, Evidence
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.findings.kinds import Severity
 
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 LONGEST_DETAIL = 110
 """Maximum number of characters of a detail in a sentence; the evidence contains all of it."""
 MISSPELT = "; the name ERROR is misspelt"
@@ -94,7 +94,7 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
         f"{client} at {address(endpoint)}" if user is None else f"{user} of {client} at {address(endpoint)}",
         sentence,
         kind.hint or first.hint or "",
-        tuple(Evidence(each.moment, _evident(kind, each), each.ref) for _, each in met[:MOST_EVIDENCE]),
+        tuple(Evidence(each.moment, _evident(kind, each), each.ref) for _, each in met[:MAX_EVIDENCE]),
         count,
         max(each.finding.last_ns for each in met),
         kind.certainty,

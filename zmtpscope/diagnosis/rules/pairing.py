@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import MILLISECOND, address, how_often, name_of, server_name, shown
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
 from zmtpscope.zmtp.socket_types import may_meet
 
 TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
@@ -51,7 +51,7 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
             + (f", {_how_often(met)}" if count > 1 else "")
             + _tenant_before(knowledge, connection, types),
             HINT,
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
             count,
             max(each.finding.last_ns for each in met),
             "proven" if finding.id in TOLD else LIKELY,
@@ -185,7 +185,7 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
             + (f", {_how_often(met)}" if len(met) > 1 else ""),
             "give each client a routing id of its own, or none"
             + ("; ZMQ_ROUTER_HANDOVER lets the newer one take over" if replaced is None else ""),
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
             len(met),
             max(each.finding.last_ns for each in met),
             conn_ids=conn_ids,
@@ -193,7 +193,7 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
         )
 
 
-LEAST_ASKED = 3
+MIN_ASKED = 3
 """A client that sent fewer messages may still get an answer."""
 
 
@@ -210,7 +210,7 @@ def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
     ignored = []
     for each in same:
         sent, got = _sent_and_got(each)
-        if sent >= LEAST_ASKED and not got and is_beside_answered(each):
+        if sent >= MIN_ASKED and not got and is_beside_answered(each):
             ignored.append(each)
     return ignored
 
@@ -248,8 +248,7 @@ def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnect
     served = next(each for each in same if _sent_and_got(each)[1])
     sent, got = _sent_and_got(served)
     none = [
-        f"{_host_and_port(each)} sent {_sent_and_got(each)[0]} messages and got none"
-        for each in ignored[:MOST_EVIDENCE]
+        f"{_host_and_port(each)} sent {_sent_and_got(each)[0]} messages and got none" for each in ignored[:MAX_EVIDENCE]
     ]
     return f"{told}: {', '.join(none)}, {_host_and_port(served)} sent {sent} and got {got}"
 

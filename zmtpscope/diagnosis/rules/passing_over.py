@@ -13,13 +13,13 @@ from zmtpscope.records import SECOND
 
 PASSED_OVER = "subscriber-passed-over"
 
-LEAST_SILENCE = 3 * SECOND
+MIN_SILENCE = 3 * SECOND
 """A shorter time without messages is a pause (ns)."""
 MANY_PAUSES = 4
 """A silence shorter than this many times the longest earlier one is a pause."""
-LEAST_MESSAGES = 8
+MIN_MESSAGES = 8
 """Minimum number of messages that another subscriber gets meanwhile."""
-MOST_COMPARED = 64
+MAX_COMPARED = 64
 """Maximum number of subscribers of a publisher to check, and of others to compare each with."""
 
 HINT = (
@@ -34,11 +34,11 @@ def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if publisher.socket_type != "PUB" or publisher.endpoint is None or not publisher.subscribers[1:]:
             continue
         met = []
-        for subscriber in publisher.subscribers[:MOST_COMPARED]:
+        for subscriber in publisher.subscribers[:MAX_COMPARED]:
             rhythm = _last_messages(subscriber, knowledge.last_ns)
             if rhythm is not None:
                 messages, other = _others_got(publisher, subscriber, rhythm.last.ns, knowledge.last_ns)
-                if messages >= LEAST_MESSAGES:
+                if messages >= MIN_MESSAGES:
                     met.append((subscriber, rhythm, messages, other))
         if met:
             yield _diagnosis(met, knowledge.last_ns)
@@ -51,7 +51,7 @@ def _last_messages(subscriber: Subscriber, now: int) -> ObservedRhythm | None:
     if rhythm is None or not connection.is_open or not subscriber.is_filtered or publisher.is_sending:
         return None
     is_held_back = publisher.last_outage is not None or subscriber.stalled_ns > rhythm.last.ns
-    is_long = now - rhythm.last.ns >= max(LEAST_SILENCE, MANY_PAUSES * rhythm.longest_ns)
+    is_long = now - rhythm.last.ns >= max(MIN_SILENCE, MANY_PAUSES * rhythm.longest_ns)
     return rhythm if is_long and not is_held_back else None
 
 
@@ -59,7 +59,7 @@ def _others_got(publisher: Publisher, subscriber: Subscriber, since: int, now: i
     """Return how many messages the best other subscriber got after `since` that match `subscriber`, and that
     subscriber."""
     best = 0, subscriber
-    for other in publisher.subscribers[-MOST_COMPARED:]:
+    for other in publisher.subscribers[-MAX_COMPARED:]:
         if other is subscriber:
             continue
         messages = sum(

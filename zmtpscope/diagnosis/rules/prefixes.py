@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.observers.topics import GOES_ON, KINDS
 
 LONGER_TOPIC = "longer-topic"
 
-MOST_TOLD = 3
+MAX_REPORTED = 3
 """Maximum number of longer topics that a sentence names."""
 
 
@@ -66,7 +66,7 @@ def _overlaps(subscriber: Subscriber) -> Iterator[Overlap]:
 def _diagnosis(same: Sequence[Overlap]) -> Diagnosis:
     subscriber, topic, longer = same[0]
     names = sorted(each.name for each in longer)
-    more = f" and {counted(len(names) - MOST_TOLD, 'topic')} more" if len(names) > MOST_TOLD else ""
+    more = f" and {counted(len(names) - MAX_REPORTED, 'topic')} more" if len(names) > MAX_REPORTED else ""
     others = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
     messages = sum(each.messages for each in longer)
     first = min(longer, key=_first)
@@ -75,7 +75,7 @@ def _diagnosis(same: Sequence[Overlap]) -> Diagnosis:
         "note",
         f"{topic_name(topic)} at {name_of(subscriber.connection, 1 - subscriber.side)}",
         f"{name_of(subscriber.connection, subscriber.side)}{others} subscribed to {topic_name(topic)} and also gets "
-        f"{of_topics(names[:MOST_TOLD])}{more} ({counted(messages, 'message')}): a subscription matches every topic "
+        f"{of_topics(names[:MAX_REPORTED])}{more} ({counted(messages, 'message')}): a subscription matches every topic "
         "that begins with it",
         "end topics with a separator and subscribe with it, or compare the whole topic where messages are received",
         (Evidence(first.first, f"the first message of {topic_name(first.name)}"),),

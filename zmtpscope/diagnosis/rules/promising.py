@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.moments import Moment
 
 HEARTBEAT_TTL = "heartbeat-ttl"
 WRAPS = "ZMTP31-PING-07"
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 
 
 def _ttl(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -42,7 +42,7 @@ def _diagnosis(broken: Sequence[BrokenPromise]) -> Diagnosis:
         hint,
         tuple(
             Evidence(last, f"a PING with a TTL of {duration(ttl)}", each.connection.ref)
-            for each in broken[:MOST_EVIDENCE]
+            for each in broken[:MAX_EVIDENCE]
             if (last := _last_ping(each)) is not None
         ),
         len(broken),

@@ -17,7 +17,7 @@ from zmtpscope.records import SECOND
 PATIENCE_NS = SECOND
 """A proxy forwards a subscription within this time (ns)."""
 
-MOST_COMPARED = 524_288
+MAX_COMPARED = 524_288
 """Maximum number of comparisons of incoming and outgoing topics in a run. Proxies that need more are skipped."""
 
 
@@ -55,7 +55,7 @@ def _proxies(knowledge: Knowledge) -> Iterator[Proxy]:
 
 
 def _dropping(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    room = MOST_COMPARED
+    room = MAX_COMPARED
     for proxy in _proxies(knowledge):
         behind = [each for each in proxy.outgoing.subscribers if each.is_filtered]
         count = sum(len(each.topics) for each in proxy.incoming) * len(behind)

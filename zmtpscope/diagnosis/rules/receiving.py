@@ -25,7 +25,7 @@ SHORTEST_NS = 100 * MILLISECOND
 LONG_NS = SECOND
 """A receiver that took nothing for this long (ns) at once gets a warning, regardless of the effect."""
 
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 
 RUNNING = "running"
 """Value of `until` for a stall that continues."""
@@ -137,7 +137,7 @@ def _stalled(
         DROPPING if connection.sides[sender].socket_type in PUBLISHERS_AND_RADIO else WAITING,
         tuple(
             Evidence(stall.moment, f"closed for {duration(time)}", stall.ref)
-            for stall, time in zip(stalls[:MOST_EVIDENCE], lasted, strict=False)
+            for stall, time in zip(stalls[:MAX_EVIDENCE], lasted, strict=False)
         ),
         times,
         last.moment.ns + lasted[-1],

@@ -8,7 +8,7 @@ from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, how_often, server_name
 from zmtpscope.diagnosis.diagnosis import PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
 
 HEADER, REFUSED = "ZMTP-CONN-17", "ZMTP-CONN-19"
 
@@ -31,7 +31,7 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client} sends a {header} header before ZMTP to {server_name(connection)}, which does not know it: no "
             "handshake succeeds" + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
             finding.hint or "",
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
             len(met),
             met[-1].connection.last_ns,
             PROVEN,

@@ -27,8 +27,8 @@ UNANSWERED = "request-unanswered"
 LONG_OPEN_NS = 5 * SECOND
 """A request that waits for less time (ns) may just take long: a warning instead of an error."""
 
-MOST_EVIDENCE = 3
-MOST_NAMED = 3
+MAX_EVIDENCE = 3
+MAX_NAMED = 3
 
 STUCK = (
     "its REQ may neither send nor receive until then: poll with a time-out and make a new socket (lazy pirate), or set "
@@ -129,7 +129,7 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
         NO_REPLY + STUCK,
         tuple(
             Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
-            for each in everybody[:MOST_EVIDENCE]
+            for each in everybody[:MAX_EVIDENCE]
         ),
         sum(each.requests.waiting_count for each in line),
         max(each.until for each in line),
@@ -165,7 +165,7 @@ def _more(line: Sequence[Hanging]) -> str:
     if not names:
         return f"; {count} more {waits}"
     longest = max(each.waited for each in line[1:])
-    whose = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    whose = ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
     place = " behind it" if line[0].asks_rep else ""
     return f"; {count} more {waits}{place}: {whose}, for {duration(longest)} at most"
 
@@ -189,7 +189,7 @@ def _too_short(client: GivenUp) -> Diagnosis:
                 f"a request of {each.asker}, given up after {duration(each.waited)}",
                 each.oldest.request.ref,
             )
-            for each in same[:MOST_EVIDENCE]
+            for each in same[:MAX_EVIDENCE]
         ),
         len(same),
         max(each.until for each in same),

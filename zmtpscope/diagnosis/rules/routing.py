@@ -16,11 +16,11 @@ from zmtpscope.records import SECOND
 
 OLD_ROUTING_ID = "old-routing-id"
 
-LEAST_SENT, LEAST_HEARD = 8, 3
+MIN_SENT, MIN_HEARD = 8, 3
 """Minimum messages that the ROUTER sent unasked on the old connection, and that the client sends on the new one."""
 PUSHES = 1.5
 """A ROUTER that sends this many messages for each received does not only answer."""
-LEAST_SILENCE = 5 * SECOND
+MIN_SILENCE = 5 * SECOND
 MANY_PAUSES = 10
 """It is silent on the new connection for this many times as long as the longest pause before."""
 
@@ -83,13 +83,13 @@ def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved 
         return None  # the ROUTER reaches it by the same routing id
     pushed, asked = old.sides[before].rhythm, old.sides[1 - before].rhythm
     sent, heard = new.sides[after].rhythm, new.sides[1 - after].rhythm
-    if pushed is None or sent is not None or heard is None or heard.count < LEAST_HEARD:
+    if pushed is None or sent is not None or heard is None or heard.count < MIN_HEARD:
         return None
-    if pushed.count < max(LEAST_SENT, PUSHES * (0 if asked is None else asked.count)):
+    if pushed.count < max(MIN_SENT, PUSHES * (0 if asked is None else asked.count)):
         return None
     ending = ending_of(new)
     silent = (now if ending is None else ending.moment.ns) - heard.first_ns
-    return Moved(old, new, after, silent) if silent >= max(LEAST_SILENCE, MANY_PAUSES * pushed.longest_ns) else None
+    return Moved(old, new, after, silent) if silent >= max(MIN_SILENCE, MANY_PAUSES * pushed.longest_ns) else None
 
 
 def _goes_on(moved: Moved, knowledge: Knowledge) -> bool:

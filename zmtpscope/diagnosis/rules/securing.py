@@ -10,10 +10,10 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, counted, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
 
 PASSWORD = "PLAIN-04"
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 DOWNGRADE = "ZMTP-DOWNGRADE-01"
 OLD = ("1.0", "2.0")
@@ -63,7 +63,7 @@ def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if not found or not old:
             continue
         names = list(dict.fromkeys(client_name(each) for each in old))
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         version = "" if old[0].values is None else old[0].values["version"]
         announced = {side.mechanism for each in connections for side in each.sides} - {None, "NULL"}
         mechanism = " and ".join(sorted(map(str, announced))) or "security"
@@ -71,10 +71,10 @@ def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "downgrade",
             "error",
             address(endpoint),
-            f"{', '.join(names[:MOST_NAMED])}{more} and {server_name(old[0])} speak without {mechanism}, which others "
+            f"{', '.join(names[:MAX_NAMED])}{more} and {server_name(old[0])} speak without {mechanism}, which others "
             f"have there: a peer of ZMTP {version} knows none, and is served all the same",
             "replace the old peer, and refuse peers older than 3.0 where authentication matters",
-            tuple(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MOST_EVIDENCE]),
+            tuple(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MAX_EVIDENCE]),
             len(old),
             old[-1].last_ns,
             conn_ids=frozenset(each.conn_id for each in old),

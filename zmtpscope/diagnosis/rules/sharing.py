@@ -13,7 +13,7 @@ from zmtpscope.records import SECOND
 
 UNBALANCED = "unbalanced-push"
 
-LEAST_MESSAGES = 100
+MIN_MESSAGES = 100
 """Fewer messages are not evaluated."""
 SMALL_PART = 4
 """A PULL that got less than this part of an even share got too little."""
@@ -40,7 +40,7 @@ def _unbalanced(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for endpoint, connections in knowledge.by_endpoint.items():
         shares = _shares(connections)
         total = sum(share.messages for share in shares)
-        if len(shares) > 1 and total >= LEAST_MESSAGES:
+        if len(shares) > 1 and total >= MIN_MESSAGES:
             least = min(shares, key=_messages)
             if least.messages * len(shares) * SMALL_PART < total:
                 yield _diagnosis(endpoint, shares, least, total)

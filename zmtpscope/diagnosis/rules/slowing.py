@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
 
-LEAST_REPLIES = 64
+MIN_REPLIES = 64
 """Minimum number of replies of a connection; fewer are not evaluated."""
 
 PART = 8
@@ -22,13 +22,13 @@ PART = 8
 SLOWER = 8
 """The last part must take this many times as long as the first."""
 
-LEAST_NS = 50 * MILLISECOND
+MIN_NS = 50 * MILLISECOND
 """The last part must take at least this long (ns)."""
 
 STAYS = 4
 """The whole last quarter must take this many times as long as the first part, or it was slow only for a while."""
 
-MOST_EVIDENCE = 2
+MAX_EVIDENCE = 2
 
 
 class Slowing(NamedTuple):
@@ -53,12 +53,12 @@ def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _slowing(connection: ObservedConnection) -> Slowing | None:
     """Return the slowing of a connection, or None. Only REQ is evaluated: others may have requests that queue."""
     requests = connection.requests
-    if requests is None or requests.trend.count < LEAST_REPLIES:
+    if requests is None or requests.trend.count < MIN_REPLIES:
         return None
     typical = requests.trend.typical()
     part = len(typical) // PART
     first, last = round(median(typical[:part])), round(median(typical[-part:]))
-    is_slower = last >= max(LEAST_NS, SLOWER * first) and min(typical[-len(typical) // 4 :]) >= STAYS * first
+    is_slower = last >= max(MIN_NS, SLOWER * first) and min(typical[-len(typical) // 4 :]) >= STAYS * first
     return Slowing(connection, requests, first, last) if is_slower else None
 
 
@@ -85,7 +85,7 @@ def _diagnosis(endpoint: Endpoint, same: list[Slowing]) -> Diagnosis:
         f"{duration(worst.last)} in the end, over {requests.trend.count} replies",
         "see what grows in that program with the time or with the requests (a table, a queue, a log), or what else "
         "runs on its host since; nothing where later requests were for more",
-        tuple(evidence[:MOST_EVIDENCE]),
+        tuple(evidence[:MAX_EVIDENCE]),
         replies,
         None if requests.last_reply is None else requests.last_reply.ns,
         LIKELY,
@@ -97,7 +97,7 @@ def _factor(slowing: Slowing) -> float:
     return slowing.last / slowing.first
 
 
-LEAST_OTHERS = 3
+MIN_OTHERS = 3
 """Minimum number of other replies to know the usual time at an endpoint."""
 
 
@@ -120,7 +120,7 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
         since, until = worst.request.moment.ns, worst.request.moment.ns + worst.took
         delayed = [each for each in replies if each.overlaps(since, until)]
         beside = longest_beside(endpoint, since, until, knowledge)
-        is_slow = worst.took >= max(LONG_NS, MANY_TIMES * beside) and usual.count - len(delayed) >= LEAST_OTHERS
+        is_slow = worst.took >= max(LONG_NS, MANY_TIMES * beside) and usual.count - len(delayed) >= MIN_OTHERS
         types = connection.sides[asker].socket_type, connection.sides[1 - asker].socket_type
         if types not in SLOW_HINTS or not is_slow or usual.median is None:
             continue

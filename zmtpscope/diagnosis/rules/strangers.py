@@ -9,12 +9,12 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, counted, how_often, server_name
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MOST_EVIDENCE, Met
+from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
 
 ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16", "ZMTP-CONN-20")
-LEAST_PORTS = 5
+MIN_PORTS = 5
 """A client that tries this many endpoints looks for open ports, unless it retries."""
-MOST_TRIES = 2
+MAX_TRIES = 2
 """Maximum attempts at each endpoint for a port scan; a client of ZeroMQ retries more often."""
 
 FOREIGN = "ZMTP-CONN-04"
@@ -28,9 +28,9 @@ def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
     """Return the addresses that try many ports, with the first attempt at each endpoint."""
     tried: dict[str, dict[Endpoint, RunFinding]] = {}
     for finding in knowledge.findings:
-        if finding.id in ATTEMPTS and finding.endpoint is not None and finding.client and finding.times <= MOST_TRIES:
+        if finding.id in ATTEMPTS and finding.endpoint is not None and finding.client and finding.times <= MAX_TRIES:
             tried.setdefault(finding.client, {}).setdefault(finding.endpoint, finding)
-    return {client: by_endpoint for client, by_endpoint in tried.items() if len(by_endpoint) >= LEAST_PORTS}
+    return {client: by_endpoint for client, by_endpoint in tried.items() if len(by_endpoint) >= MIN_PORTS}
 
 
 def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -51,7 +51,7 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
             client,
             f"{client} looks for open ports: it tried {len(by_endpoint)} of {where}, once or twice each",
             "nothing to do if that is your own scan; else see who that address is",
-            tuple(Evidence(each.moment, each.text, each.ref) for each in found[:MOST_EVIDENCE]),
+            tuple(Evidence(each.moment, each.text, each.ref) for each in found[:MAX_EVIDENCE]),
             len(by_endpoint),
             found[-1].moment.ns,
             conn_ids=frozenset(came_to_look[client]),
@@ -78,7 +78,7 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
             + (f", {how_often(times)}" if len(visits) > 1 else "")
             + ": a health check, or somebody who looks what listens there",
             "nothing to do for a health check; a client of ZeroMQ would have spoken",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each in visits[:MOST_EVIDENCE]),
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each in visits[:MAX_EVIDENCE]),
             len(visits),
             visits[-1].last_ns,
             conn_ids=frozenset(each.conn_id for each in visits),
@@ -117,7 +117,7 @@ def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 TLS = "ZMTP-CONN-23"
-LEAST_IN_CLEAR = 2
+MIN_IN_CLEAR = 2
 
 
 def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -130,7 +130,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
         ended = [
             (each, end) for each in connections if (end := ending_of(each)) is not None and _is_in_clear(each, end)
         ]
-        if len(ended) < LEAST_IN_CLEAR:
+        if len(ended) < MIN_IN_CLEAR:
             continue
         finding, times = speaking[endpoint], [end.moment.ns for _, end in ended]
         yield Diagnosis(
@@ -143,7 +143,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "port of the ZeroMQ socket behind it",
             (
                 Evidence(finding.moment, f"{finding.client} speaks TLS", finding.ref),
-                *(Evidence(each.start, "the connection begins", each.ref) for each, _ in ended[:MOST_EVIDENCE]),
+                *(Evidence(each.start, "the connection begins", each.ref) for each, _ in ended[:MAX_EVIDENCE]),
             ),
             len(ended),
             max(times),
@@ -178,7 +178,7 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
             (f"{who} as to ZeroMQ" if listens else f"{who} to {server_name(connection)}, which is ZeroMQ")
             + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
             WEBSOCKET_HINT if speaks.startswith(WEBSOCKET) else FOREIGN_HINT,
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
             len(met),
             max(each.finding.last_ns for each in met),
             conn_ids=frozenset(each.connection.conn_id for each in met),

@@ -32,7 +32,7 @@ DELAYED_NS = 50 * MILLISECOND
 Either it was not made before connecting, or the program did not call its socket.
 """
 
-MOST_COUNTED = 64
+MAX_COUNTED = 64
 """Maximum number of lost topics whose messages are counted."""
 
 
@@ -221,7 +221,7 @@ def _missed_since(
     keys, topics = publisher.ascending
     asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []
     asked_for += [key for places in places_of(lost, topics) for key in keys[places.start : places.stop]]
-    for key in asked_for[:MOST_COUNTED]:
+    for key in asked_for[:MAX_COUNTED]:
         if not after.matching(key):
             for sibling in got_most_of[key]:
                 if sibling is not after:

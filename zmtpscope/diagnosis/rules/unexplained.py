@@ -13,12 +13,12 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedF
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import SECOND
 
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 VIOLATION = "protocol-violation"
 NO_HANDSHAKE = "handshake-failing"
-LEAST_TIMED, TIMER_SPREAD = 3, 20
+MIN_TIMED, TIMER_SPREAD = 3, 20
 """Minimum number of connections with equal durations, within a twentieth, that show a timer."""
-LEAST_WAIT = 10 * SECOND // 1000
+MIN_WAIT = 10 * SECOND // 1000
 """A timer closes only after this long (ns) without data."""
 
 REASONS = (
@@ -74,7 +74,7 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
             f"{id_} at {address(connection.endpoint)}",
             f"{first.text}{who}{more}{f', {how_often(times, count)}' if count > 1 else ''} ({id_})",
             first.hint or f"see {FINDINGS[id_].section}",
-            tuple(Evidence(finding.moment, finding.text, finding.ref) for _, finding in each[:MOST_EVIDENCE]),
+            tuple(Evidence(finding.moment, finding.text, finding.ref) for _, finding in each[:MAX_EVIDENCE]),
             count,
             max(finding.last_ns for _, finding in each),
             conn_ids=frozenset(of.conn_id for of, _ in each),
@@ -107,7 +107,7 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
             f"No handshake of {client_name(connection)} with {server_name(connection)} succeeds: "
             f"{name_of(connection, ending.side)} closes {after}" + (f", {how_often(times)}" if len(failed) > 1 else ""),
             hint,
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in failed[:MOST_EVIDENCE]),
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in failed[:MAX_EVIDENCE]),
             len(failed),
             max(times),
             LIKELY,
@@ -128,7 +128,7 @@ def _closes(failed: list[Failed]) -> tuple[str, str]:
     if all(each.ending.side == each.connection.listener and _said_nothing(each) for each in failed):
         return f"{after}, without a word of its own", WITHOUT_A_WORD
     lasted = [each.ending.moment.ns - each.connection.start.ns for each in failed]
-    if len(failed) >= LEAST_TIMED and max(lasted) - min(lasted) <= max(lasted) // TIMER_SPREAD and _are_timed(failed):
+    if len(failed) >= MIN_TIMED and max(lasted) - min(lasted) <= max(lasted) // TIMER_SPREAD and _are_timed(failed):
         return f"{duration(lasted[0])} after the connection began, while {_other(failed[0])} still answers", TIMER
     return after, REASONS
 
@@ -142,7 +142,7 @@ def _are_timed(failed: list[Failed]) -> bool:
     side = failed[0].ending.side
     heard = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
     return all(
-        each.ending.side == side and last is not None and each.ending.moment.ns - last >= LEAST_WAIT
+        each.ending.side == side and last is not None and each.ending.moment.ns - last >= MIN_WAIT
         for each, last in heard
     )
 

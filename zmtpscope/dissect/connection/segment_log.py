@@ -10,7 +10,7 @@ from zmtpscope.dissect.records.segments import Segments
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import TcpSide
 
-MOST_WAITING = 256
+MAX_WAITING = 256
 """Maximum number of segment groups, one per side and block, to keep before the connection is known to be ZMTP."""
 
 
@@ -38,7 +38,7 @@ class SegmentLog:
 
     def drain(self, *, is_zmtp: bool) -> list[Segments]:
         """Return and forget the segments: all if the connection speaks ZMTP, otherwise those beyond the maximum."""
-        count = len(self.waiting) if is_zmtp else max(0, len(self.waiting) - MOST_WAITING)
+        count = len(self.waiting) if is_zmtp else max(0, len(self.waiting) - MAX_WAITING)
         segments, self.waiting = self.waiting[:count], self.waiting[count:]
         return segments
 

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from zmtpscope.dissect.budget import OctetBudget
     from zmtpscope.dissect.stream.side_stream import SideStream
 
-LEAST_MATCHES = 3
+MIN_MATCHES = 3
 """Minimum number of new consecutive messages that match a subscription: a reply to a request would be just one."""
 
-MOST_HEADS, HEAD = 256, 32
+MAX_HEADS, HEAD = 256, 32
 """Maximum number of different message starts to remember per side, and their size. Beyond it, only commands show a
 subscriber."""
 HEAD_COST = 96
 """Memory octets counted for each."""
-MOST_ASKED = 64
+MAX_ASKED = 64
 """Maximum number of subscriptions per side that wait for messages."""
-MOST_MESSAGES = 65_536
+MAX_MESSAGES = 65_536
 """Maximum number of messages to examine."""
 
 R = TypeVar("R", MessageRun, FrameRun)
@@ -199,7 +199,7 @@ class TypeInference:
 
     def _limit(self, side: int) -> None:
         """Stop watching messages that cannot show more, or need too much memory."""
-        is_full = len(self._heads[side]) > MOST_HEADS or self._looked_at > MOST_MESSAGES or self.budget.is_exceeded
+        is_full = len(self._heads[side]) > MAX_HEADS or self._looked_at > MAX_MESSAGES or self.budget.is_exceeded
         if all(self._others_said) or is_full:
             self.release()
 
@@ -223,7 +223,7 @@ class TypeInference:
             longest = asked_for[0] if len(asked_for) == 1 else max(asked_for, key=_topic_size)
             longest.is_new &= said.packet > longest.packet  # otherwise it was only read later
             longest.matches += longest.is_new and said.packet > self._last_packets[other]
-            if longest.matches >= LEAST_MATCHES:
+            if longest.matches >= MIN_MATCHES:
                 return True
         if head not in self._heads[side]:
             self._heads[side].add(head)
@@ -234,7 +234,7 @@ class TypeInference:
     def _take_subscription(self, said: Said) -> None:
         """Add or remove a possible subscription."""
         topic, asked = said.head[1:], self._asked[said.side]
-        if said.head[0] and 0 < len(topic) <= HEAD and len(asked) < MOST_ASKED:
+        if said.head[0] and 0 < len(topic) <= HEAD and len(asked) < MAX_ASKED:
             is_new = not any(head.startswith(topic) for head in self._heads[1 - said.side])
             asked.setdefault(topic, Asked(topic, said.packet, said.offset, is_new))
         elif not said.head[0]:

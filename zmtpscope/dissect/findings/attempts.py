@@ -2,7 +2,7 @@
 
 An absent server leaves only SYNs in the capture: by default libzmq tries again ten times a second. Attempts are counted
 by client address, endpoint and outcome, and separately before and after a connection of the two: a server that has not
-started yet differs from one that went away. Memory is limited to `MOST_PAIRS` of these, so a port scan or a SYN flood
+started yet differs from one that went away. Memory is limited to `MAX_PAIRS` of these, so a port scan or a SYN flood
 costs no more. Attempts counted and forgotten are reported as one number.
 """
 
@@ -23,16 +23,16 @@ from zmtpscope.dissect.tcp.connection import CONNECTED, HALF_OPEN, NO_ROUTE, REF
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 
-MOST_PAIRS = 4096
+MAX_PAIRS = 4096
 """Maximum number of client and endpoint pairs. When full, the pair unused for longest is forgotten."""
 
-MOST_STRETCHES = 16
+MAX_STRETCHES = 16
 """Maximum number of separate series of attempts per pair and outcome; beyond it, the two nearest are joined.
 
 Series are kept apart because a connection between two of them may become known only when it ends, after all of them.
 """
 
-MOST_LISTED = 20
+MAX_LISTED = 20
 """Maximum number of series reported at the end, most attempts first; the others are reported as one number."""
 
 FINDING_BY_OUTCOME = {
@@ -44,10 +44,10 @@ FINDING_BY_OUTCOME = {
 }
 """Each finding covers many attempts and contains their number."""
 
-LEAST_GAPS, LARGEST_RATIO, LEAST_RATIO = 3, 2.3, 1.1
+MIN_GAPS, LARGEST_RATIO, MIN_RATIO = 3, 2.3, 1.1
 """Detection of libzmq retries: at least this many waits, whose ratio is within these limits. libzmq waits for
 ZMQ_RECONNECT_IVL plus a random time of at most the same length."""
-SHORT_WAIT, LEAST_FAST = SECOND // 5, 10
+SHORT_WAIT, MIN_FAST = SECOND // 5, 10
 """Clients behind one address interleave: this many attempts with waits this short also count as ZeroMQ."""
 DEFAULT_WAIT = 90 * SECOND // 1000, 220 * SECOND // 1000
 """Bounds of a wait with the default interval (100 ms, up to doubled); two attempts are enough then."""
@@ -79,15 +79,12 @@ class Tried:
     @property
     def is_like_zeromq(self) -> bool:
         """Whether the attempts repeat like those of libzmq."""
-        if self.gaps < LEAST_GAPS:
+        if self.gaps < MIN_GAPS:
             least, most = DEFAULT_WAIT
             return self.gaps > 0 and least <= self.shortest and self.longest <= most
-        if (
-            self.gaps >= LEAST_FAST
-            and (self.last.last.time - self.first.connection.start.time) <= SHORT_WAIT * self.gaps
-        ):
+        if self.gaps >= MIN_FAST and (self.last.last.time - self.first.connection.start.time) <= SHORT_WAIT * self.gaps:
             return True
-        return self.shortest * LEAST_RATIO <= self.longest <= self.shortest * LARGEST_RATIO
+        return self.shortest * MIN_RATIO <= self.longest <= self.shortest * LARGEST_RATIO
 
     def is_apart(self, later: Tried) -> bool:
         """Whether the pair connected between this series and a later one."""
@@ -141,14 +138,14 @@ class Attempts:
         stretches = self.tried.setdefault(place, [])
         self.tried.move_to_end(place)
         self._add(stretches, attempt)
-        if len(self.tried) > MOST_PAIRS:
+        if len(self.tried) > MAX_PAIRS:
             forgotten, stretches = self.tried.popitem(last=False)
             self._leave_out(forgotten[0], stretches)
 
     def _connect(self, pair: bytes, start: Stamp) -> None:
         first, last = self.connected.pop(pair, (start, start))
         self.connected[pair] = min(first, start), max(last, start)
-        if len(self.connected) > MOST_PAIRS:
+        if len(self.connected) > MAX_PAIRS:
             self.connected.popitem(last=False)
         for outcome in FINDING_BY_OUTCOME:
             before = [each for each in self.tried.get((outcome, pair), ()) if each.last.last < start]
@@ -158,7 +155,7 @@ class Attempts:
     def _add(self, stretches: list[Tried], attempt: Attempt) -> None:
         later = [each for each in self.connected.get(attempt.pair, ()) if each > attempt.last]
         insort(stretches, Tried(attempt, attempt, 1, attempt.syns, min(later, default=None)), key=_first_began)
-        if len(stretches) <= MOST_STRETCHES:
+        if len(stretches) <= MAX_STRETCHES:
             return
         gaps = [
             (before.is_apart(after), after.first.connection.start.time - before.last.last.time)
@@ -183,8 +180,8 @@ class Attempts:
             for each in _between_connections(stretches)
         ]
         tried.sort(key=lambda entry: (-entry[1].count, _first_began(entry[1])))
-        notes = [self._note(outcome, each, end) for outcome, each in tried[:MOST_LISTED]]
-        for outcome, each in tried[MOST_LISTED:]:
+        notes = [self._note(outcome, each, end) for outcome, each in tried[:MAX_LISTED]]
+        for outcome, each in tried[MAX_LISTED:]:
             self._leave_out(outcome, (each,))
         return notes + [self._note_others(outcome, others, end) for outcome, others in self.others.items()]
 

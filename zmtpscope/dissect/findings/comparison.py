@@ -37,7 +37,7 @@ from zmtpscope.dissect.records.facts import (
     ZreCommand,
 )
 from zmtpscope.dissect.records.notes import Note, ZrePair
-from zmtpscope.dissect.records.record_writer import AT_THE_END, MOST_WRITTEN, RecordWriter
+from zmtpscope.dissect.records.record_writer import AT_THE_END, MAX_WRITTEN, RecordWriter
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.zmtp.reader import Finding
 
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 GAVE_WAY = Finding("ZMTP-CONN-12")
 
-MOST_ENDPOINTS = 65_536
+MAX_ENDPOINTS = 65_536
 """Maximum number of ZMTP endpoints to remember."""
 
-MOST_WRITERS = 16_384
+MAX_WRITERS = 16_384
 """Maximum number of connections and flows whose findings are counted by kind. When full, the counts of the one unused
 for longest are written."""
 
@@ -114,7 +114,7 @@ class Comparison:
             elif isinstance(fact, Said):
                 self._write(self.endpoints.evaluate(fact))
             elif isinstance(fact, Spoke):
-                if len(self.spoken_with) < MOST_ENDPOINTS:
+                if len(self.spoken_with) < MAX_ENDPOINTS:
                     self.spoken_with.add(fact.endpoint)
             else:
                 self._write(self.network.evaluate(fact))
@@ -138,10 +138,10 @@ class Comparison:
         `drops`: packets lost during capture, by interface. `problems`: files that could not be read to their end.
         `set_back`: where their clock was set back.
         """
-        if self.gave_way > MOST_WRITTEN and self.last_to_give_way is not None:
+        if self.gave_way > MAX_WRITTEN and self.last_to_give_way is not None:
             last = self.last_to_give_way
             writer = self._writer(last.connection.stream, end.ordinal)
-            writer.note_repeats(Note(None, GAVE_WAY, stamp(last.arrival), end.ordinal), self.gave_way - MOST_WRITTEN)
+            writer.note_repeats(Note(None, GAVE_WAY, stamp(last.arrival), end.ordinal), self.gave_way - MAX_WRITTEN)
         put_drops(self.sink, drops, end)
         put_problems(self.sink, problems, end)
         put_set_back(self.sink, folded([each for each in (set_back, self.set_back) if each is not None]), end)
@@ -162,7 +162,7 @@ class Comparison:
     def _give_way(self, fact: GaveWay) -> None:
         self.gave_way += 1
         self.last_to_give_way = fact
-        if self.gave_way <= MOST_WRITTEN:
+        if self.gave_way <= MAX_WRITTEN:
             at = stamp(fact.arrival)
             self._write([Note(None, GAVE_WAY, at, fact.arrival.ordinal, stream=fact.connection.stream)])
 
@@ -188,7 +188,7 @@ class Comparison:
             peer = Stream(number, conn_id, 0 if side else 1, there, other, here, port)
             writer = RecordWriter(self.sink, (peer, stream) if side else (stream, peer))
             self.writers[stream.conn_id] = writer
-            if len(self.writers) > MOST_WRITERS:
+            if len(self.writers) > MAX_WRITERS:
                 self.writers.popitem(last=False)[1].counted_findings(ordinal)
         self.writers.move_to_end(stream.conn_id)
         return writer

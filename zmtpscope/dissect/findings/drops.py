@@ -26,7 +26,7 @@ CLOCK_WENT_BACK = "CAPTURE-03"
 NO_CONNECTION = 1 << 63
 """Sort position after all connections and datagrams."""
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 """Maximum number of interfaces to name."""
 
 
@@ -77,6 +77,6 @@ def _put(sink: Sink, id_: str, end: Arrival, detail: str, **own: Any) -> None:
 def by_interface(drops: Mapping[str, int]) -> str:
     """Format drops like `12 on eth0, 1 on lo`, largest number first."""
     ordered = sorted(drops.items(), key=lambda each: -each[1])
-    named = [f"{count} on {name}" for name, count in ordered[:MOST_NAMED]]
-    rest = ordered[MOST_NAMED:]
+    named = [f"{count} on {name}" for name, count in ordered[:MAX_NAMED]]
+    rest = ordered[MAX_NAMED:]
     return ", ".join([*named, *([f"{sum(count for _, count in rest)} on {len(rest)} more"] if rest else [])])

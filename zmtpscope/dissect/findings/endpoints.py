@@ -18,10 +18,10 @@ from zmtpscope.dissect.records.facts import Endpoint, Located, Origin, Said
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
-MOST_ENDPOINTS = 4096
+MAX_ENDPOINTS = 4096
 """Maximum number of listening endpoints, and of pairs of client address and endpoint."""
 
-MOST_HANDSHAKES = 16_384
+MAX_HANDSHAKES = 16_384
 """Maximum number of CURVE handshakes with remembered keys and nonces, including those of ended connections."""
 
 RECONNECTS = 6
@@ -189,7 +189,7 @@ class Endpoints:
             unsecured = self.unsecured.pop(endpoint, None)
             if unsecured is not None:
                 self._note("ZMTP-DOWNGRADE-01", said, *unsecured)
-        _remember(self.secured, endpoint, said.reference, MOST_ENDPOINTS)
+        _remember(self.secured, endpoint, said.reference, MAX_ENDPOINTS)
 
     def _unsecured(self, said: Said, what: str) -> None:
         """Process messages exchanged with a client that has no security."""
@@ -197,7 +197,7 @@ class Endpoints:
         if endpoint in self.secured:
             self._note("ZMTP-DOWNGRADE-01", said, self.secured[endpoint], what)
         elif endpoint not in self.unsecured:
-            _remember(self.unsecured, endpoint, (said.reference, what), MOST_ENDPOINTS)
+            _remember(self.unsecured, endpoint, (said.reference, what), MAX_ENDPOINTS)
 
     # -- one socket, several peers -----------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Endpoints:
             return
         same = self.handshakes.get(key) or SameKey()
         peer.handshake = same.add(key, said.reference, said.unit)
-        _remember(self.handshakes, key, same, MOST_HANDSHAKES)
+        _remember(self.handshakes, key, same, MAX_HANDSHAKES)
 
     def _welcome(self, said: Said) -> None:
         """Process a WELCOME with the long nonce `value`."""
@@ -236,7 +236,7 @@ class Endpoints:
             other = self.welcomes.get(place)
             if other is not None and other[0] != handshake.key:  # otherwise one connection, captured in two places
                 self._note("CURVE-19", said, other[1])
-            _remember(self.welcomes, place, (handshake.key, said.reference), MOST_HANDSHAKES)
+            _remember(self.welcomes, place, (handshake.key, said.reference), MAX_HANDSHAKES)
         self._compare_keys(handshake, said)
 
     def _compare_keys(self, handshake: Handshake, said: Said) -> None:
@@ -258,13 +258,13 @@ class Endpoints:
             sent, what, reference = self.refused[pair]
             if said.origin.start > sent and what == said.value:
                 self._note("ZMTP-CONN-09", said, reference)
-        _remember(self.refused, pair, (stamp(said.arrival), said.value, said.reference), MOST_ENDPOINTS)
+        _remember(self.refused, pair, (stamp(said.arrival), said.value, said.reference), MAX_ENDPOINTS)
 
     def _failed(self, said: Said) -> None:
         """Process the end of a connection that the client will open again."""
         pair, start = said.origin.pair, said.origin.start
         known = self.reconnects.get(pair) or Reconnects()
-        _remember(self.reconnects, pair, known, MOST_ENDPOINTS)
+        _remember(self.reconnects, pair, known, MAX_ENDPOINTS)
         lifetimes = known.lifetimes
         if known.evaluated:
             return

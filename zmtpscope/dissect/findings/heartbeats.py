@@ -25,7 +25,7 @@ from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 OPEN_PINGS = 3
 """Maximum number of PINGs that should wait at a time."""
 
-MOST_REMEMBERED = 64
+MAX_REMEMBERED = 64
 """Maximum number of open PINGs, and of unmatched PONGs, to remember."""
 
 LONGEST_KEPT = 32
@@ -71,7 +71,7 @@ class Direction:
         if early is not None:
             self.unmatched.remove(early)
             self.answered = ping.start
-        elif len(self.open) < MOST_REMEMBERED:
+        elif len(self.open) < MAX_REMEMBERED:
             self.open.append(ping)
         else:
             self.overflowed = True
@@ -83,7 +83,7 @@ class Direction:
         if ping is not None:
             self.open.remove(ping)
             self.answered = max(self.answered, ping.start)
-        elif len(self.unmatched) < MOST_REMEMBERED:
+        elif len(self.unmatched) < MAX_REMEMBERED:
             self.unmatched.append(pong)
         else:
             self.overflowed = True

@@ -17,9 +17,9 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 
-MOST_REMEMBERED = 4096
+MAX_REMEMBERED = 4096
 """Maximum number of entries per kind. When full, the one unused for longest is forgotten."""
-LEAST_ASKED = 3
+MIN_ASKED = 3
 FASTEST = SECOND
 """A client with at least this many requests, on average at most this far apart, retries like a ZeroMQ client."""
 
@@ -39,7 +39,7 @@ class Asked:
     def is_fast(self) -> bool:
         """Whether the client retries as fast as ZeroMQ clients do."""
         span = self.last.connection.start.time - self.first.connection.start.time
-        return self.count >= LEAST_ASKED and 0 <= span <= FASTEST * (self.count - 1)
+        return self.count >= MIN_ASKED and 0 <= span <= FASTEST * (self.count - 1)
 
 
 class Refusals:
@@ -55,7 +55,7 @@ class Refusals:
         client, proxy, port = _ends(relayed)
         if relayed.refusal is None:
             self.granted[client, proxy, port] = relayed
-            if len(self.granted) > MOST_REMEMBERED:
+            if len(self.granted) > MAX_REMEMBERED:
                 self.granted.popitem(last=False)
             return
         key = client, proxy, port, relayed.target
@@ -67,7 +67,7 @@ class Refusals:
             asked.first = min(asked.first, relayed, key=_began)
             asked.count += 1
         self.refused.move_to_end(key)
-        if len(self.refused) > MOST_REMEMBERED:
+        if len(self.refused) > MAX_REMEMBERED:
             self.refused.popitem(last=False)
 
     def finish(self, end: Arrival) -> list[Note]:
@@ -95,7 +95,7 @@ class OthersAtEndpoints:
         key = (*_ends(opened), opened.finding)
         first, last, count = self.opened.get(key, (opened, opened, 0))
         self.opened[key] = min(first, opened, key=_began), max(last, opened, key=_began), count + 1
-        if len(self.opened) > MOST_REMEMBERED:
+        if len(self.opened) > MAX_REMEMBERED:
             self.opened.popitem(last=False)
 
     def finish(self, end: Arrival) -> list[Note]:

@@ -26,9 +26,9 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PEERS
 
-MOST_OPEN = 4096
+MAX_OPEN = 4096
 """Maximum number of open requests per connection; with more, replies are no longer checked."""
-MOST_WAITING = 64
+MAX_WAITING = 64
 """Maximum number of pending findings of each kind; no more are created then."""
 
 NEVER = sys.maxsize
@@ -189,7 +189,7 @@ class Requests:
             note = note_on(runs[asked.runs[place]], int(asked.rows[place]), side, "REQREP-02")
             if is_together[place]:
                 notes.append(note)
-            elif len(self.early) < MOST_WAITING:
+            elif len(self.early) < MAX_WAITING:
                 self.early.append(Waiting(note, EMPTY))
         if next_reply < len(answered.orders):
             notes += self._decide_early(answered, next_reply)
@@ -222,7 +222,7 @@ class Requests:
                     self.undelimited += 1
                 elif not self._was_answered_early(envelope):
                     waiting.append(envelope)
-                    if len(waiting) > MOST_OPEN:
+                    if len(waiting) > MAX_OPEN:
                         self.is_over = True
                         return notes
                 continue
@@ -230,7 +230,7 @@ class Requests:
             run = runs[answered.runs[place]]
             if not self._find(waiting, envelope) and envelope != NO_DELIMITER and run.socket_type == "REP":
                 note = note_on(run, int(answered.rows[place]), 1 - asker, "REQREP-04")
-                if run.peer_socket_type in ASKERS and len(self.unasked) < MOST_WAITING:
+                if run.peer_socket_type in ASKERS and len(self.unasked) < MAX_WAITING:
                     self.unasked.append(Waiting(note, envelope))
         self.open = np.array(waiting, np.int64)
         return notes
@@ -247,7 +247,7 @@ class Requests:
         if (answered_here > answered.orders[replies - len(answered_here) :]).any():
             return False
         places = np.arange(before + 1, before + 1 + len(asked.orders))
-        if len(places) and (places - answered.orders.searchsorted(asked.orders)).max() > MOST_OPEN:
+        if len(places) and (places - answered.orders.searchsorted(asked.orders)).max() > MAX_OPEN:
             return False
         self.open = envelopes_open[replies:]
         self.undelimited += undelimited
@@ -270,7 +270,7 @@ class Requests:
             return is_undelimited
         while (other := waiting.popleft()) != envelope:
             self.passed_over[other] += 1
-        self.is_over = len(self.passed_over) > MOST_OPEN
+        self.is_over = len(self.passed_over) > MAX_OPEN
         return True
 
     def _was_answered_early(self, envelope: int) -> bool:

@@ -19,9 +19,9 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.topics import Change, Unmatched
 from zmtpscope.zmtp.socket_types import may_meet
 
-MOST_WAITING = 64
+MAX_WAITING = 64
 """Maximum number of waiting messages; later ones are not counted."""
-MOST_CANCELLED = 64
+MAX_CANCELLED = 64
 """Maximum number of cancels to remember. With more within a second, messages of that time are not checked."""
 HEAD = 256
 """Number of leading octets of a message, and of a topic or group, to compare."""
@@ -82,7 +82,7 @@ class Unsubscribed:
             self.waiting = [each for each in self.waiting if name is not None and not self._matches(each.head, name)]
         elif name is not None:
             self.cancelled.append(Cancelled(name[:HEAD], change.time))
-            if len(self.cancelled) > MOST_CANCELLED:
+            if len(self.cancelled) > MAX_CANCELLED:
                 self.unsure_until = self.cancelled.pop(0).time + SECOND
         if not self.view.is_whole_until(change.ordinal):
             return []
@@ -94,7 +94,7 @@ class Unsubscribed:
             return
         id_ = "ZMTP31-GROUP-06" if self.are_groups else "ZMTP-SUB-05"
         for row in rows.tolist():
-            if len(self.waiting) >= MOST_WAITING:
+            if len(self.waiting) >= MAX_WAITING:
                 return
             head, time = run.head(int(run.first[row]), HEAD) or b"", int(run.times[row])
             if time > self.unsure_until and not self._was_cancelled(head, time):

@@ -10,9 +10,9 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
-MOST_REQUESTS = 4096
+MAX_REQUESTS = 4096
 """Maximum number of open requests; the oldest is forgotten."""
-MOST_WRITTEN = 10
+MAX_WRITTEN = 10
 
 
 class ZapMessage(NamedTuple):
@@ -53,11 +53,11 @@ class ZapRequests:
                 continue
             if message.fields["kind"] == "request":
                 self.open[message.side, id_] = None
-                if len(self.open) > MOST_REQUESTS:
+                if len(self.open) > MAX_REQUESTS:
                     self.open.popitem(last=False)
             elif (1 - message.side, id_) in self.open:
                 del self.open[1 - message.side, id_]
-            elif len(self.unasked) < MOST_WRITTEN:
+            elif len(self.unasked) < MAX_WRITTEN:
                 self.unasked.append(message)
 
     def end(self, arrival: Arrival) -> Iterator[Note]:

@@ -17,14 +17,14 @@ from ipaddress import ip_address
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.records.facts import Endpoint, ZreBeacon, ZreClose, ZreCommand, ZreSide, reference
 from zmtpscope.dissect.records.notes import Note, ZrePair
-from zmtpscope.payloads.zre.node_state import MOST_GROUPS
+from zmtpscope.payloads.zre.node_state import MAX_GROUPS
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 
-MOST_NODES = 4096
-MOST_CONNECTIONS = 1024
+MAX_NODES = 4096
+MAX_CONNECTIONS = 1024
 """Maximum number of connections per node to remember."""
-MOST_WAITING = 16_384
+MAX_WAITING = 16_384
 """Maximum number of deadlines; later checks are skipped."""
 
 ONE_SIDED = 5 * SECOND
@@ -233,7 +233,7 @@ class Network:
         node.name = said.fields.get("name") or node.name
         node.endpoint = said.fields.get("endpoint")
         if (groups := said.fields.get("groups")) is not None:
-            node.groups = set(groups) if len(groups) <= MOST_GROUPS else None
+            node.groups = set(groups) if len(groups) <= MAX_GROUPS else None
         mailbox = mailbox_of(node.endpoint)
         mailboxes = len(node.mailboxes)
         if mailbox is not None:
@@ -242,7 +242,7 @@ class Network:
                 self._note("ZRE-17", said, f"HELLO says {mailbox[1]}, the beacon {port}")
             self._own(node, mailbox)
         is_news = len(node.mailboxes) > mailboxes
-        if len(node.senders) < MOST_CONNECTIONS and sender not in node.senders:
+        if len(node.senders) < MAX_CONNECTIONS and sender not in node.senders:
             is_news = True
             node.senders.append(sender)
             node.senders_to.setdefault(side.server or NOWHERE, []).append(sender)
@@ -317,11 +317,11 @@ class Network:
             return
         if node.groups is not None:
             (node.groups.add if command == "JOIN" else node.groups.discard)(group)
-            if len(node.groups) > MOST_GROUPS:
+            if len(node.groups) > MAX_GROUPS:
                 node.groups = None
             node.left.pop(group, None)
             node.left[group] = said.arrival.time
-            if len(node.left) > MOST_GROUPS:
+            if len(node.left) > MAX_GROUPS:
                 del node.left[next(iter(node.left))]
         if (known := node.changes.get((command, group, status))) is not None:
             if sender in known.missing:
@@ -356,7 +356,7 @@ class Network:
                 self._note("ZRE-19", said, f'node {node.who} is not in "{group}"')
 
     def _ping(self, sender: Sender, said: ZreCommand) -> None:
-        if sender not in self.pings and len(self.pings) == MOST_CONNECTIONS:
+        if sender not in self.pings and len(self.pings) == MAX_CONNECTIONS:
             return
         if self._wait(said.arrival.time + SILENT, partial(self._unanswered, sender, said)):
             self.pings.setdefault(sender, []).append(said)
@@ -385,7 +385,7 @@ class Network:
         node = self.nodes.get(uuid)
         if node is None:
             node = self.nodes[uuid] = Node(uuid)
-            if len(self.nodes) > MOST_NODES:
+            if len(self.nodes) > MAX_NODES:
                 _, old = self.nodes.popitem(last=False)
                 for mailbox in old.mailboxes:
                     self.owners.pop(mailbox, None)
@@ -394,13 +394,13 @@ class Network:
 
     def _own(self, node: Node, mailbox: Endpoint) -> None:
         """Register an endpoint on which the node listens."""
-        if len(node.mailboxes) < MOST_CONNECTIONS:
+        if len(node.mailboxes) < MAX_CONNECTIONS:
             node.mailboxes.add(mailbox)
             self.owners[mailbox] = node.uuid
 
     def _wait(self, time: int, evaluate: Callable[[Arrival], None]) -> bool:
         """Call `evaluate` at `time`; return False if too many deadlines are set."""
-        if len(self.deadlines) == MOST_WAITING:
+        if len(self.deadlines) == MAX_WAITING:
             return False
         self.waited += 1
         heapq.heappush(self.deadlines, Deadline(time, self.waited, evaluate))

@@ -7,7 +7,7 @@ import functools
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.message_rows import FOLLOWED
 from zmtpscope.dissect.findings.row_rules import ROW_RULES
-from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, NO_ROLES, ROLES, LaneSide
+from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MAX_HELD, MAX_OPEN, NO_ROLES, ROLES, LaneSide
 from zmtpscope.dissect.records.topics import DISTRIBUTING, Names
 from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.socket_types import PEERS, PUBLISHERS, SUBSCRIBERS
@@ -102,7 +102,7 @@ def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Readin
     reading, assembly = stream.plain_reading(), stream.messages.in_clear
     if reading is None or reading.reader.position > LARGEST_PLACE:
         return None
-    if assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
+    if assembly.open_frames > MAX_OPEN or stream.held_octets.size > MAX_HELD:
         return None
     return reading if is_judged or _is_asked_alone(connection, number) else None
 

@@ -28,7 +28,7 @@ from zmtpscope.dissect.lane.openings import Openings
 from zmtpscope.dissect.lane.payloads import Claims, JsonMessages, ask, look_inside
 from zmtpscope.dissect.lane.publishing import published
 from zmtpscope.dissect.lane.residents import Residents
-from zmtpscope.dissect.lane.sides import MOST_HELD, LaneSide
+from zmtpscope.dissect.lane.sides import MAX_HELD, LaneSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
@@ -38,7 +38,7 @@ from zmtpscope.dissect.tcp.connection import reverse
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Deferred, Finished, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
-from zmtpscope.payloads.side import MOST_UNCLAIMED
+from zmtpscope.payloads.side import MAX_UNCLAIMED
 
 
 class BlockUnderWay:
@@ -432,7 +432,7 @@ class Lane:
     def _let_go(self, messages: Messages) -> None:
         """Release connections that hold too much, or all of them if the common limit is exceeded."""
         held = self.remembered.held
-        for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MOST_HELD]:
+        for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MAX_HELD]:
             self.residents.send_away(slot)
         if self.sink.budget.is_exceeded:
             self.release_all()
@@ -492,7 +492,7 @@ class Lane:
                 payloads.side.pass_by(int(messages.counts.messages[turn]))
         slots, counts = messages.slots[chosen], messages.counts.messages[chosen]
         unclaimed = self.remembered.unclaimed[slots]
-        is_looked_into = (unclaimed <= MOST_UNCLAIMED) | self.sink.options.records
+        is_looked_into = (unclaimed <= MAX_UNCLAIMED) | self.sink.options.records
         is_looked_into &= self.remembered.is_judged[slots] == 0
         self.remembered.unclaimed[slots] = unclaimed + np.where(is_looked_into, counts, 0)
 

@@ -40,23 +40,23 @@ FEWEST_ALIKE = 4
 """Number of connections that begin alike before their opening is learned: learning costs as much as reading it twice.
 On the small captures of this repository, 1 doubled the reading time, 2 added 22 %, 3 added 5 %, and 4 adds nothing."""
 
-MOST_SEGMENTS, MOST_OCTETS = 16, 1024
+MAX_SEGMENTS, MAX_OCTETS = 16, 1024
 """Maximum number of segments of an opening to learn, and of octets of each segment."""
 
-MOST_STEPS = 1024
+MAX_STEPS = 1024
 """Maximum number of steps of all openings to remember."""
 
-MOST_WHOLE = 8
+MAX_WHOLE = 8
 """Number of most recent whole openings to compare new connections with."""
 
-MOST_AHEAD = 48
+MAX_AHEAD = 48
 """Maximum number of steps that may be learned before connections use them."""
 
 WORTH = 4
 """Further steps that each connection with a known opening allows; this bounds the cost if no two connections open
 alike."""
 
-MOST_LOST = 16
+MAX_LOST = 16
 """Number of connections in a row without a known opening after which only one of as many is tried."""
 
 FEWEST_IN_VAIN = 4
@@ -185,7 +185,7 @@ class Openings:
         self.options = options
         self.first = Step([])
         self._steps = 0
-        self._ahead = MOST_AHEAD
+        self._ahead = MAX_AHEAD
         self._lost = self._left_out = 0
         """Connections in a row without a known opening, and connections skipped since."""
         self._begun: Counter[int] = Counter()
@@ -195,9 +195,9 @@ class Openings:
 
     def is_worth_a_try(self) -> bool:
         """Whether to try the next new connection."""
-        if self._lost < MOST_LOST:
+        if self._lost < MAX_LOST:
             return True
-        self._left_out = (self._left_out + 1) % MOST_LOST
+        self._left_out = (self._left_out + 1) % MAX_LOST
         if self._left_out:
             return False
         self._ahead = max(self._ahead, 1)
@@ -213,11 +213,11 @@ class Openings:
 
     def remember(self, path: Path) -> None:
         """Move a path to the front after a connection has taken it."""
-        self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MOST_WHOLE]
+        self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MAX_WHOLE]
 
     def count_entered(self, last: Step, count: int = 1) -> None:
         """Count connections that entered the lane after this step."""
-        self._ahead = min(self._ahead + WORTH * count, MOST_AHEAD)
+        self._ahead = min(self._ahead + WORTH * count, MAX_AHEAD)
         last.entered += count
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
@@ -228,7 +228,7 @@ class Openings:
         found = step.behind(side, octets)
         if found is None and step is self.first and not self._is_frequent(side, octets):
             return None
-        if found is None and self._ahead and self._steps < MOST_STEPS and hash((side, octets)) not in step.others:
+        if found is None and self._ahead and self._steps < MAX_STEPS and hash((side, octets)) not in step.others:
             self._ahead -= 1
             self._steps += 1
             found = self._learn([*((each.side, each.octets) for each in before), (side, octets)], step)
@@ -238,7 +238,7 @@ class Openings:
 
     def _is_frequent(self, side: int, octets: bytes) -> bool:
         """Count a connection with this start, and return whether there have been enough."""
-        if len(self._begun) >= MOST_STEPS:
+        if len(self._begun) >= MAX_STEPS:
             self._begun.clear()
         self._begun[hash((side, octets))] += 1
         return self._begun[hash((side, octets))] >= FEWEST_ALIKE
@@ -246,7 +246,7 @@ class Openings:
     def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step | None:
         """Learn the records of the last of these segments, after `step`; return None if impossible."""
         side, octets = segments[-1]
-        if len(segments) > MOST_SEGMENTS or len(octets) > MOST_OCTETS:
+        if len(segments) > MAX_SEGMENTS or len(octets) > MAX_OCTETS:
             return None
         heard = Heard(self.options, segments, 1)
         is_open = heard.is_open
@@ -255,7 +255,7 @@ class Openings:
             octets = octets[: heard.ends[side] - begin]
             segments[-1] = side, octets
             heard = Heard(self.options, segments, 1)
-        again = Heard(self.options, segments, LONGEST // MOST_SEGMENTS)
+        again = Heard(self.options, segments, LONGEST // MAX_SEGMENTS)
         if not heard.is_general or heard.said != again.said or (heard.is_open, again.is_open) != (is_open, is_open):
             return None
         opening = heard.opening() if is_open else None

@@ -24,7 +24,7 @@ from zmtpscope.dissect.records.row_contents import (
     shapes_of_rows,
 )
 from zmtpscope.payloads.shapes import Candidates, Shapes
-from zmtpscope.payloads.side import MOST_UNCLAIMED
+from zmtpscope.payloads.side import MAX_UNCLAIMED
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
@@ -115,7 +115,7 @@ def look_inside(
     """
     remembered, slots = messages.turns.remembered, messages.slots
     unclaimed = remembered.unclaimed[slots]
-    asks = unclaimed <= MOST_UNCLAIMED
+    asks = unclaimed <= MAX_UNCLAIMED
     asks_for_text = np.full(len(slots), asked.side.asks_for_text)
     asks_about_all = np.zeros(len(slots), np.bool_)
     for turn, slot in enumerate(slots.tolist()) if payloads else ():
@@ -139,7 +139,7 @@ def look_inside(
     texts = None if texts is None else texts & ~json
     plain = known & (json if texts is None else json | texts)
     has_unknown, has_others = messages.any_of(~known), asks_for_text & messages.any_of(~plain)
-    is_json = asks & messages.any_of(json) & (unclaimed + messages.count_of(~json) <= MOST_UNCLAIMED)
+    is_json = asks & messages.any_of(json) & (unclaimed + messages.count_of(~json) <= MAX_UNCLAIMED)
     is_json &= ~(asks_about_all | has_unknown | has_others | messages.any_of(claimable & ~(json | only_claimed)))
     is_asked = has_unknown | messages.any_of(claimable & ~only_claimed)
     passed_by = is_json | ~(asks_about_all | asks & is_asked | has_others)

@@ -11,7 +11,7 @@ from zmtpscope.dissect.records.topics import Names
 from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.regime import Regime
 
-MOST_OPEN, MOST_HELD = 64, 16 << 10
+MAX_OPEN, MAX_HELD = 64, 16 << 10
 """Maximum frames of an incomplete message, and maximum octets held."""
 
 ASKS, REPLIES = 1, 2

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
-from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_OPEN, LaneSide
+from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MAX_OPEN, LaneSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.stretches import scan
 from zmtpscope.dissect.records.batch import Int64, MessageRun
@@ -40,7 +40,7 @@ class Turns:
         self.ends = arrived.stream_ends(directions)
         bases = self.ends - np.array(list(map(len, self.data)), np.int64)
         found, before = scan(self.data, remembered.position[slots] - bases), remembered.open[slots]
-        is_other = ~found.is_plain | (found.places > LARGEST_PLACE) | (before + found.counts >= assembly.MOST_FRAMES)
+        is_other = ~found.is_plain | (found.places > LARGEST_PLACE) | (before + found.counts >= assembly.MAX_FRAMES)
         self.others = is_other.nonzero()[0]
         self.positions: Int64 = bases + np.minimum(found.places, LARGEST_PLACE + 1)
         frames, counts = found.frames, found.counts
@@ -151,7 +151,7 @@ class Messages:
     @property
     def too_long(self) -> Int64:
         """Return the turns with too many frames in their incomplete message."""
-        return (self.open > MOST_OPEN).nonzero()[0]
+        return (self.open > MAX_OPEN).nonzero()[0]
 
     def _count(self) -> TurnCounts:
         """Return the counts of each turn."""

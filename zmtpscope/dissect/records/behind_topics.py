@@ -24,7 +24,7 @@ from zmtpscope.zmtp.events import SPECIAL
 
 BETWEEN = b" \t\r\n\0:|,;=/"
 """Octets that may separate topic and content."""
-MOST_BETWEEN = 4
+MAX_BETWEEN = 4
 """Maximum number of separators."""
 IS_BETWEEN = np.isin(np.arange(256), list(BETWEEN))
 
@@ -73,7 +73,7 @@ class BehindTopics:
 
     def _told(self, octets: bytes) -> Dissected | None:
         """Return the dissected octets after a topic, or None."""
-        front = octets[:MOST_BETWEEN]
+        front = octets[:MAX_BETWEEN]
         content = octets[len(front) - len(front.lstrip(BETWEEN)) :]
         for dissector in self.registry.asked().dissectors if content else ():
             if dissector.tells_at_once and dissector.may_begin(content[0]):
@@ -91,7 +91,7 @@ def _first_octets(run: MessageRun, topics: Int64, rows: Int64) -> Int64:
     octets, frames = np.frombuffer(run.data, np.uint8), run.first[rows]
     starts = run.bodies[frames] - run.base
     places, last = starts + topics[rows], starts + run.sizes[frames] - 1
-    for _ in range(MOST_BETWEEN):
+    for _ in range(MAX_BETWEEN):
         places += IS_BETWEEN[octets[places]] & (places < last)
     found: Int64 = octets[places].astype(np.int64)
     return found

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from zmtpscope.dissect.arrivals import Stamp
 from zmtpscope.dissect.records.facts import Endpoint
 
-MOST_ENDPOINTS = 256
+MAX_ENDPOINTS = 256
 """Maximum number of endpoints to remember per kind of finding. A scan can meet thousands."""
 
-MOST_CLIENTS = 1024
+MAX_CLIENTS = 1024
 """Maximum number of clients to remember per kind, at all of its endpoints together."""
 
 
@@ -31,19 +31,19 @@ class AtEndpoint:
 
 @dataclass(slots=True)
 class FindingEndpoints:
-    """The endpoints of one kind of finding: the first `MOST_ENDPOINTS`."""
+    """The endpoints of one kind of finding: the first `MAX_ENDPOINTS`."""
 
     endpoints: dict[Endpoint, AtEndpoint] = field(default_factory=dict)
     elsewhere: int = 0
     """Number of findings at all other endpoints."""
     clients: int = 0
-    """Number of remembered clients, at most `MOST_CLIENTS`."""
+    """Number of remembered clients, at most `MAX_CLIENTS`."""
 
     def add(self, count: int, endpoint: Endpoint, client: str, packet: Stamp, hint: str | None) -> None:
         """Add `count` findings about `client` and `endpoint`; the first has this `packet` and `hint`."""
         found = self.endpoints.get(endpoint)
         if found is None:
-            if len(self.endpoints) == MOST_ENDPOINTS:
+            if len(self.endpoints) == MAX_ENDPOINTS:
                 self.elsewhere += count
                 return
             found = self.endpoints[endpoint] = AtEndpoint(packet, hint)
@@ -51,7 +51,7 @@ class FindingEndpoints:
             found.first, found.hint = packet, hint
         found.count += count
         if client not in found.clients:
-            if self.clients == MOST_CLIENTS:
+            if self.clients == MAX_CLIENTS:
                 found.has_more_clients = True
             else:
                 self.clients += 1

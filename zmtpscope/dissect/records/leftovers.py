@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from zmtpscope.dissect.arrivals import Arrival
 
-MOST_PENDING = 1024
+MAX_PENDING = 1024
 """Maximum number of gaps, and of leftovers, to remember for a side before it is known to be ZMTP. The last of them then
 represents all that follow."""
 
@@ -118,7 +118,7 @@ class Pending(Generic[T]):
             return []
         taken: list[tuple[int, T]] = []
         for side, items in enumerate(self.waiting):
-            if len(items) > MOST_PENDING:
+            if len(items) > MAX_PENDING:
                 early = len(items) if since is None else bisect_left(items, since, key=_ordinal)
                 items[:early] = _bounded(items[:early])
             if since is not None:
@@ -145,9 +145,9 @@ class PendingLeftovers(Pending[Leftover]):
 
 def _bounded(items: list[T]) -> list[T]:
     """Return the first items, with the excess as one item."""
-    if len(items) <= MOST_PENDING:
+    if len(items) <= MAX_PENDING:
         return items
-    kept, rest = items[: MOST_PENDING - 1], items[MOST_PENDING - 1 :]
+    kept, rest = items[: MAX_PENDING - 1], items[MAX_PENDING - 1 :]
     kept.append(rest[0].many(rest[-1], sum(item.octets for item in rest)))
     return kept
 

@@ -20,7 +20,7 @@ from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
 from zmtpscope.payloads.api import About
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.shapes import Candidates
-from zmtpscope.payloads.side import MOST_UNCLAIMED, Named, SidePayloads
+from zmtpscope.payloads.side import MAX_UNCLAIMED, Named, SidePayloads
 from zmtpscope.records import from_text
 
 LARGEST = 16 << 20
@@ -139,9 +139,9 @@ class PayloadRows:
     def _hears_each(self, rows: list[int], count: int) -> bool:
         """Whether dissection cannot stop before one of the claimed `rows` of a run of `count`."""
         unclaimed = self.side.unclaimed
-        if unclaimed + count <= MOST_UNCLAIMED:
+        if unclaimed + count <= MAX_UNCLAIMED:
             return True
-        return int(np.diff(rows, prepend=-1 - unclaimed).max()) <= MOST_UNCLAIMED + 1
+        return int(np.diff(rows, prepend=-1 - unclaimed).max()) <= MAX_UNCLAIMED + 1
 
     @property
     def _wanted(self) -> Wanted:

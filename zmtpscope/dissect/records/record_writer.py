@@ -26,7 +26,7 @@ NEITHER = 2
 AT_THE_END = 1 << 62
 """Sort offset of a record about a whole stream."""
 
-MOST_WRITTEN = 10
+MAX_WRITTEN = 10
 """Maximum number of records of one finding on one side. Further ones are counted, and written once at the end."""
 
 
@@ -110,7 +110,7 @@ class RecordWriter:
         self._count(note, 1)
         key = (note.side, note.finding.id)
         count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count > MOST_WRITTEN:
+        if count > MAX_WRITTEN:
             self._keep_last(key, note)
         elif self.is_writing:
             self._put_finding(note, note.unit, 1)
@@ -119,7 +119,7 @@ class RecordWriter:
         """Count `count` more findings of a kind that was written before; `note` is the last of them."""
         self._count(note, count)
         key = (note.side, note.finding.id)
-        self._counts[key] = max(self._counts.get(key, 0), MOST_WRITTEN) + count
+        self._counts[key] = max(self._counts.get(key, 0), MAX_WRITTEN) + count
         self._keep_last(key, note)
 
     def _keep_last(self, key: tuple[int | None, str], note: Note) -> None:
@@ -136,7 +136,7 @@ class RecordWriter:
 
     def left_to_write(self, side: int | None, id_: str) -> int:
         """Return how many more findings of a kind will be written one by one for a side."""
-        return max(0, MOST_WRITTEN - self._counts.get((side, id_), 0))
+        return max(0, MAX_WRITTEN - self._counts.get((side, id_), 0))
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:
         """Write a finding record, sorted to `offset` if the finding has no stream offset."""
@@ -166,7 +166,7 @@ class RecordWriter:
         """Write the last record of each finding that was only counted, at the end of the connection."""
         for key, note in self._last.items() if self.is_writing else ():
             last = note._replace(decided=ordinal, refs=())
-            self._put_finding(last, AT_THE_END, self._counts[key] - MOST_WRITTEN)
+            self._put_finding(last, AT_THE_END, self._counts[key] - MAX_WRITTEN)
 
     def gap(self, side: int, gap: Gap) -> None:
         """Write octets that the capture lost."""

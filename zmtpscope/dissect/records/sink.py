@@ -42,7 +42,7 @@ class OctetSums:
         return self.stream == read + self.gaps and self.captured == read + self.repeated + self.conflicting + self.late
 
 
-MOST_WORDS = 200
+MAX_WORDS = 200
 """Maximum number of different words to count one by one. Further words count as `OTHER`."""
 LONGEST_WORD = 40
 OTHER = "other"
@@ -51,10 +51,10 @@ OTHER = "other"
 def count_word(counter: Counter[str], word: str, count: int = 1) -> None:
     """Count a word chosen by a peer (a command, mechanism or socket type), in bounded memory."""
     word = word[:LONGEST_WORD]
-    counter[word if word in counter or len(counter) < MOST_WORDS else OTHER] += count
+    counter[word if word in counter or len(counter) < MAX_WORDS else OTHER] += count
 
 
-MOST_ENDPOINTS = 65_536
+MAX_ENDPOINTS = 65_536
 """Maximum number of ZMTP endpoints to report once each, and of other endpoints to count one by one."""
 
 
@@ -66,7 +66,7 @@ class Summary:
     other_tcp: int = 0
     """TCP connections without any sign of ZMTP."""
     other_endpoints: Counter[Endpoint] = field(default_factory=Counter)
-    """Their endpoints, at most `MOST_ENDPOINTS`."""
+    """Their endpoints, at most `MAX_ENDPOINTS`."""
     attempts: Counter[str] = field(default_factory=Counter)
     """TCP connections that were never established, by outcome (`attempts.py`)."""
     tried: list[tuple[str, str]] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Summary:
         """Count a TCP connection without any sign of ZMTP."""
         self.other_tcp += 1
         endpoint = ends_of(connection.key)[listening_side(connection.ports, connection.listener)]
-        if endpoint in self.other_endpoints or len(self.other_endpoints) < MOST_ENDPOINTS:
+        if endpoint in self.other_endpoints or len(self.other_endpoints) < MAX_ENDPOINTS:
             self.other_endpoints[endpoint] += 1
 
 
@@ -147,7 +147,7 @@ class Sink:
 
     def connected_to(self, endpoint: Endpoint, arrival: Arrival) -> None:
         """Report an endpoint that a closed ZMTP connection used, once."""
-        if endpoint not in self.endpoints and len(self.endpoints) < MOST_ENDPOINTS:
+        if endpoint not in self.endpoints and len(self.endpoints) < MAX_ENDPOINTS:
             self.endpoints.add(endpoint)
             self.report(Spoke(arrival, endpoint))
 

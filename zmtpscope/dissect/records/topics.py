@@ -50,7 +50,7 @@ ALL_MEMORY = 64 << 20
 FEW = 64
 """Maximum octets of all topics, plus `PER_TOPIC` each, to compare them with whole columns of messages."""
 PER_TOPIC = 2
-LEAST_ROWS = 4
+MIN_ROWS = 4
 """Minimum number of messages per topic octet to do so."""
 
 
@@ -193,7 +193,7 @@ class Subscriptions:
         found = np.full(len(rows), NO_TOPIC)
         if not self._weight:
             return found
-        if self._weight <= FEW and self._weight * LEAST_ROWS <= len(rows):
+        if self._weight <= FEW and self._weight * MIN_ROWS <= len(rows):
             return longest_names(sorted(self._open, key=len), run.data, starts, sizes, whole=self.whole)
         data, ends = run.data, starts + np.minimum(sizes, self._most + self.whole)
         heads = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

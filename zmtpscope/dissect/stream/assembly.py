@@ -21,7 +21,7 @@ from zmtpscope.dissect.stream.runs import Context, Edges, Kept, as_array, frame_
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
 
-MOST_FRAMES = 1 << 20
+MAX_FRAMES = 1 << 20
 """Maximum number of frames in a message. A longer one becomes incomplete parts of this size, without bodies."""
 
 FRAME_WEIGHT = 32
@@ -142,20 +142,20 @@ class Assembly:
             return False, False
         last = message_ends(frames.flags, whole)
         in_parts = False
-        if whole >= MOST_FRAMES:
+        if whole >= MAX_FRAMES:
             begins, ends = np.append(0, last + 1), np.append(last, whole)  # the last one is incomplete
-            too_long = (ends - begins >= MOST_FRAMES).nonzero()[0]
+            too_long = (ends - begins >= MAX_FRAMES).nonzero()[0]
             if len(too_long):
                 in_parts, last = True, last[: too_long[0]]
-                whole = int(begins[too_long[0]]) + MOST_FRAMES
+                whole = int(begins[too_long[0]]) + MAX_FRAMES
         has_whole = bool(len(last))
         if has_whole:
             self._take_messages(carried, last, True, context)
             self._drop(int(last[-1]) + 1)
         if in_parts:
             self._lose_all(context.end)  # keep no bodies, and make the next part incomplete too
-            self._take_messages(0 if has_whole else carried, np.array([MOST_FRAMES - 1]), False, context)
-            self._drop(MOST_FRAMES)
+            self._take_messages(0 if has_whole else carried, np.array([MAX_FRAMES - 1]), False, context)
+            self._drop(MAX_FRAMES)
             self._lose_all(context.end)
         return has_whole or in_parts, in_parts
 
@@ -165,7 +165,7 @@ class Assembly:
         waits = carried.bodies[-1] + carried.sizes[-1] > context.end
         if waits or (carried.flags[-1] & (MORE | ENCRYPTED)) != MORE or ends_message(as_array(columns.flags)).any():
             return waits and not columns.offsets
-        if len(carried.offsets) + len(columns.offsets) >= MOST_FRAMES:
+        if len(carried.offsets) + len(columns.offsets) >= MAX_FRAMES:
             return False
         carried.add(columns)
         self.frame_start = context.arrivals.at(carried.offsets[-1])

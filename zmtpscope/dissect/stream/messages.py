@@ -17,7 +17,7 @@ from zmtpscope.dissect.stream.runs import Context, Kept
 HEADERS = 64
 """Header octets allowed per frame when the size of a message under way is compared with the body limit."""
 
-MOST_HOLES = 1024
+MAX_HOLES = 1024
 """Maximum number of holes to remember per side, the last ones. Messages that span more are uncertain anyway."""
 
 
@@ -87,9 +87,9 @@ class Messages:
 
     def forget_holes(self) -> None:
         """Forget the holes before the messages already dissected, if there are too many."""
-        if len(self.holes) > MOST_HOLES:
+        if len(self.holes) > MAX_HOLES:
             seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
-            del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MOST_HOLES)]
+            del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MAX_HOLES)]
 
     # -- whether rows are wanted -------------------------------------------------------------------------------------
 

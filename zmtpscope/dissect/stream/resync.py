@@ -40,8 +40,8 @@ TRIAL_WEIGHT, EDGE_WEIGHT = 256, 64
 """Memory octets counted for a trial and for an edge."""
 ENOUGH = 12
 ENOUGH_AT_THE_END = 5
-LEAST_FRAMES = 3
-LEAST_SEGMENT_ENDS = 2
+MIN_FRAMES = 3
+MIN_SEGMENT_ENDS = 2
 LARGEST_COMMAND = 8 << 10
 """Maximum octets of a command in a trial; real ones are small."""
 COMMANDS_PER_OCTET = 2
@@ -219,7 +219,7 @@ class FrameSearch:
         return None
 
     def _pass_run(self, octet: int, end: int) -> bool:
-        """Skip a run of one octet (at least `LEAST_RUN`) at once; return whether there was anything to skip.
+        """Skip a run of one octet (at least `MIN_RUN`) at once; return whether there was anything to skip.
 
         Its frames are no evidence. Trials, up to one per octet of a frame, meet nothing else there, each an octet ahead
         of the one before.
@@ -283,12 +283,12 @@ class FrameSearch:
         trial.command = False
         if trial.only_commands and trial.bodies and boundary in self.edges and trial.start in self.edges:
             return True  # commands that fill whole segments
-        if trial.score < ENOUGH or trial.bodies < LEAST_FRAMES:
+        if trial.score < ENOUGH or trial.bodies < MIN_FRAMES:
             return False
         if self.known:
             return True
         if self.framing is Framing.V1:  # V1 has no commands: only segment edges are evidence
-            return trial.start in self.edges and trial.segment_ends >= LEAST_SEGMENT_ENDS
+            return trial.start in self.edges and trial.segment_ends >= MIN_SEGMENT_ENDS
         return trial.empties < trial.bodies and (trial.aligned or boundary in self.edges)
 
     def _may_start(self) -> bool:

@@ -32,7 +32,7 @@ from zmtpscope.zmtp.reader import Finding
 TRIES = 3
 """Maximum number of MESSAGEs of each side, and of handshake commands of each name, to try keys on."""
 
-MOST_KEYS = 1000
+MAX_KEYS = 1000
 """Maximum number of shared keys of other connections, and of server keys, to try on a box."""
 
 TRIED_OCTETS = 8 << 20
@@ -248,7 +248,7 @@ class Session:
         if self._pair is not None:
             yield self._pair
         elif self._client_transient is not None:
-            servers = self.keys.server_keys[:MOST_KEYS]
+            servers = self.keys.server_keys[:MAX_KEYS]
             for server in servers:
                 made = None if server.secret is None else shared_key(self._client_transient, server.secret)
                 if made is not None:
@@ -276,10 +276,10 @@ class Session:
 
     def _keys_of_others(self, size: int) -> Iterator[bytes]:
         """Yield k of all connections in the key files, newest first, except keys tried before."""
-        limit = max(ALWAYS_TRIED, min(MOST_KEYS, TRIED_OCTETS // size))
+        limit = max(ALWAYS_TRIED, min(MAX_KEYS, TRIED_OCTETS // size))
         lines = self.keys.shared_keys(limit, self._tried_before)
         yield from (key for _, key in lines)
-        if len(lines) < limit or limit == MOST_KEYS:  # a large MESSAGE leaves older keys for smaller ones
+        if len(lines) < limit or limit == MAX_KEYS:  # a large MESSAGE leaves older keys for smaller ones
             self._tried_until = self.keys.places()
 
     def _transient_pairs(self) -> Iterator[tuple[bytes, bytes]]:

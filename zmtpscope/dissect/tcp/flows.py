@@ -23,7 +23,7 @@ from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.dissect.tcp.stalls import Stretches
 
 NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW | UNREACHABLE
-MOST_OPEN = 65_536
+MAX_OPEN = 65_536
 """Maximum number of open connections. When full, the oldest silent connection is evicted, or else the oldest one."""
 
 REMEMBERED_CLOSED = 16_384
@@ -54,7 +54,7 @@ class Flows:
     def __init__(self) -> None:
         self.opened = 0
         """Number of connections opened so far."""
-        self.most_open = MOST_OPEN
+        self.most_open = MAX_OPEN
         self.sides: dict[bytes, TcpSide] = {}
         self.connections: dict[TcpSide, Connection] = {}
         """The connection of each side."""

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.tcp.sequence import distance
 
-MOST_APART = 10
+MAX_APART = 10
 """Stalls of a side that are reported one by one, as many as findings of a kind; later ones are joined into one."""
 
 OPENED, DISCONNECTED, UNSEEN, RUNNING = "opened", "disconnected", "unseen", "running"
@@ -103,7 +103,7 @@ class Stretches(Generic[AnyStretch]):
         """Add one that has ended."""
         self.count += 1
         self.duration += stretch.duration
-        if self.count <= MOST_APART:
+        if self.count <= MAX_APART:
             self.apart.append(stretch)
         else:
             self.others = stretch if self.others is None else self.others.joined(stretch)

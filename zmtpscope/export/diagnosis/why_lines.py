@@ -11,10 +11,10 @@ from zmtpscope.export.diagnosis.words import when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
 
-MOST_LINES = 200
+MAX_LINES = 200
 """Maximum number of lines of an answer."""
 
-MOST_NAMES = 10
+MAX_NAMES = 10
 """Maximum number of subscribers to list if the requested one is unknown."""
 
 
@@ -26,10 +26,10 @@ def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = 
         yield "  " + paint("dim", safe_text(_known_from(answer)))
         if answer.gap is not None:
             yield "  " + paint("warn", safe_text(_skipped(answer.gap, clock)))
-        for stretch in answer.stretches[:MOST_LINES]:
+        for stretch in answer.stretches[:MAX_LINES]:
             yield _line(stretch, clock, paint)
-        if len(answer.stretches) > MOST_LINES:
-            yield f"  and {len(answer.stretches) - MOST_LINES} stretches more"
+        if len(answer.stretches) > MAX_LINES:
+            yield f"  and {len(answer.stretches) - MAX_LINES} stretches more"
         yield ""
 
 
@@ -61,6 +61,6 @@ def _line(stretch: Stretch, clock: Clock, paint: Paint) -> str:
 def nothing_found(topic: str, names: Iterable[str]) -> str:
     """Return the error for a peer that is not among the subscribers."""
     known = [safe_text(name) for name in names]
-    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
-    there = f"subscribers are {', '.join(known[:MOST_NAMES])}{more}" if known else "there are no subscribers"
+    more = f" and {len(known) - MAX_NAMES} more" if len(known) > MAX_NAMES else ""
+    there = f"subscribers are {', '.join(known[:MAX_NAMES])}{more}" if known else "there are no subscribers"
     return f"nobody of that name subscribed where {safe_text(topic)} might be published; {there}"

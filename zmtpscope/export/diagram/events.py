@@ -55,10 +55,10 @@ DRAWN = frozenset(
 OUTCOMES = {id_: outcome for outcome, id_ in FINDING_BY_OUTCOME.items()}
 """Outcomes of connection attempts, by the findings that summarise them."""
 
-MOST_WORDS = 400
+MAX_WORDS = 400
 """Maximum number of characters of a text; longer texts are truncated."""
 
-MOST_CONTENT = 60
+MAX_CONTENT = 60
 """Approximate maximum number of characters of contents."""
 
 
@@ -140,7 +140,7 @@ class MessageEvents:
 
     @cached_property
     def _words(self) -> RunWords:
-        return RunWords(self.run, self._options, MOST_CONTENT)
+        return RunWords(self.run, self._options, MAX_CONTENT)
 
     def alike(self, low: int, high: int) -> Iterator[tuple[str, int, int]]:
         """Yield (name, begin, end) for each stretch of messages with the same name in `low..high` (high excluded)."""
@@ -255,4 +255,4 @@ def _packet(file: str | None, packet: int, files: Sequence[str | None]) -> str:
 
 
 def _cut(words: str) -> str:
-    return words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 1]}…"
+    return words if len(words) <= MAX_WORDS else f"{words[: MAX_WORDS - 1]}…"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.dissect.durations import SECOND, duration
 from zmtpscope.export.diagram.events import ARROWS, Event, closings, opening
 from zmtpscope.export.diagram.folding import Fold, Folding, Step
-from zmtpscope.export.diagram.lifelines import MOST_LIFELINES, Lifeline, Lifelines, name_all
+from zmtpscope.export.diagram.lifelines import MAX_LIFELINES, Lifeline, Lifelines, name_all
 from zmtpscope.export.diagram.sequence import EventSequence
 from zmtpscope.export.diagram.thinning import Key, Thinning
 from zmtpscope.export.words import counted
@@ -29,7 +29,7 @@ ALIKE = (8, 4, 2)
 """If there are too many steps, number of steps of a kind to draw between two peers before further ones are counted. The
 first number that is small enough is used, otherwise the last."""
 
-MOST_NAMES = 4
+MAX_NAMES = 4
 """Maximum number of names listed in a fold."""
 
 
@@ -79,11 +79,11 @@ def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
         steps = _folded(steps, lines, most)
     drawn, rest = steps[:most], steps[most:]
     order = _order(drawn, lines)
-    if len(order) > MOST_LIFELINES:
-        kept = set(order[:MOST_LIFELINES])
+    if len(order) > MAX_LIFELINES:
+        kept = set(order[:MAX_LIFELINES])
         rest += [step for step in drawn if not _lines_of(step, lines) <= kept]
         drawn = [step for step in drawn if _lines_of(step, lines) <= kept]
-    shown = order[:MOST_LIFELINES]
+    shown = order[:MAX_LIFELINES]
     if not shown:
         return Diagram([], [])
     name_all(shown)
@@ -192,8 +192,8 @@ def _words_of_fold(fold: Fold) -> str:
     if length > 1 and fold.in_order and fold.events % length == 0:
         times = fold.events // length
         return f"{times} more {'time' if times == 1 else 'times'} the {length} above{took}"
-    names = [_more(count, name) for name, count in fold.names.most_common(MOST_NAMES)]
-    others = fold.events - sum(count for _, count in fold.names.most_common(MOST_NAMES))
+    names = [_more(count, name) for name, count in fold.names.most_common(MAX_NAMES)]
+    others = fold.events - sum(count for _, count in fold.names.most_common(MAX_NAMES))
     return ", ".join([*names, *([f"{others} others"] if others else [])]) + took
 
 

@@ -17,16 +17,16 @@ from zmtpscope.export.diagram.events import End, Ends, Values
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_SHORT_IDENTITY, LONGEST_TYPE, name_and_type, named
 
-MOST_SINGLE = 12
+MAX_SINGLE = 12
 """If there were more lifelines, clients with one type and the same peers share one."""
 
-MOST_LIFELINES = 24
+MAX_LIFELINES = 24
 """Maximum number of lifelines drawn."""
 
-MOST_COMPARED = 100
+MAX_COMPARED = 100
 """Maximum number of lifelines of one kind to search for a reconnecting client."""
 
-MOST_ADDRESSES = 4
+MAX_ADDRESSES = 4
 """Maximum number of addresses listed for a lifeline."""
 
 FOR_EVER = 1 << 63
@@ -61,13 +61,13 @@ class Lifeline:
         bound."""
         if self.peers > 1:
             hosts = sorted({host for host, _ in self.ends})
-            shown = ", ".join(hosts[:MOST_ADDRESSES]) + (", ..." if len(hosts) > MOST_ADDRESSES else "")
+            shown = ", ".join(hosts[:MAX_ADDRESSES]) + (", ..." if len(hosts) > MAX_ADDRESSES else "")
             return [f"on {shown}"]
         who = " ".join(reversed(name_and_type(self.socket_type, self.identity))) if self.identity else ""
         (host, port), *others = self.ends
         if not port:
             return []
-        more = [f":{each}" for each_host, each in others if each_host == host][: MOST_ADDRESSES - 1]
+        more = [f":{each}" for each_host, each in others if each_host == host][: MAX_ADDRESSES - 1]
         more += ["..."] * (len(others) > len(more))
         where = ", ".join([endpoint(host, port), *more])
         return [*filter(None, [who]), where + (" bound" if self.is_bound else "")]
@@ -88,7 +88,7 @@ class Lifelines:
             if ends.conn is None or (ends.conn, 0) not in self._of_side:
                 self._add_ends(ends)
         every = list(dict.fromkeys(self._of_side.values()))
-        if len(every) > MOST_SINGLE:
+        if len(every) > MAX_SINGLE:
             self._join(every)
 
     def of(self, ends: Ends, side: int) -> Lifeline:
@@ -122,7 +122,7 @@ class Lifelines:
         if end in self._of_end:
             return self._of_end[end]
         known = self._connecting.setdefault((end[0], type_, identity), [])
-        for line in known[-MOST_COMPARED:]:
+        for line in known[-MAX_COMPARED:]:
             is_free = line.connected_until.get(other, 0 if identity else values["start_ns"] + 1) <= values["start_ns"]
             if is_free:
                 break

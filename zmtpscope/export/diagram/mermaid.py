@@ -14,13 +14,13 @@ from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagram.events import ATTEMPT, CLOSING, OPENING
 from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
 
-MOST_TEXT = 50_000
+MAX_TEXT = 50_000
 """Maximum length of a text that Mermaid draws (`maxTextSize`)."""
 
 WIDEST = 60
 """Maximum number of characters per line of a label."""
 
-MOST_LINES = 8
+MAX_LINES = 8
 """Maximum number of lines of a label."""
 
 ARROWS = {OPENING: "-->>", CLOSING: "-->>", ATTEMPT: "--x"}
@@ -31,7 +31,7 @@ _ESCAPED = re.compile(r"""[^A-Za-z0-9 .,:_/()+="'|…-]|(?<=[pP]):""")
 
 
 def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
-    """Yield the lines of the text, each with its newline, at most `MOST_TEXT` characters in total."""
+    """Yield the lines of the text, each with its newline, at most `MAX_TEXT` characters in total."""
     yield "sequenceDiagram\n"
     size = len("sequenceDiagram\n")
     last = len(diagram.lifelines)
@@ -42,7 +42,7 @@ def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
     for place, row in enumerate(diagram.rows):
         text = f"    {_statement(row, clock, len(diagram.connections) > 1, last)}\n"
         rest = f"    Note over p1,p{last}: {len(diagram.rows) - place} more rows are left out, Mermaid draws no more\n"
-        if size + len(text) > MOST_TEXT - len(rest):
+        if size + len(text) > MAX_TEXT - len(rest):
             yield rest
             return
         size += len(text)
@@ -66,8 +66,8 @@ def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
 def _label(parts: Iterable[str]) -> str:
     """Join texts as lines, wrapping long ones."""
     lines: Sequence[str] = [line for part in parts for line in textwrap.wrap(part, WIDEST)]
-    if len(lines) > MOST_LINES:
-        lines = [*lines[: MOST_LINES - 1], "…"]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES - 1], "…"]
     return "<br/>".join(map(_escaped, lines))
 
 

@@ -8,7 +8,7 @@ from zmtpscope.export.diagram.events import Event
 from zmtpscope.export.diagram.folding import FEW, Fold, Folding, Step
 from zmtpscope.export.diagram.thinning import Key, Thinning
 
-MOST_ALIKE = 20
+MAX_ALIKE = 20
 """Maximum number of steps of a key to keep on one connection before further ones are counted; starts over when
 something new occurs."""
 
@@ -22,7 +22,7 @@ class Repeats:
         self.steps: list[Step] = []
         self._key_of = key_of
         self._folding = Folding()
-        self._thinning = Thinning(key_of, MOST_ALIKE)
+        self._thinning = Thinning(key_of, MAX_ALIKE)
 
     def __len__(self) -> int:
         """Return the number of steps kept."""

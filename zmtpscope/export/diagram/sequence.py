@@ -1,6 +1,6 @@
 """Collect the events of a capture that are drawn, in the order of time, from batches.
 
-Memory is bounded by `MOST_STEPS`. Events beyond this limit are only counted.
+Memory is bounded by `MAX_STEPS`. Events beyond this limit are only counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zmtpscope.export.front import Files
 from zmtpscope.export.time_order import Item, TimeOrder
 from zmtpscope.export.values import record_values
 
-MOST_STEPS = 10_000
+MAX_STEPS = 10_000
 """Maximum number of steps to keep. Fewer are drawn, because repeats are folded further when all peers are known."""
 
 Source = tuple[Record | BatchEvents, Files]
@@ -85,7 +85,7 @@ class EventSequence:
 
     @property
     def _has_room(self) -> bool:
-        return len(self._repeats) + len(self._aside) < MOST_STEPS
+        return len(self._repeats) + len(self._aside) < MAX_STEPS
 
     def _leave_out(self, name: str, count: int, time: int) -> None:
         self.left_out[name] += count

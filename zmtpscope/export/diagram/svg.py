@@ -25,7 +25,7 @@ LETTER, SMALL_LETTER = 6.9, 6.7
 """Maximum average width of a character of a label, and of a monospaced character."""
 CLOSEST, WIDEST = 130, 440
 """Minimum and maximum distance between lifelines."""
-LEAST_WANTED = 190
+MIN_WANTED = 190
 """Distance that long labels may use, regardless of the number of lifelines."""
 USUAL_WIDTH = 1500
 """Width of the picture beyond which lifelines are closer than `WIDEST`."""
@@ -37,7 +37,7 @@ PAUSE_HEIGHT, FOLD_HEIGHT = 34, 30
 HEAD, HALF_HEAD = 8, 4
 LOOP = 26
 
-MOST_NOTE_LINES = 8
+MAX_NOTE_LINES = 8
 
 LIGHT = {
     "ground": "#ffffff",
@@ -103,7 +103,7 @@ class _Picture:
         count = len(self.box_widths)
         if not count:
             return []
-        widest = max(LEAST_WANTED, min(WIDEST, USUAL_WIDTH / max(1, count - 1)))
+        widest = max(MIN_WANTED, min(WIDEST, USUAL_WIDTH / max(1, count - 1)))
         needed = [max(CLOSEST, (one + other) / 2 + 16) for one, other in pairwise(self.box_widths)]
         for row in self.diagram.rows:
             low, high = sorted((row.source, row.target))
@@ -211,8 +211,8 @@ class _Picture:
         width = min(max(high - low - 24, NARROWEST_NOTE), 620.0)
         width = min(width, cell_len(words) * LETTER + 24)
         lines = wrap(words, max(20, int((width - 20) / LETTER)))
-        if len(lines) > MOST_NOTE_LINES:
-            lines = [*lines[: MOST_NOTE_LINES - 1], "…"]
+        if len(lines) > MAX_NOTE_LINES:
+            lines = [*lines[: MAX_NOTE_LINES - 1], "…"]
         left, height = self._left((low + high) / 2, width), len(lines) * NOTE_LINE + 10
         kind = NOTES.get(row.severity or row.kind, "note")
         drawn = [f'<rect class="{kind}" x="{left:g}" y="{y + 4:g}" width="{width:g}" height="{height}" rx="3"/>']

@@ -16,7 +16,7 @@ from zmtpscope.export.wrap import wrap
 CLOSEST, WIDEST = 6, 22
 """Minimum and maximum columns between lifelines."""
 
-LEAST_WORDS = 30
+MIN_WORDS = 30
 """Minimum columns to leave for the texts of arrows."""
 
 
@@ -67,7 +67,7 @@ class _Drawing:
         self.conn_width = max((len(f"c{conn}") for conn in diagram.connections), default=0)
         self.time_width = len(look.clock(diagram.rows[0].time))
         front = self.packet_width + 1 + self.time_width + 2 + self.conn_width + bool(self.conn_width) * 2
-        room = None if look.width is None else look.width - front - LEAST_WORDS
+        room = None if look.width is None else look.width - front - MIN_WORDS
         self.places = _places([cell_len(name) for name in self.names], room)
         self.has_names = self.places[-1] == _places([cell_len(name) for name in self.names], None)[-1]
         self.front = front

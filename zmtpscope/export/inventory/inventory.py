@@ -12,13 +12,13 @@ from zmtpscope.dissect.identity import listening_side
 from zmtpscope.dissect.records.sink import count_word
 from zmtpscope.findings.capturing import ATTEMPTS
 
-MOST_ENDPOINTS = 16_384
+MAX_ENDPOINTS = 16_384
 """Maximum number of endpoints. Connections to further ones are only counted."""
 
-MOST_CLIENTS, MOST_IDENTITIES = 1024, 64
+MAX_CLIENTS, MAX_IDENTITIES = 1024, 64
 """Maximum numbers of client addresses and of identities of each endpoint."""
 
-MOST_REFUSALS = 4096
+MAX_REFUSALS = 4096
 """Maximum number of different refusals, and of open connections whose findings are kept."""
 
 LONGEST_TEXT = 300
@@ -110,7 +110,7 @@ class Inventory:
     def _endpoint(self, address: Address) -> Endpoint | None:
         endpoint = self.endpoints.get(address)
         if endpoint is None:
-            if len(self.endpoints) == MOST_ENDPOINTS:
+            if len(self.endpoints) == MAX_ENDPOINTS:
                 self.left_out += 1
                 return None
             endpoint = self.endpoints[address] = Endpoint(address)
@@ -142,7 +142,7 @@ class Inventory:
         ):
             if identity:
                 self._identity(endpoint, identities, identity[:LONGEST_TEXT])
-        if len(endpoint.clients) < MOST_CLIENTS:
+        if len(endpoint.clients) < MAX_CLIENTS:
             endpoint.clients.add(values[f"ip_{client}"])
         endpoint.messages += values["messages_0"] + values["messages_1"]
         endpoint.seen(values["start_ns"], values["end_ns"])
@@ -154,7 +154,7 @@ class Inventory:
 
     @staticmethod
     def _identity(endpoint: Endpoint, identities: set[str], identity: str) -> None:
-        if identity in identities or len(identities) < MOST_IDENTITIES:
+        if identity in identities or len(identities) < MAX_IDENTITIES:
             identities.add(identity)
         else:
             endpoint.more_identities += 1
@@ -168,11 +168,11 @@ class Inventory:
         elif values["conn"] is not None and values["severity"] in WORSE:
             rank, known = WORSE.index(values["severity"]), self._reasons.get(values["conn"])
             is_told_better = known is not None and (rank > known[0] or rank == WORSE.index(NOTE))
-            if is_told_better or (known is None and len(self._reasons) < MOST_REFUSALS):
+            if is_told_better or (known is None and len(self._reasons) < MAX_REFUSALS):
                 self._reasons[values["conn"]] = rank, values["id"], values["text"][:LONGEST_TEXT]
 
     def _refused(self, refusal: Refusal, count: int, text: str | None, start: int) -> None:
-        if refusal not in self.refusals and len(self.refusals) == MOST_REFUSALS:
+        if refusal not in self.refusals and len(self.refusals) == MAX_REFUSALS:
             self.left_out += 1
             return
         refused = self.refusals.setdefault(refusal, Refused())
@@ -189,6 +189,6 @@ class Inventory:
             endpoint.client_types, {"beacon": "ZRE beacon", "radio": "RADIO"}.get(values["kind"], values["kind"])
         )
         count_word(endpoint.confidences, values["confidence"])
-        if len(endpoint.clients) < MOST_CLIENTS:
+        if len(endpoint.clients) < MAX_CLIENTS:
             endpoint.clients.add(values["src_ip"])
         endpoint.seen(values["ts_ns"], values["ts_ns"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from zmtpscope.export.inventory.inventory import MOST_CLIENTS, Endpoint, Inventory, Refusal, Refused
+from zmtpscope.export.inventory.inventory import MAX_CLIENTS, Endpoint, Inventory, Refusal, Refused
 
 
 def lines(inventory: Inventory, others: Mapping[tuple[str, int], int]) -> Iterator[bytes]:
@@ -56,7 +56,7 @@ def _endpoint(endpoint: Endpoint, others: int) -> dict[str, Any]:
         "client_identities": sorted(endpoint.client_identities),
         "more_identities": endpoint.more_identities,
         "clients": sorted(endpoint.clients),
-        "clients_complete": len(endpoint.clients) < MOST_CLIENTS,
+        "clients_complete": len(endpoint.clients) < MAX_CLIENTS,
         "handshakes": _by_count(endpoint.handshakes),
         "confidences": _by_count(endpoint.confidences),
         "messages": endpoint.messages,

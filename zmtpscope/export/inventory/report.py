@@ -22,10 +22,10 @@ WIDTH = 80
 HEADINGS = ("ENDPOINT", "ZMTP", "MECH", "SOCKETS", "CONNS", "CLIENTS", "SEEN (UTC)")
 WIDTHS = (20, 7, 5, 13, 5, 7, 17)
 RIGHT = ("CONNS", "CLIENTS")
-MOST_WORDS = 3
+MAX_WORDS = 3
 """Maximum number of versions, mechanisms and so on in a cell or line."""
-MOST_NAMES = 8
-MOST_OTHERS = 5
+MAX_NAMES = 8
+MAX_OTHERS = 5
 INDENT = 4
 
 
@@ -55,10 +55,10 @@ def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture:
     if rest:
         yield ""
         yield "TCP WITHOUT ZMTP"
-        for each in rest[:MOST_OTHERS]:
+        for each in rest[:MAX_OTHERS]:
             yield f"  {endpoint_name(each['ip'], each['port'])}  {counted(each['connections'], 'connection')}"
-        if len(rest) > MOST_OTHERS:
-            yield f"  ... and {len(rest) - MOST_OTHERS} more endpoints: --json has all"
+        if len(rest) > MAX_OTHERS:
+            yield f"  ... and {len(rest) - MAX_OTHERS} more endpoints: --json has all"
 
 
 def _endpoint(values: dict[str, Any]) -> Iterator[str]:
@@ -105,8 +105,8 @@ def _versions(versions: list[str]) -> str:
 
 
 def _names(names: list[str]) -> str:
-    shown = ", ".join(quoted(name, 30) for name in names[:MOST_NAMES])
-    return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    shown = ", ".join(quoted(name, 30) for name in names[:MAX_NAMES])
+    return shown + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
 
 
 def _first(counts: Iterable[str]) -> str:
@@ -117,7 +117,7 @@ def _first(counts: Iterable[str]) -> str:
 
 def _words(counts: Iterable[str]) -> str:
     words = list(counts)
-    return ",".join(map(safe_text, words[:MOST_WORDS])) + ("…" if len(words) > MOST_WORDS else "")
+    return ",".join(map(safe_text, words[:MAX_WORDS])) + ("…" if len(words) > MAX_WORDS else "")
 
 
 def _row(cells: Iterable[str]) -> str:

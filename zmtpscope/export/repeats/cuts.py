@@ -18,7 +18,7 @@ from zmtpscope.export.words import counted
 LOSS = "ZMTP-CONN-05"
 """Id of the finding that accompanies each gap."""
 
-MOST_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096
 """Maximum number of connections whose gaps are counted. Beyond it, the gaps of the oldest are printed."""
 
 
@@ -69,7 +69,7 @@ class CutFold:
                 if cuts is not None:
                     cuts.add(said, files)
                     continue
-                if len(self._cuts) == MOST_CONNECTIONS:
+                if len(self._cuts) == MAX_CONNECTIONS:
                     yield from self._release(next(iter(self._cuts)))
                 self._cuts[conn] = Cuts()
             elif cuts is not None and said.type == "finding" and values["id"] == LOSS and cuts.is_of(values):

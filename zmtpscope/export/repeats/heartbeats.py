@@ -19,10 +19,10 @@ from zmtpscope.records import SECOND
 ANSWERS = {"PING": "PONG", "WS-PING": "WS-PONG"}
 ASKED = {answer: name for name, answer in ANSWERS.items()}
 
-MOST_OPEN = 8
+MAX_OPEN = 8
 """Maximum number of PINGs of a side that wait for their PONGs. Beyond it, they are printed."""
 
-MOST_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096
 """Maximum number of connections whose heartbeats are counted. Beyond it, the count of the oldest is printed."""
 
 LONGEST_WAIT = SECOND
@@ -127,11 +127,11 @@ class HeartbeatFold:
     def _ping(self, ping: Record, files: Files) -> Iterator[Stretch]:
         values = ping.values
         conn, place = values["conn"], (values["side"], values["name"])
-        if conn not in self._askers and len(self._askers) == MOST_CONNECTIONS:
+        if conn not in self._askers and len(self._askers) == MAX_CONNECTIONS:
             yield from self._release(next(iter(self._askers)))
         askers = self._askers.setdefault(conn, {})
         asker = askers.get(place)
-        if asker is not None and asker.is_answered and _is_like(values, asker.first) and len(asker.open) < MOST_OPEN:
+        if asker is not None and asker.is_answered and _is_like(values, asker.first) and len(asker.open) < MAX_OPEN:
             asker.open.append((ping, files))
             return
         if asker is not None:

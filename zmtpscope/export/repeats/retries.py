@@ -38,10 +38,10 @@ FAILED = frozenset({"fin", "rst"})
 
 COMPARED_ENDS = ("handshake", "close", "closed_by", "reset_by", "opened_by")
 
-MOST_RECORDS = 32
+MAX_RECORDS = 32
 """Maximum number of records of an attempt. Longer ones are not compared."""
 
-MOST_OPEN, MOST_PAIRS, MOST_FAILURES = 4096, 4096, 4
+MAX_OPEN, MAX_PAIRS, MAX_FAILURES = 4096, 4096, 4
 """Maximum numbers of open attempts, of pairs of client and endpoint, and of different failures of a pair."""
 
 LONGEST_WAIT, LONGEST_WAIT_LIVE = 60 * SECOND, SECOND
@@ -199,7 +199,7 @@ class RetryFold:
                 return
             if tries is not None:
                 tries.noted.add(values["id"])
-        elif attempt is not None and (record.type not in COMPARED or attempt.count == MOST_RECORDS):
+        elif attempt is not None and (record.type not in COMPARED or attempt.count == MAX_RECORDS):
             yield from self._connected(conn)
         elif attempt is not None:
             attempt.add(values["side"], tuple(map(values.get, COMPARED[record.type])))
@@ -212,7 +212,7 @@ class RetryFold:
 
     def _begin(self, conn: int, values: dict[str, Any]) -> Iterator[Stretch]:
         """Start an attempt."""
-        if len(self._open) == MOST_OPEN:
+        if len(self._open) == MAX_OPEN:
             oldest = next(iter(self._open))
             yield from self._let_out(oldest, self._open.pop(oldest))
         pair = _pair_of(values)
@@ -247,9 +247,9 @@ class RetryFold:
         failures = self._tries[pair].failures
         self._tries.move_to_end(pair)
         failures.append(failure)
-        if len(failures) > MOST_FAILURES:
+        if len(failures) > MAX_FAILURES:
             yield from failures.pop(0).write()
-        if len(self._tries) > MOST_PAIRS:
+        if len(self._tries) > MAX_PAIRS:
             yield from self._tries.popitem(last=False)[1].write()
 
     def _connected(self, conn: int) -> Iterator[Stretch]:

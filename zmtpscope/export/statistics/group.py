@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zmtpscope.dissect.records.columns import Bool, Int64
-from zmtpscope.export.statistics.sizes import MOST_SIZES, Sizes
+from zmtpscope.export.statistics.sizes import MAX_SIZES, Sizes
 from zmtpscope.export.statistics.tally import BARS, Tally
 from zmtpscope.export.top.counters import (
     CONNECTIONS,
@@ -21,17 +21,17 @@ from zmtpscope.export.top.counters import (
     Counters,
 )
 
-MOST_ROWS = 4096
+MAX_ROWS = 4096
 """Maximum number of rows of a kind."""
 
-MOST_SIZES_OF_ALL = 65_536
+MAX_SIZES_OF_ALL = 65_536
 """Maximum number of different sizes to count exactly if there is only one row."""
 
 
 class Group:
     """Rows by key. Row `OTHERS` counts the folded rows (`zmtpscope/export/top/counters.py`)."""
 
-    def __init__(self, kind: str, most: int = MOST_ROWS) -> None:
+    def __init__(self, kind: str, most: int = MAX_ROWS) -> None:
         self.kind = kind
         self.counters = Counters[Any](most)
         self.sizes: list[Sizes] = []
@@ -40,7 +40,7 @@ class Group:
         # number of the current interval of each row, and its messages so far; `counters.busiest` counts the busiest one
         self._interval = np.full(most + 1, -1)
         self._in_interval = np.zeros(most + 1, np.int64)
-        self._most_sizes = MOST_SIZES_OF_ALL if kind == "all" else MOST_SIZES
+        self._most_sizes = MAX_SIZES_OF_ALL if kind == "all" else MAX_SIZES
 
     def row(self, key: Hashable) -> int:
         """Return the row of a key. Raises `TooManyRows`."""

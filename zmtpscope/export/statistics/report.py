@@ -27,8 +27,8 @@ NOTHING = "·"
 """Marks a bar without messages."""
 ASCII_NOTHING = " "
 
-LEAST_NAME, WIDEST_NAME = 16, 60
-LEAST_BARS, WIDEST_BARS = len("OVER TIME"), 32
+MIN_NAME, WIDEST_NAME = 16, 60
+MIN_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
@@ -118,7 +118,7 @@ def _all(row: Row, statistics: Statistics, seconds: float, damage: str, look: Lo
         parts = ", ".join(f"{name} {about}{sizes[name]}" for name in ("p50", "p90", "p99"))
         yield _line("sizes", f"{sizes['min']} to {sizes['max']} octets ({parts})")
     yield _line("damage", damage)
-    room = WIDEST_BARS if look.width is None else max(LEAST_BARS, look.width - LABEL - 1)
+    room = WIDEST_BARS if look.width is None else max(MIN_BARS, look.width - LABEL - 1)
     step = -(-len(row.bars) // room)
     yield _line("over time", sparkline(row.bars, room, look))
     yield _line("", f"{_duration(statistics.scale.width_ns * step)} each")
@@ -145,10 +145,10 @@ def table(
         while True:
             room = look.width - sum(column.width + 1 for column in columns)
             spared = max(columns, key=lambda column: column.priority)
-            if room - 1 >= min(longest, LEAST_NAME + 8) + LEAST_BARS or not spared.priority:
+            if room - 1 >= min(longest, MIN_NAME + 8) + MIN_BARS or not spared.priority:
                 break
             columns.remove(spared)
-        bars = max(LEAST_BARS, min(WIDEST_BARS, room - 1 - longest))
+        bars = max(MIN_BARS, min(WIDEST_BARS, room - 1 - longest))
         longest = max(1, min(longest, room - 1 - bars))
     longest = min(longest, WIDEST_NAME)
     named = {"MESSAGES": "RECORDS"} if kind == "type" else {}

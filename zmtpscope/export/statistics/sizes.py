@@ -16,7 +16,7 @@ LARGEST = (1 << LARGEST_BITS) - 1
 """Octets; larger sizes count as this."""
 
 RANGES = PARTS * (LARGEST_BITS - PART_BITS + 1)
-MOST_SIZES = 128
+MAX_SIZES = 128
 """Maximum number of different sizes to count exactly."""
 
 
@@ -25,7 +25,7 @@ class Sizes:
 
     __slots__ = ("_by_range", "_by_size", "_most_sizes", "least", "most")
 
-    def __init__(self, most_sizes: int = MOST_SIZES) -> None:
+    def __init__(self, most_sizes: int = MAX_SIZES) -> None:
         self.least, self.most = LARGEST, 0
         self._most_sizes = most_sizes
         self._by_size: dict[int, int] = {}

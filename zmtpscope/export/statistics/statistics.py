@@ -16,8 +16,8 @@ from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.describe import endpoint
-from zmtpscope.export.statistics.group import MOST_ROWS, Group
-from zmtpscope.export.statistics.tally import LEAST_BAR_NS, Scale, Tally
+from zmtpscope.export.statistics.group import MAX_ROWS, Group
+from zmtpscope.export.statistics.tally import MIN_BAR_NS, Scale, Tally
 from zmtpscope.export.top.columns import Columns, columns_of, first_places
 from zmtpscope.export.top.counters import TooManyRows
 from zmtpscope.export.top.open_connections import OpenConnections
@@ -39,7 +39,7 @@ class Endpoint(NamedTuple):
         return endpoint(self.ip, self.port)
 
 
-OTHER_COMMANDS, MOST_COMMANDS = "other commands", 200
+OTHER_COMMANDS, MAX_COMMANDS = "other commands", 200
 """Name for other commands, and maximum number of command names to count separately, because peers can choose any
 names."""
 
@@ -60,14 +60,14 @@ class Statistics:
     """
 
     def __init__(
-        self, kinds: Collection[str], interval_ns: int, least_bar_ns: int | None = None, most_rows: int = MOST_ROWS
+        self, kinds: Collection[str], interval_ns: int, least_bar_ns: int | None = None, most_rows: int = MAX_ROWS
     ) -> None:
         # there are few types
-        limits = {kind: MOST_ROWS if kind == "type" else most_rows for kind in KINDS if kind in kinds}
+        limits = {kind: MAX_ROWS if kind == "type" else most_rows for kind in KINDS if kind in kinds}
         self.groups = {kind: Group(kind, most) for kind, most in limits.items()}
         if "all" in self.groups:
             self.groups["all"].row(ALL)  # present even without messages
-        self.scale = Scale(interval_ns, least_bar_ns or LEAST_BAR_NS)
+        self.scale = Scale(interval_ns, least_bar_ns or MIN_BAR_NS)
         self._connections = OpenConnections()
         topics = self.groups.get("topic")
         self._topic_rows = None if topics is None else TopicRows(topics.counters)
@@ -186,7 +186,7 @@ class Statistics:
         if record.type != "command":
             return record.type
         name = f"command {record.values['name']}"
-        if name not in self._commands and len(self._commands) < MOST_COMMANDS:
+        if name not in self._commands and len(self._commands) < MAX_COMMANDS:
             self._commands.add(name)
         return name if name in self._commands else OTHER_COMMANDS
 

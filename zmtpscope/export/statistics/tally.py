@@ -13,7 +13,7 @@ from zmtpscope.export.statistics.sizes import LARGEST
 BARS = 64
 """Maximum number of bars for the time of a capture."""
 
-LEAST_BAR_NS = 1_000_000
+MIN_BAR_NS = 1_000_000
 """Minimum width of a bar in nanoseconds."""
 FEW_CELLS = 1 << 18
 """Maximum number of combinations of two numbers to count in one array."""

@@ -13,7 +13,7 @@ from zmtpscope.export.top.columns import LastMessage, UnreadMessage
 Key = TypeVar("Key", bound=Hashable)
 Int64 = NDArray[np.int64]
 
-MOST_ROWS = 16_384
+MAX_ROWS = 16_384
 """Maximum number of topics, of connections and of peers."""
 
 SENT, SENT_OCTETS, RECEIVED, RECEIVED_OCTETS, FRAMES, CONNECTIONS = range(6)
@@ -38,7 +38,7 @@ class Counters(Generic[Key]):
     """Counters of one kind, with at most `most` rows. `most` is at least 3, because a message needs up to two rows.
     `interval` counts the current interval, `previous` the one before, `total` all finished intervals."""
 
-    def __init__(self, most: int = MOST_ROWS) -> None:
+    def __init__(self, most: int = MAX_ROWS) -> None:
         self.most = most
         self.folded = 0
         """Number of rows folded so far."""

@@ -20,7 +20,7 @@ from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of, fir
 from zmtpscope.export.top.counters import (
     CONNECTIONS,
     FRAMES,
-    MOST_ROWS,
+    MAX_ROWS,
     RECEIVED,
     RECEIVED_OCTETS,
     SENT,
@@ -39,7 +39,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS, USUAL_PARTNERS
 KINDS = ("topic", "connection", "peer")
 
 
-MOST_HELD, RUN_COST, FRAME_COST = 8 << 20, 3000, 100
+MAX_HELD, RUN_COST, FRAME_COST = 8 << 20, 3000, 100
 """Maximum octets of runs to keep until their last messages are read, and the estimated cost of a run and of one frame
 in addition to the data."""
 
@@ -66,7 +66,7 @@ class Rates:
     """All counters of one capture. Call `feed` with each batch, then `finish`. Each yields the intervals that ended;
     read their numbers from the counters."""
 
-    def __init__(self, interval_ns: int | None, most_rows: int = MOST_ROWS) -> None:
+    def __init__(self, interval_ns: int | None, most_rows: int = MAX_ROWS) -> None:
         """If `interval_ns` is None, one interval reaches from the first to the last message."""
         self.interval_ns = interval_ns
         self.topics = Counters[Topic](most_rows)
@@ -132,7 +132,7 @@ class Rates:
                 self._feed_record(record, place, places)
             low = high
         self._held += sum(RUN_COST + len(run.data) + FRAME_COST * len(run.sizes) for run in order.runs)
-        if self._held > MOST_HELD:
+        if self._held > MAX_HELD:
             self._held = 0
             for counters in self.counters.values():
                 counters.read_messages()

@@ -11,7 +11,7 @@ from collections import Counter
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.top.peers import ConnectionEnds, Peer
 
-MOST_SUBSCRIPTIONS = 131_072
+MAX_SUBSCRIPTIONS = 131_072
 """Maximum number of subscriptions to count, about 50 MB. Later ones are left out."""
 
 
@@ -49,7 +49,7 @@ class Holders:
 class Subscriptions:
     """The subscriptions of all open connections."""
 
-    def __init__(self, most: int = MOST_SUBSCRIPTIONS) -> None:
+    def __init__(self, most: int = MAX_SUBSCRIPTIONS) -> None:
         self.most = most
         self.left_out = 0
         """Number of subscriptions beyond the limit."""

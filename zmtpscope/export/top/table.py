@@ -14,9 +14,9 @@ from zmtpscope.export.top.view import Column, View
 NUMBER = 7
 """Width of a column of numbers, heading included."""
 
-LEAST_NAME, SPARED_NAME = 16, 44
-MOST_SENDER = 28
-LEAST_VALUE = 16
+MIN_NAME, SPARED_NAME = 16, 44
+MAX_SENDER = 28
+MIN_VALUE = 16
 WIDEST_NAME, VALUE = 100, 60
 """Widths of the name and of the last value if the terminal width is unknown."""
 
@@ -53,7 +53,7 @@ def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | 
     """Return the columns that fit, dropping less important columns first. Names get up to `SPARED_NAME` characters
     before optional columns get any."""
     shown = list(columns)
-    least = {"name": min(longest_name, SPARED_NAME), "from": LEAST_NAME, "last": LEAST_VALUE}
+    least = {"name": min(longest_name, SPARED_NAME), "from": MIN_NAME, "last": MIN_VALUE}
     while width is not None:
         needed = sum(least.get(column.name, _number_width(column)) + 1 for column in shown)
         spared = max(shown, key=lambda column: column.priority)
@@ -105,9 +105,9 @@ def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -
         return {**widths, **longest, "name": min(longest["name"], WIDEST_NAME), "last": VALUE}
     room = width - len(columns) - sum(widths.values())
     if "from" in longest:
-        widths["from"] = min(longest["from"], MOST_SENDER)
+        widths["from"] = min(longest["from"], MAX_SENDER)
         room -= widths["from"]
-    name = min(longest["name"], max(room - LEAST_VALUE, room // 2, 1))
+    name = min(longest["name"], max(room - MIN_VALUE, room // 2, 1))
     return {**widths, "name": name, "last": max(1, room - name)}
 
 

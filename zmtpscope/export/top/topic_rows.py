@@ -18,10 +18,10 @@ from zmtpscope.export.top.counters import Counters
 from zmtpscope.export.top.open_connections import OpenConnections
 from zmtpscope.export.top.peers import Peer, Topic
 
-MOST_WORDS = 4
+MAX_WORDS = 4
 PLACE_BITS = 12
 
-LEAST_MESSAGES = 64
+MIN_MESSAGES = 64
 """Minimum number of messages for which columns are faster than the dictionary."""
 
 
@@ -31,7 +31,7 @@ class TopicRows:
     def __init__(self, topics: Counters[Topic]) -> None:
         self._topics = topics
         self._rows: dict[Peer, dict[bytes, int]] = {}
-        self._words = np.zeros((MOST_WORDS, 1 << PLACE_BITS), np.uint64)
+        self._words = np.zeros((MAX_WORDS, 1 << PLACE_BITS), np.uint64)
         self._sizes = np.zeros(1 << PLACE_BITS, np.int64)
         self._senders = np.full(1 << PLACE_BITS, -1)
         """Number of the sender of each entry in `_numbers`, or -1 if the place is empty."""
@@ -74,7 +74,7 @@ class TopicRows:
         """Return the row of each topic `data[start : start + size]` of a sender. Raises `TooManyRows`."""
         longest = int(sizes.max())
         count = max(1, -(-longest // WORD))
-        if len(starts) < LEAST_MESSAGES or count > MOST_WORDS:
+        if len(starts) < MIN_MESSAGES or count > MAX_WORDS:
             return np.array(self._look_up(sender, data, starts, sizes))
         is_inside = starts + WORD * count <= len(data)
         if is_inside.all():

@@ -30,7 +30,7 @@ class Instruction(NamedTuple):
 Program = tuple[Instruction, ...]
 
 RETURN = 0x06
-MOST_INSTRUCTIONS = 4096 - 256
+MAX_INSTRUCTIONS = 4096 - 256
 """BPF_MAXINSNS of <linux/bpf_common.h>, less the instructions that select interfaces and link types before a filter."""
 
 DLT_NAMES = {ETHERNET: "EN10MB", RAW_IP: "RAW", CISCO_HDLC: "C_HDLC"}
@@ -129,10 +129,10 @@ def programs(text: str, snap_length: int) -> dict[int, Program]:
 
 
 def _check_length(text: str, length: int) -> None:
-    if length > MOST_INSTRUCTIONS:
+    if length > MAX_INSTRUCTIONS:
         raise CaptureFilterError(
             text,
-            f"the filter makes a program of {length} instructions, and the kernel takes about {MOST_INSTRUCTIONS} -> "
+            f"the filter makes a program of {length} instructions, and the kernel takes about {MAX_INSTRUCTIONS} -> "
             "use fewer words: `net` for many hosts, `portrange` for many ports",
         )
 

@@ -22,7 +22,7 @@ IDLE_INTERVAL = 0.25
 QUIET = 0.06
 """Seconds without a packet after which the kernel has no more."""
 LONGEST_DRAIN = 2.0
-MOST_BATCHES = 64
+MAX_BATCHES = 64
 """Maximum number of batches to write before other events are handled."""
 
 _interface_at_8 = Struct("<8xI").unpack_from
@@ -93,7 +93,7 @@ class Capture:
             is_stopped = self.controls.incoming in events and self.obey()
             look = time.time_ns(), time.monotonic()
             batches = self.write_batches()
-            if look[1] >= next_look and batches < MOST_BATCHES and self.source.has_read_all:
+            if look[1] >= next_look and batches < MAX_BATCHES and self.source.has_read_all:
                 self.looked(*look)
                 is_known = has_changed = True
             if batches:
@@ -138,14 +138,14 @@ class Capture:
                 self.report()
 
     def write_batches(self) -> int:
-        """Write available packets in at most `MOST_BATCHES` batches, and return the number of batches. Raises
+        """Write available packets in at most `MAX_BATCHES` batches, and return the number of batches. Raises
         `CannotCapture`."""
-        for count in range(MOST_BATCHES):
+        for count in range(MAX_BATCHES):
             batch = self.source.read()
             if batch is None:
                 return count
             self.write(batch)
-        return MOST_BATCHES
+        return MAX_BATCHES
 
     def looked(self, time: int, clock: float) -> None:
         """Record that a look, at least `source.delay` after the previous one, has left no packets.

@@ -41,7 +41,7 @@ LOADS, OUT_OF_THE_PACKET = (0x00, 0x01), (0x20, 0x40, 0xA0)
 NETWORK_HEADER = 0xFFF00000
 """SKF_NET_OFF: offsets from here on are relative to the network header."""
 REJECT = (RETURN, 0, 0, 0)
-MOST_INTERFACES = 64
+MAX_INTERFACES = 64
 """Maximum number of interfaces to select by name: jumps of a filter skip at most 255 instructions."""
 
 
@@ -120,8 +120,8 @@ class PacketSocket(ABC):
         self._down: set[int] = set()
         """Indexes of interfaces that are down."""
         self._is_any = ANY in (each.name for each in self._asked)
-        if len(self._asked) > MOST_INTERFACES:
-            raise CannotCapture(f"more than {MOST_INTERFACES} interfaces", f"capture from {ANY}")
+        if len(self._asked) > MAX_INTERFACES:
+            raise CannotCapture(f"more than {MAX_INTERFACES} interfaces", f"capture from {ANY}")
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         loopback = next((each.index for each in known if each.is_loopback), 0)
         self._set_filter(self._filter(loopback))

@@ -26,7 +26,7 @@ from zmtpscope.live.capture.packet_socket import (
 from zmtpscope.live.capture.settings import CaptureSettings
 
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, PACKET_AUXDATA = 35, 33, 8
-MOST_PACKETS = 1024
+MAX_PACKETS = 1024
 """Maximum number of packets to read before other events are handled."""
 ROOM = 512
 """Octets for control messages."""
@@ -58,9 +58,9 @@ class MessageSocket(PacketSocket):
         self._bind()
 
     def read(self) -> Batch | None:
-        """Return the available packets, at most `MOST_PACKETS`, or None."""
+        """Return the available packets, at most `MAX_PACKETS`, or None."""
         blocks, captured = [], []
-        for _ in range(MOST_PACKETS):
+        for _ in range(MAX_PACKETS):
             try:
                 size, about, _, address = self.socket.recvmsg_into([self._octets], ROOM)
             except OSError:  # no packet, or the interface is gone, which `check` detects

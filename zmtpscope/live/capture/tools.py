@@ -32,7 +32,7 @@ MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/Applications/Wireshar
 """Folders to search after PATH, which often lacks them for ordinary users."""
 SCAPY_ENGINE = "zmtpscope.live.capture.scapy_engine"
 CHUNK = 1 << 18
-MOST_AT_THE_END = 128 << 20
+MAX_AT_THE_END = 128 << 20
 OPENING_SECONDS, ENDING_SECONDS = 10.0, 2.0
 KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
 """tcpdump's report of dropped packets."""
@@ -201,8 +201,8 @@ class Tool:
             self._process.wait(max(0.0, deadline - time.monotonic()))
 
     def _read_until(self, deadline: float) -> None:
-        """Read output until the program ends, at most `MOST_AT_THE_END` octets."""
-        left = MOST_AT_THE_END
+        """Read output until the program ends, at most `MAX_AT_THE_END` octets."""
+        left = MAX_AT_THE_END
         while left > 0 and self._waits_until(deadline) and (octets := os.read(self.fileno(), CHUNK)):
             self._rest.append(self._stream.feed(octets))
             left -= len(octets)

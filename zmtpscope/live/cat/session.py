@@ -34,7 +34,7 @@ WAIT = 5.0
 """Default number of seconds to wait for a connection, a subscription or a reply."""
 GRACE = 0.25
 """Seconds added to a time limit, so that a connection with the same limit reports its reason first."""
-MOST_SAID = 10
+MAX_SAID = 10
 """Maximum number of lines to print of one kind; further lines are only counted."""
 CATCH_UP = 0.1
 """Maximum delay, in seconds, that a rate limit makes up for by sending faster."""
@@ -102,7 +102,7 @@ class ConnectionLog:
     def _dropped(self, remote: str, what: Dropped) -> None:
         """Report a dropped message. There may be many, so only the first ones are formatted."""
         text = (
-            f"{remote}: dropped {_described(what.parts)}: {what.reason}" if self._counts["dropped"] < MOST_SAID else ""
+            f"{remote}: dropped {_described(what.parts)}: {what.reason}" if self._counts["dropped"] < MAX_SAID else ""
         )
         self.say("dropped", text)
 
@@ -118,18 +118,18 @@ class ConnectionLog:
             self.failure = error
 
     def say(self, kind: str, text: str) -> None:
-        """Print `text`, unless `MOST_SAID` lines of this kind have been printed."""
+        """Print `text`, unless `MAX_SAID` lines of this kind have been printed."""
         self._counts[kind] += 1
         count = self._counts[kind]
-        if count <= MOST_SAID:
-            self._say(text + (f"; no more of that will be said of {kind}" if count == MOST_SAID else ""))
+        if count <= MAX_SAID:
+            self._say(text + (f"; no more of that will be said of {kind}" if count == MAX_SAID else ""))
 
     def finish(self) -> None:
         """Print the totals of kinds that were only counted."""
         if self._soon is not None:
             self._soon.cancel()
         for kind, count in self._counts.items():
-            if count > MOST_SAID:
+            if count > MAX_SAID:
                 self._say(f"{kind}: {count} in all")
 
 

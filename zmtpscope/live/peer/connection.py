@@ -24,7 +24,7 @@ from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 if TYPE_CHECKING:
     from zmtpscope.live.recording.recording import RecordedConnection, Recording
 
-PIECE, LEAST_PIECE = 1 << 15, 1 << 8
+PIECE, MIN_PIECE = 1 << 15, 1 << 8
 """Maximum and minimum octets of a read. The work for a read is unknown in advance, so reads are small in the handshake
 and after a read that took long to process."""
 BODY_PIECE = 1 << 18
@@ -133,7 +133,7 @@ class Connection:
         self._recorded: RecordedConnection | None = None
         self._flushing: asyncio.Handle | None = None
         self._waiting = self._written = 0
-        self._piece = LEAST_PIECE
+        self._piece = MIN_PIECE
         self._task: asyncio.Task[None] | None = None
         self._failure: PeerError | None = None
         self._answered = self._answers_taken = 0
@@ -213,7 +213,7 @@ class Connection:
             spent = time_of() - begin
             inbox.turns.spend(spent)
         if spent > TURN or count > many:
-            self._piece = max(self._piece // 2, LEAST_PIECE)
+            self._piece = max(self._piece // 2, MIN_PIECE)
         elif self.peer.ready and spent < TURN / 2 and count < many / 4:
             self._piece = min(self._piece * 2, PIECE)
 

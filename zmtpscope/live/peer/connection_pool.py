@@ -9,7 +9,7 @@ from zmtpscope.live.peer.connection import Connection
 from zmtpscope.live.peer.memory_limit import MemoryLimit
 from zmtpscope.zmtp.peer import PeerError, TooSlow, Violation
 
-MOST_CONNECTIONS = 1024
+MAX_CONNECTIONS = 1024
 """Maximum number of connections of a listening socket. When it is full, `ConnectionPool.evict` closes one.
 
 The limit is at most half of the files that the process may open: some hundred connections are accepted before one can
@@ -18,7 +18,7 @@ be closed, and without a free file none can be accepted.
 LARGEST_HELD = 256 << 20
 """Octets that all connections of a socket may hold together: incomplete messages, subscriptions, and octets queued for
 stuck receivers. At least twice the largest message."""
-LEAST_IDLE = 10.0
+MIN_IDLE = 10.0
 """Seconds without octets sent or taken, after which a connection may be evicted."""
 
 
@@ -38,7 +38,7 @@ class ConnectionPool:
         self._memory: MemoryLimit[Connection] = MemoryLimit(max(LARGEST_HELD, 2 * largest_message))
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = files == resource.RLIM_INFINITY
-        self._most = MOST_CONNECTIONS if unlimited else min(MOST_CONNECTIONS, files // 2)
+        self._most = MAX_CONNECTIONS if unlimited else min(MAX_CONNECTIONS, files // 2)
 
     def add(self, connection: Connection) -> None:
         """Add a connection, even if the pool is full."""
@@ -64,7 +64,7 @@ class ConnectionPool:
             why = f"this one had not completed its handshake after {now - connection.since:.1f} s"
         else:
             connection = min(self.connections, key=lambda each: each.active_at)
-            if now - connection.active_at < LEAST_IDLE:
+            if now - connection.active_at < MIN_IDLE:
                 return None
             why = f"this one had been silent for {now - connection.active_at:.0f} s"
         count = len(self.connections)
@@ -72,7 +72,7 @@ class ConnectionPool:
 
     def rejection(self) -> PeerError:
         """Return the error of a new connection that is rejected because none can be evicted."""
-        why = f"{len(self.connections)} connections are open, and none of them has been silent for {LEAST_IDLE:g} s"
+        why = f"{len(self.connections)} connections are open, and none of them has been silent for {MIN_IDLE:g} s"
         return Violation(f"turned away: {why}")
 
     def charge(self, connection: Connection) -> list[Eviction]:

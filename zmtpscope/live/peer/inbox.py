@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from zmtpscope.zmtp.peer import Message
 
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 """Maximum number of waiting messages. When it is reached, a connection continues once its own messages were taken."""
 LARGEST_WAITING = 16 << 20
 """Octets received for waiting messages, plus `PART_COST` for each message.
@@ -169,7 +169,7 @@ class Inbox(Generic[Sender]):
 
         `is_ready`: its handshake is complete.
         """
-        while self._count >= MOST_WAITING and sender in self._queues and not self._is_closed:
+        while self._count >= MAX_WAITING and sender in self._queues and not self._is_closed:
             await self._wait_until_taken(sender)
         await self.turns.wait(is_ready=is_ready)
         if not is_ready and self.octets < 2 * LARGEST_WAITING:

@@ -13,7 +13,7 @@ from zmtpscope.live.peer.routing import Route
 from zmtpscope.live.peer.send_timeout import SendTimeout
 from zmtpscope.zmtp.peer import Dropped
 
-LEAST_FRAME = 2
+MIN_FRAME = 2
 """Minimum octets of a frame's header."""
 
 
@@ -147,4 +147,4 @@ def start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> No
 
 
 def _size(parts: Sequence[bytes]) -> int:
-    return sum(map(len, parts), len(parts) * LEAST_FRAME)
+    return sum(map(len, parts), len(parts) * MIN_FRAME)

@@ -16,7 +16,7 @@ SEND_TIMEOUT = 5.0
 """Seconds to wait while nothing is taken: each for receivers known to read, shared by all others."""
 RENEWAL = 0.01
 """Seconds added to the shared ones per second."""
-LEAST_TAKEN = 1 << 16
+MIN_TAKEN = 1 << 16
 """Minimum octets taken in `SEND_TIMEOUT` by a slow receiver; with less it counts as stuck."""
 KNOWN = 1 << 19
 """Octets after which a receiver is known to read. Its system takes some by itself: Linux up to 400 kB by default."""
@@ -71,7 +71,7 @@ class SendTimeout:
                 async with asyncio.timeout(limit):
                     await receiver.drain()
             except TimeoutError:
-                if receiver.taken - before > LEAST_TAKEN * limit / SEND_TIMEOUT:
+                if receiver.taken - before > MIN_TAKEN * limit / SEND_TIMEOUT:
                     continue
                 receiver.is_stuck, receiver.stuck_at = True, receiver.taken
             in_vain = receiver.is_stuck or receiver.is_over

@@ -56,9 +56,9 @@ FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
 CONNECT_LIMIT = 5.0
 """Maximum seconds for one attempt to connect, unless the limit of the handshake is lower."""
 
-MOST_IN_VAIN = 32
+MAX_IN_VAIN = 32
 """Number of messages without a receiver after which other tasks run."""
-MOST_AT_ONCE = 256
+MAX_CONCURRENT = 256
 """Number of messages received without waiting after which other tasks run."""
 
 
@@ -164,7 +164,7 @@ class Socket:
 
         Raises like `receive`.
         """
-        if self._received >= MOST_AT_ONCE:
+        if self._received >= MAX_CONCURRENT:
             self._received = 0
             await asyncio.sleep(0)
         if not self._pattern.receives:
@@ -205,7 +205,7 @@ class Socket:
         sent = await self._hand_over(checked)
         if not sent:  # nothing made it wait, and its receivers may be about to connect
             self._in_vain += 1
-            if self._in_vain % MOST_IN_VAIN == 0:
+            if self._in_vain % MAX_IN_VAIN == 0:
                 await asyncio.sleep(0)
         return sent
 

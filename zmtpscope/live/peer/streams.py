@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-LARGEST_TAKEN, LEAST_TAKEN = 1 << 18, 1 << 14
+LARGEST_TAKEN, MIN_TAKEN = 1 << 18, 1 << 14
 """Maximum and minimum octets of one read from the system."""
 TAKEN_BY_ALL = 1 << 24
 """Maximum octets of such reads by all connections of a socket together."""
@@ -77,7 +77,7 @@ class _Taking:
 
     def share(self) -> memoryview:
         """Return the buffer for the next read."""
-        return self.octets[: max(LEAST_TAKEN, min(LARGEST_TAKEN, TAKEN_BY_ALL // max(1, self.connections)))]
+        return self.octets[: max(MIN_TAKEN, min(LARGEST_TAKEN, TAKEN_BY_ALL // max(1, self.connections)))]
 
 
 class _Protocol(asyncio.StreamReaderProtocol, asyncio.BufferedProtocol):

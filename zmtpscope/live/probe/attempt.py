@@ -20,8 +20,8 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Form
 from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
-MOST_CONNECTIONS = 20
-MOST_OCTETS = 4 << 20
+MAX_CONNECTIONS = 20
+MAX_OCTETS = 4 << 20
 """Maximum octets to receive on all connections of a probe together."""
 SHORTEST_PAUSE = 0.1
 """Seconds to wait for the other endpoint before we send the next piece, plus two round trips."""
@@ -49,15 +49,15 @@ class Budget:
 
     def spend_connection(self) -> None:
         """Count a connection. Raises `Violation` above the maximum."""
-        if self.connections == MOST_CONNECTIONS:
-            raise Violation(f"{MOST_CONNECTIONS} connections were not enough to find out")
+        if self.connections == MAX_CONNECTIONS:
+            raise Violation(f"{MAX_CONNECTIONS} connections were not enough to find out")
         self.connections += 1
 
     def spend_octets(self, count: int) -> None:
         """Count received octets. Raises `Violation` above the maximum."""
         self.octets += count
-        if self.octets > MOST_OCTETS:
-            raise Violation(f"more than {MOST_OCTETS >> 20} MiB came, more than a probe accepts")
+        if self.octets > MAX_OCTETS:
+            raise Violation(f"more than {MAX_OCTETS >> 20} MiB came, more than a probe accepts")
 
 
 class Arrival(NamedTuple):

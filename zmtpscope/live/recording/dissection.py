@@ -11,7 +11,7 @@ from zmtpscope.capture.link import RAW_IP
 from zmtpscope.capture.packets import NOWHERE, PacketBlock
 from zmtpscope.dissect import Analyser, Batch, Options
 
-MOST_WAITING = 1 << 20
+MAX_WAITING = 1 << 20
 """Maximum octets of packets that wait for `advance`."""
 
 
@@ -39,7 +39,7 @@ class LiveDissection:
         self._packets += packets
         self._times += [time] * len(packets)
         self._waiting += sum(map(len, packets))
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             self.advance()
 
     def advance(self) -> None:

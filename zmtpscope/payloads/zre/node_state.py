@@ -10,7 +10,7 @@ Fields = dict[str, Any]
 Span = tuple[int, int]
 """Stream offset and number of octets."""
 
-MOST_GROUPS = 4096
+MAX_GROUPS = 4096
 """Maximum number of groups remembered per node."""
 
 WRAPS = ((65535, 0), (65534, 0))
@@ -40,7 +40,7 @@ class NodeState:
         if name == "HELLO":
             self.status = fields.get("status")
             groups = fields.get("groups")
-            self.groups = set(groups) if groups is not None and len(groups) <= MOST_GROUPS else None
+            self.groups = set(groups) if groups is not None and len(groups) <= MAX_GROUPS else None
         elif name in ("JOIN", "LEAVE"):
             self._membership(reader, name, fields, command)
         self.began = True
@@ -70,5 +70,5 @@ class NodeState:
             reader.finding("ZRE-18", *command, detail=f'{name} for "{group}", which it {is_in}')
         if name == "LEAVE":
             self.groups.discard(group)
-        elif len(self.groups) < MOST_GROUPS:
+        elif len(self.groups) < MAX_GROUPS:
             self.groups.add(group)

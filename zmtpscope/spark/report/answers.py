@@ -13,7 +13,7 @@ from zmtpscope.spark import analytics
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MOST_INTERVALS = 240
+MAX_INTERVALS = 240
 """Maximum number of intervals; more do not improve a plot."""
 
 INTERVALS = (
@@ -77,4 +77,4 @@ def periods_of(connections: DataFrame) -> list[Period]:
 def interval_for(periods: Sequence[Period]) -> float:
     """Return the interval width, in seconds, that gives a plot of these periods as many intervals as allowed."""
     seconds = sum(end - start for start, end in periods) / SECOND
-    return next((width for width in INTERVALS if width * MOST_INTERVALS >= seconds), INTERVALS[-1])
+    return next((width for width in INTERVALS if width * MAX_INTERVALS >= seconds), INTERVALS[-1])

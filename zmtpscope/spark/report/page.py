@@ -18,9 +18,9 @@ from zmtpscope.spark.report.sections import SECTIONS, Row, Section, spoken, stor
 from zmtpscope.version import __version__
 
 SERIOUS = ("error", "warn")
-MOST_ROWS = 20
+MAX_ROWS = 20
 """Maximum rows of a table in the page. The Parquet file has all."""
-MOST_NAMED = 12
+MAX_NAMED = 12
 """Maximum number of capture names."""
 LONGEST_CELL, LONGEST_WORD = 160, 24
 """Characters: longer cells are cut, longer words are broken."""
@@ -86,11 +86,11 @@ def page(answers: Mapping[str, pa.Table], about: About) -> str:
     template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text("utf-8"))
     return template.render(
         about=about,
-        named=about.captures[:MOST_NAMED],
+        named=about.captures[:MAX_NAMED],
         facts=_facts(rows, about),
         problems=about.problems,
-        causes=[_cause(row, rows["causes"], clock) for row in causes[:MOST_ROWS]],
-        more_causes=len(causes[MOST_ROWS:]),
+        causes=[_cause(row, rows["causes"], clock) for row in causes[:MAX_ROWS]],
+        more_causes=len(causes[MAX_ROWS:]),
         serious=[_finding(row, clock) for row in rows["findings_by_rule"] if row["severity"] in SERIOUS],
         handshakes=_handshakes(rows["handshake_times"]),
         storms=[_storm(row, clock) for row in rows["reconnect_storms"]],
@@ -238,7 +238,7 @@ def _shown(section: Section, rows: Sequence[Row], about: About, clock: Clock) ->
     formats = {name: clock if name in MOMENTS else _format(name) for name in names}
     cells = [
         [_cell(row[name], head.style, formats[name]) for name, head in zip(names, heads, strict=True)]
-        for row in listed[:MOST_ROWS]
+        for row in listed[:MAX_ROWS]
     ]
     more = f"{len(cells)} of {units.count(len(rows))} rows" if len(cells) < len(rows) else ""
     return Shown(section, wide, narrow, heads, cells, more)

@@ -14,7 +14,7 @@ from zmtpscope.spark.report.plots import SERIES, Part, Plot, Range
 
 Row = dict[str, Any]
 
-MOST_DRAWN = 12
+MAX_DRAWN = 12
 """Maximum number of rows in a plot."""
 LONGEST_SILENCE = 60
 """Maximum number of consecutive empty intervals drawn. A longer silence separates two periods."""
@@ -68,14 +68,14 @@ HOW_TO_READ = "thick up to the 90th of 100, the dot is the median, the mark the 
 
 
 def _findings(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     labels = [f"{row['severity']} {row['id']}" for row in shown]
     part = Part(None, [row["findings"] for row in shown], [row["severity"] for row in shown])
     return plots.bars("Findings by rule", _safe(labels), [part], units.count)
 
 
 def _storms(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     labels = [storm(row) for row in shown]
     colours = ["warn" if row["outcome"] == "closed" else "error" for row in shown]
     moments = [(row["start"], row["end"]) for row in shown]
@@ -126,7 +126,7 @@ def _size_histogram(rows: Sequence[Row]) -> Plot | None:
 
 
 def _talkers(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     parts = [
         Part(word, [row[f"octets_{word}"] for row in shown], [colour])
         for word, colour in (("sent", "series-1"), ("received", "series-2"))
@@ -135,33 +135,33 @@ def _talkers(rows: Sequence[Row]) -> Plot | None:
 
 
 def _topic_rates(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     part = Part(None, [row["messages"] for row in shown], ["series-1"])
     return plots.bars("Messages by topic", _safe(map(_topic, shown)), [part], units.short_count)
 
 
 def _topic_sizes(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     sizes = [_range(row, SIZES) for row in shown]
     return plots.ranges("Sizes of messages by topic", _safe(map(_topic, shown)), sizes, units.short_size)
 
 
 def _payloads(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     labels = [row["protocol"] or ("sealed" if row["kind"] == "encrypted" else "nothing known") for row in shown]
     part = Part(None, [row["messages"] for row in shown], ["series-1"])
     return plots.bars("Messages by payload", _safe(labels), [part], units.short_count)
 
 
 def _lifetimes(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     labels = [f"{_endpoint(row['address'], row['port'])}  {row['connections']:,} {row['close']}" for row in shown]
     lives = [_range(row, DURATIONS) for row in shown]
     return plots.ranges("How long connections lasted", _safe(labels), lives, units.duration)
 
 
 def _handshakes(rows: Sequence[Row]) -> Plot | None:
-    shown = [row for row in rows if row["timed"]][:MOST_DRAWN]
+    shown = [row for row in rows if row["timed"]][:MAX_DRAWN]
     if not shown:
         return None
     labels = [f"{spoken(row)}  {row['timed']:,} timed" for row in shown]
@@ -183,7 +183,7 @@ def _versions(rows: Sequence[Row]) -> Plot | None:
         word = f"announces {row['announced'] or 'nothing known'} {row['mechanism'] or ''}".rstrip()
         spoken = f"{word}, speaks {row['version'] or 'nothing agreed'}"
         counts[spoken] = counts.get(spoken, 0) + row["connections"]
-    shown = sorted(counts.items(), key=lambda item: -item[1])[:MOST_DRAWN]
+    shown = sorted(counts.items(), key=lambda item: -item[1])[:MAX_DRAWN]
     part = Part(None, [number for _, number in shown], ["series-1"])
     return plots.bars("Greetings by version", _safe(word for word, _ in shown), [part], units.short_count)
 
@@ -198,7 +198,7 @@ def _heartbeats(rows: Sequence[Row]) -> Plot | None:
 
 def _durations(title: str, rows: Sequence[Row], word: Callable[[Row], str]) -> Plot | None:
     """Draw durations at each endpoint, or return None if there are none."""
-    shown = [row for row in rows if row["p50_ns"] is not None][:MOST_DRAWN]
+    shown = [row for row in rows if row["p50_ns"] is not None][:MAX_DRAWN]
     if not shown:
         return None
     labels = [f"{_endpoint(row['address'], row['port'])}  {word(row)}  {row['answered']:,} answered" for row in shown]
@@ -206,14 +206,14 @@ def _durations(title: str, rows: Sequence[Row], word: Callable[[Row], str]) -> P
 
 
 def _stalls(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     labels = [f"{_endpoint(row['address'], row['port'])}  {row['stalls']:,} times" for row in shown]
     part = Part(None, [row["stalled_ns"] for row in shown], ["warn"])
     return plots.bars("How long receivers took nothing", _safe(labels), [part], units.duration)
 
 
 def _gaps(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     labels = [f"{_quoted(row['topic'])} to {row['subscriber']}" for row in shown]
     parts = [
         Part(word, [row[name] or 0 for row in shown], [colour])
@@ -226,14 +226,14 @@ def _gaps(rows: Sequence[Row]) -> Plot | None:
 
 
 def _fanout(rows: Sequence[Row]) -> Plot | None:
-    shown = [row for row in rows if row["sent"]][:MOST_DRAWN]
+    shown = [row for row in rows if row["sent"]][:MAX_DRAWN]
     labels = [f"{_quoted(row['topic'])} to {row['subscribers']:,}" for row in shown]
     part = Part(None, [row["sent"] for row in shown], ["series-1"])
     return plots.bars("Messages sent by topic, to all subscribers", _safe(labels), [part], units.short_count)
 
 
 def _churn(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MOST_DRAWN]
+    shown = rows[:MAX_DRAWN]
     labels = [f"{row['subscriber']} at {_endpoint(row['address'], row['port'])}" for row in shown]
     part = Part(None, [row["subscriptions"] for row in shown], ["series-1"])
     return plots.bars("Subscriptions by subscriber", _safe(labels), [part], units.short_count)

@@ -14,9 +14,9 @@ from zmtpscope.tui.requests import Sort, TableColumn
 
 GAP = 2
 """Cells between two columns."""
-LEAST_REST = 16
+MIN_REST = 16
 """Minimum cells of the last column."""
-LEAST_SHRUNK = 12
+MIN_SHRUNK = 12
 """Minimum cells of a narrowed text column."""
 CUT = "…"
 FIRST_COMBINING = "\u0300"
@@ -62,7 +62,7 @@ def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, m
 
 def _needed(shown: Sequence[int], widths: Sequence[int]) -> int:
     *front, last = shown
-    return sum(widths[index] + GAP for index in front) + min(widths[last] or LEAST_REST, LEAST_REST)
+    return sum(widths[index] + GAP for index in front) + min(widths[last] or MIN_REST, MIN_REST)
 
 
 def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
@@ -71,9 +71,9 @@ def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequen
     texts = [index for index in shown[:-1] if not columns[index].is_number]
     while texts and (over := _needed(shown, shrunk) - width) > 0:
         widest = max(texts, key=shrunk.__getitem__)
-        if shrunk[widest] <= LEAST_SHRUNK:
+        if shrunk[widest] <= MIN_SHRUNK:
             break
-        shrunk[widest] = max(LEAST_SHRUNK, shrunk[widest] - max(1, over // len(texts)))
+        shrunk[widest] = max(MIN_SHRUNK, shrunk[widest] - max(1, over // len(texts)))
     return shrunk
 
 

@@ -10,9 +10,9 @@ from zmtpscope.tui.requests import Completion, FilterProblem
 from zmtpscope.tui.widgets.columns import fitted, width_of
 from zmtpscope.tui.widgets.styles import Palette, palette_of
 
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 """Maximum number of visible completions."""
-LEAST_NOTE = 12
+MIN_NOTE = 12
 """Minimum cells for a note."""
 NOTHING = Completion(0, 0, (), ())
 
@@ -48,7 +48,7 @@ class FilterHints(Widget):
     def show(self, problem: FilterProblem | None, completion: Completion, chosen: int, at: int) -> None:
         """Show hints; `at` is the column of the caret or of the completed text."""
         self._problem, self._completion, self._chosen, self._at = problem, completion, chosen, at
-        lines = min(len(completion.texts), MOST_SHOWN) or (problem is not None)
+        lines = min(len(completion.texts), MAX_SHOWN) or (problem is not None)
         self.display = bool(lines)
         self.styles.height = int(lines)
         self.refresh()
@@ -61,7 +61,7 @@ class FilterHints(Widget):
             text = caret_line(self._problem, self._at, width) if self._problem else ""
             return Strip([Segment(text, style("error"))]).adjust_cell_length(width, style("value"))
         texts = self._completion.texts
-        first = max(0, min(self._chosen - MOST_SHOWN // 2, len(texts) - MOST_SHOWN))
+        first = max(0, min(self._chosen - MAX_SHOWN // 2, len(texts) - MAX_SHOWN))
         index = first + y
         if index >= len(texts):
             return Strip.blank(width, self._palette.base)
@@ -74,7 +74,7 @@ class FilterHints(Widget):
         parts = [
             Segment(" " * at, style("value")),
             Segment(f" {fitted(texts[index], names)} ", style("value", ground)),
-            Segment(f" {fitted(note, room)}" if note and room >= LEAST_NOTE else "", style("muted", ground)),
+            Segment(f" {fitted(note, room)}" if note and room >= MIN_NOTE else "", style("muted", ground)),
         ]
         return Strip([part for part in parts if part.text]).adjust_cell_length(width, style("value"))
 

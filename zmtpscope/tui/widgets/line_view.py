@@ -21,7 +21,7 @@ from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 KEPT_LINES = 1024
 """Maximum number of cached lines."""
-MOST_DIGITS = 9
+MAX_DIGITS = 9
 BAR_STEPS = 8
 """Steps of a scrollbar's ends in one cell."""
 
@@ -275,7 +275,7 @@ class LineView(ScrollView, can_focus=True):
         if event.character == "0" and not self._digits:  # counts do not start with 0
             self.post_message(self.Digits(0))
             return
-        self._digits = (self._digits + event.character)[:MOST_DIGITS]
+        self._digits = (self._digits + event.character)[:MAX_DIGITS]
         if self._digits_timer is not None:
             self._digits_timer.stop()
         self._digits_timer = self.set_timer(self.count_wait, self._post_digits)

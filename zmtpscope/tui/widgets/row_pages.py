@@ -8,7 +8,7 @@ from zmtpscope.tui.requests import Page, Row
 
 PAGE = 64
 """Rows of a page."""
-MOST_PAGES = 64
+MAX_PAGES = 64
 AT_ONCE = 4
 """Maximum number of pages in one request."""
 OUTDATED = -1
@@ -40,7 +40,7 @@ class RowPages:
             is_other |= rows[: len(before)] != before
             self._pages[number] = (rows, count)
             self._pages.move_to_end(number)
-        while len(self._pages) > MOST_PAGES:
+        while len(self._pages) > MAX_PAGES:
             self._pages.popitem(last=False)
         return is_other
 

@@ -27,7 +27,7 @@ OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 INDENT = 2
 MARGIN = 1
 """Cells on the left."""
-MOST_OPENED = 1000
+MAX_OPENED = 1000
 NO_TABLE = Table((), (), 0, 0)
 
 
@@ -170,7 +170,7 @@ class TableView(LineView):
         if row.key in self._opened:
             self.go_to(self.cursor + 1)
         elif row.has_more:
-            if len(self._opened) == MOST_OPENED:
+            if len(self._opened) == MAX_OPENED:
                 del self._opened[next(iter(self._opened))]
             self._opened[row.key] = None
             self.post_message(self.OpenedChanged(self.opened))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Counter)
 
-MOST_VIEWS = 16
+MAX_VIEWS = 16
 """Maximum views kept; the one shown longest ago is dropped."""
 
 
@@ -123,7 +123,7 @@ class CountedViews:
         view = self._views.pop(key, None) or self._view(*key)
         self._views[key] = view
         counting = self._looked_at = view.counting
-        while len(self._views) > MOST_VIEWS:
+        while len(self._views) > MAX_VIEWS:
             del self._views[next(iter(self._views))]
         made = view.table(request)
         return Table(made.columns, made.rows, counting.looked_at, len(self._store), made.text)

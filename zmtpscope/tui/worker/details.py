@@ -10,7 +10,7 @@ from zmtpscope.dissect.records.details import Detail
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.details import MOST_FIELDS, value_text
+from zmtpscope.export.details import MAX_FIELDS, value_text
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
@@ -20,7 +20,7 @@ from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Details, Node
 from zmtpscope.tui.worker.packets import nodes_of_packet
 from zmtpscope.tui.worker.record_fields import nodes_of_findings, nodes_of_record
-from zmtpscope.tui.worker.sources import MOST_PACKETS, Sources
+from zmtpscope.tui.worker.sources import MAX_PACKETS, Sources
 from zmtpscope.zmtp.reader import FieldNode
 
 RECORD_FIELDS = {
@@ -36,7 +36,7 @@ RECORD_FIELDS = {
 }
 """Record fields that usually contain a field of the octets. Each filter is checked."""
 
-MORE_FIELDS = f"... and more than {MOST_FIELDS:,} fields: read --json has all of them"
+MORE_FIELDS = f"... and more than {MAX_FIELDS:,} fields: read --json has all of them"
 
 
 def details_of(store: Store, number: int) -> Details:
@@ -50,11 +50,11 @@ def details_of(store: Store, number: int) -> Details:
     problem = None
     try:
         for detail in store.details(number):
-            nodes += _nodes_of_unit(detail, sources.add(detail), values, MOST_FIELDS - len(nodes))
-            if len(nodes) >= MOST_FIELDS:
+            nodes += _nodes_of_unit(detail, sources.add(detail), values, MAX_FIELDS - len(nodes))
+            if len(nodes) >= MAX_FIELDS:
                 nodes.append(Node(0, MORE_FIELDS, "", -1))
                 break
-        for shown in store.packets(values, number, MOST_PACKETS):
+        for shown in store.packets(values, number, MAX_PACKETS):
             nodes += nodes_of_packet(shown.packet, sources.add_packet(shown), values)
     except OctetsError as error:
         problem = safe_text(str(error))

@@ -48,7 +48,7 @@ IN_FRONT = (
     ("lower(", "in small letters"),
     ("upper(", "in capital letters"),
 )
-MOST_LOOKED_AT, MOST_MESSAGES = 2000, 30
+MAX_EXAMINED, MAX_MESSAGES = 2000, 30
 """Number of last records, and messages among them, that are searched for member names."""
 
 DEEPEST = 6
@@ -104,8 +104,8 @@ def meaning_of(field: FilterField) -> str:
 
 def _members(store: Store) -> list[Any]:
     """Return the payload fields of some of the last messages."""
-    rows = np.arange(max(0, len(store) - MOST_LOOKED_AT), len(store))
-    numbers = store.select(_HAS_MEMBERS, rows)[-MOST_MESSAGES:]
+    rows = np.arange(max(0, len(store) - MAX_EXAMINED), len(store))
+    numbers = store.select(_HAS_MEMBERS, rows)[-MAX_MESSAGES:]
     if not len(numbers):
         return []
     payloads = MessageColumns.of(store.batch(numbers), store.options)["payload"].tolist()

@@ -27,7 +27,7 @@ STEP_SECONDS = 0.012
 MANY_MORE = 1.25
 """A growing list is sorted again when it has this many times as many rows."""
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Maximum rows in a page."""
 
 
@@ -131,7 +131,7 @@ class RecordList:
 
     def page(self, low: int, high: int) -> Page:
         """Return the existing rows of `low..high` (excluded)."""
-        numbers = self._numbers(max(0, low), min(high, low + MOST_ROWS))
+        numbers = self._numbers(max(0, low), min(high, low + MAX_ROWS))
         clock = Clock(self.spec.time, lambda: self._store.first_time)
         if clock.moves and 0 < low <= len(self._found):
             clock(self._store.row(int(self._numbers(low - 1, low)[0]))["ts_ns"])

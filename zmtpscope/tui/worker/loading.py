@@ -23,10 +23,10 @@ STEP_SECONDS = 0.03
 Much shorter steps load far more slowly: each step has a cost per side of a connection, some 10 ms for 20.
 """
 
-FIRST_PACKETS, LEAST_PACKETS, MOST_PACKETS = 256, 64, 1 << 16
+FIRST_PACKETS, MIN_PACKETS, MAX_PACKETS = 256, 64, 1 << 16
 """Packets of the first step (few, to show rows at once), then minimum and maximum."""
 
-MOST_LAG = 1.0
+MAX_LAG = 1.0
 """Maximum lag of the analysis before other work waits, in seconds."""
 
 
@@ -77,7 +77,7 @@ class Loading:
     @property
     def leaves_time(self) -> bool:
         """Whether other work may run: all is read, or reading keeps up."""
-        return self.is_done or (self.opened.followed is not None and self._lag < MOST_LAG)
+        return self.is_done or (self.opened.followed is not None and self._lag < MAX_LAG)
 
     @property
     def progress(self) -> Progress:
@@ -146,4 +146,4 @@ def paced(packets: int, seconds: float) -> int:
     Wall-clock time includes other processes: steps would shrink until their fixed cost dominates.
     """
     factor = min(2.0, max(0.5, STEP_SECONDS / max(seconds, 1e-6)))
-    return max(LEAST_PACKETS, min(MOST_PACKETS, round(packets * factor)))
+    return max(MIN_PACKETS, min(MAX_PACKETS, round(packets * factor)))

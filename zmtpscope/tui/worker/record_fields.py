@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from zmtpscope.export.clock import timestamp
-from zmtpscope.export.details import MOST_FIELDS
+from zmtpscope.export.details import MAX_FIELDS
 from zmtpscope.export.preview import preview
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.fields import FIELDS, Type
@@ -18,7 +18,7 @@ from zmtpscope.tui.requests import Node
 LONGEST = 200
 """Maximum characters of a value."""
 
-MOST_FINDINGS = 20
+MAX_FINDINGS = 20
 """Maximum findings about one record."""
 
 DEEPEST = 20
@@ -54,7 +54,7 @@ def nodes_of_findings(store: Store, number: int, values: dict[str, Any]) -> Iter
     """Yield findings about the octets of a record."""
     if values.get("offset") is None or values["record"] == "finding":
         return
-    found = store.findings_about(values, number)[:MOST_FINDINGS].tolist()
+    found = store.findings_about(values, number)[:MAX_FINDINGS].tolist()
     if found:
         yield Node(0, "findings", f"{len(found)}", -1)
     for each in found:
@@ -76,7 +76,7 @@ def _nodes_of_refs(store: Store, number: int, refs: Sequence[str]) -> Iterator[N
 
 def _nodes_of_list(field: Field, value: list[Any]) -> Iterator[Node]:
     yield _node(1, field.name, f"{len(value)}")
-    for place, each in enumerate(value[:MOST_FIELDS]):
+    for place, each in enumerate(value[:MAX_FIELDS]):
         name = f"{field.name}[{place}]"
         if isinstance(each, dict):
             yield _node(2, name, "")
@@ -103,7 +103,7 @@ def _nodes_of_payload(name: str, value: dict[str, Any]) -> Iterator[Node]:
 def _nodes_of_members(name: str, value: Any) -> Iterator[Node]:
     """Yield nested members, from top to bottom."""
     waiting: list[tuple[int, str, Any, tuple[str, ...]]] = [(2, name, value, ())]
-    left = MOST_FIELDS
+    left = MAX_FIELDS
     while waiting and left:
         depth, name, value, way = waiting.pop()
         left -= 1

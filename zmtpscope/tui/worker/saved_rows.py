@@ -24,10 +24,10 @@ from zmtpscope.tui.worker.saving import CannotSave, Steps
 FORMS = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 """Formats by file extension."""
 
-LEAST_ROWS, MOST_ROWS = 512, 4096
+MIN_ROWS, MAX_ROWS = 512, 4096
 """Minimum rows of a step (fewer cost about as much), and maximum."""
 
-MOST_OCTETS = 4 << 20
+MAX_OCTETS = 4 << 20
 """Maximum octets in a step of several messages."""
 
 STEP_SECONDS = 0.012
@@ -35,18 +35,18 @@ STEP_SECONDS = 0.012
 
 def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
     """Split ascending record numbers into portions, adapted to the caller's time for each."""
-    rows = LEAST_ROWS
+    rows = MIN_ROWS
     for some in numbers:
         at = 0
         while at < len(some):
             portion = some[at : at + rows]
-            while len(portion) > 1 and _octets(store.batch(portion, octets=False)) > MOST_OCTETS:
+            while len(portion) > 1 and _octets(store.batch(portion, octets=False)) > MAX_OCTETS:
                 portion = portion[: len(portion) // 2]
             at += len(portion)
             begun = time.monotonic()
             yield portion
             factor = STEP_SECONDS / max(time.monotonic() - begun, 1e-6)
-            rows = max(LEAST_ROWS, min(MOST_ROWS, int(rows * min(2.0, max(0.5, factor)))))
+            rows = max(MIN_ROWS, min(MAX_ROWS, int(rows * min(2.0, max(0.5, factor)))))
 
 
 def _octets(batch: Batch) -> int:

@@ -12,7 +12,7 @@ from zmtpscope.filter.writing import quoted
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 
-FIRST_STEP, MOST_AT_ONCE = 256, 4096
+FIRST_STEP, MAX_CONCURRENT = 256, 4096
 """Rows of the first step (few, for near rows), and maximum."""
 
 OCTETS = ("bodies", "body", "context", "data")
@@ -62,6 +62,6 @@ class Search:
         numbers = self._numbers[rows]
         fits = np.isin(numbers, self._store.select(self._filter, np.sort(numbers))).nonzero()[0]
         self._looked_at += len(rows)
-        self._step = min(2 * self._step, MOST_AT_ONCE)
+        self._step = min(2 * self._step, MAX_CONCURRENT)
         if len(fits):
             self.found = int(rows[fits[0]])

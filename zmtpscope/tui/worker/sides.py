@@ -10,7 +10,7 @@ from zmtpscope.dissect import Batch
 from zmtpscope.export.describe import endpoint
 from zmtpscope.export.side_names import OPENER, name_and_type
 
-MOST_CONNECTIONS = 100
+MAX_CONNECTIONS = 100
 """Maximum connections of a peer to follow."""
 
 
@@ -55,7 +55,7 @@ class Sides:
         """Return the connections on which a side has this identity."""
         wanted = [number for number, said in enumerate(self._said) if said[1] == identity]
         places = np.flatnonzero(np.isin(np.frombuffer(self._of_sides, np.uint32), wanted))
-        found: list[int] = np.unique(places // 2)[:MOST_CONNECTIONS].tolist()
+        found: list[int] = np.unique(places // 2)[:MAX_CONNECTIONS].tolist()
         return found
 
     def name(self, conn: int | None, side: int, socket_type: str | None, address: str, port: int | None) -> str:

@@ -14,7 +14,7 @@ from zmtpscope.tui.worker.octets_text import OCTET_FORMS
 from zmtpscope.tui.worker.sending import Sending, sending_of
 from zmtpscope.tui.worker.sides import Sides
 
-MOST_OCTETS = 60_000
+MAX_OCTETS = 60_000
 """Maximum size of a record: an argument holds 128 KiB, hex takes two characters per octet."""
 
 CREDENTIALS = {
@@ -39,8 +39,8 @@ PRINTABLE = range(0x20, 0x7F)
 def text_as(form: str, store: Store, sides: Sides, number: int) -> str:
     """Return a record in one of `FORMS`. Raises `CannotAnswer`."""
     length = store.row(number).get("length") or 0
-    if length > MOST_OCTETS and form != "line":
-        raise CannotAnswer(f"it has {length:,} octets, and at most {MOST_OCTETS:,} are copied -> save it as a file")
+    if length > MAX_OCTETS and form != "line":
+        raise CannotAnswer(f"it has {length:,} octets, and at most {MAX_OCTETS:,} are copied -> save it as a file")
     return FORMS[form](store, sides, number)
 
 

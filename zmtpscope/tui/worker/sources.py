@@ -11,10 +11,10 @@ from zmtpscope.export.details import OPENED
 from zmtpscope.store.packets import ShownPacket
 from zmtpscope.tui.requests import Source
 
-MOST_OCTETS = 1 << 20
+MAX_OCTETS = 1 << 20
 """Maximum octets shown of a source."""
 
-MOST_PACKETS = 8
+MAX_PACKETS = 8
 """Maximum packets of a record with a tab."""
 
 TITLES = {0: "stream", OPENED: "opened"}
@@ -80,9 +80,9 @@ class Sources:
         return len(self._parts) - 1
 
     def all(self) -> tuple[Source, ...]:
-        """Return all sources, cut to `MOST_OCTETS`."""
+        """Return all sources, cut to `MAX_OCTETS`."""
         return tuple(
-            Source(each.title, each.first, bytes(each.octets[:MOST_OCTETS]), apart(each.stars), tuple(each.parts))
+            Source(each.title, each.first, bytes(each.octets[:MAX_OCTETS]), apart(each.stars), tuple(each.parts))
             for each in self._parts
         )
 
@@ -90,9 +90,9 @@ class Sources:
     def problem(self) -> str | None:
         """A sentence if octets are left out."""
         longest = max((len(each.octets) for each in self._parts), default=0)
-        if longest <= MOST_OCTETS:
+        if longest <= MAX_OCTETS:
             return None
-        return f"the first {MOST_OCTETS:,} of {longest:,} octets are shown: read --json has all of them"
+        return f"the first {MAX_OCTETS:,} of {longest:,} octets are shown: read --json has all of them"
 
 
 def apart(stars: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

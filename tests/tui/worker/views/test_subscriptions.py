@@ -125,7 +125,7 @@ def test_groups_stand_as_topics_do() -> None:
 
 
 def test_more_subscribers_than_there_are_columns_for_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MOST_SUBSCRIBERS", 1)
+    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIBERS", 1)
     table = view_of_capture("subscriptions", LOST).table()
     assert matrix(table) == {
         '"alerts"': {"10.0.0.2": "not again, 8 before", "OTHERS": "1"},

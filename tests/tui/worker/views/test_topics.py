@@ -110,7 +110,7 @@ def test_where_there_are_too_many_topics_messages_of_the_others_are_counted_stil
 
 
 def test_of_very_many_topics_those_with_the_most_messages_have_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "MOST_LINES", 2)
+    monkeypatch.setattr(topics, "MAX_LINES", 2)
     table = view_of_capture("topics", "patterns/pubsub.pcap").table()
     assert cells(table, "topic", "messages") == [
         ('"a.topic"', "7"),

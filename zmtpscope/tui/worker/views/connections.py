@@ -19,12 +19,12 @@ from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
 from zmtpscope.tui.requests import Sort
-from zmtpscope.tui.worker.views.known_connections import MOST_CONNECTIONS, KnownConnection, KnownConnections
+from zmtpscope.tui.worker.views.known_connections import MAX_CONNECTIONS, KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.sums import sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
-MOST_FACTS = 12
+MAX_FACTS = 12
 """Maximum greetings and commands listed below a connection."""
 
 NOT_OF_HANDSHAKES = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "PING", "PONG"})
@@ -77,7 +77,7 @@ class Counted:
     ended: str | None = None
     """None until the record of the connection."""
     facts: list[int] = field(default_factory=list)
-    """Numbers of its handshake records, at most `MOST_FACTS`."""
+    """Numbers of its handshake records, at most `MAX_FACTS`."""
     record: int | None = None
     """Number of the record of the connection."""
 
@@ -139,7 +139,7 @@ class ConnectionsView(CountingView):
             row.announced[values["side"]] = values["mechanism"]
         elif values["name"] in NOT_OF_HANDSHAKES:
             return
-        if len(row.facts) < MOST_FACTS:
+        if len(row.facts) < MAX_FACTS:
             row.facts.append(number)
 
     @staticmethod
@@ -157,7 +157,7 @@ class ConnectionsView(CountingView):
             self._findings.setdefault(conn, Counter())[values["severity"], values["id"]] += 1
 
     def _has_room(self, conn: int) -> bool:
-        return conn in self._findings or len(self._findings) < MOST_CONNECTIONS
+        return conn in self._findings or len(self._findings) < MAX_CONNECTIONS
 
     # -- showing -------------------------------------------------------------------------------------------------------
 

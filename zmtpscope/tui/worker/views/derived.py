@@ -20,7 +20,7 @@ from zmtpscope.tui.worker.views.view import Counter, Step, View
 INTERVAL, SHARE = 1.0, 20
 """Minimum pause between searches for diagnoses: in seconds, and in durations of the last search."""
 
-MOST_FOUND = 10_000
+MAX_FOUND = 10_000
 """Maximum number of cached record numbers."""
 
 
@@ -103,7 +103,7 @@ class Derived(Counter):
         if found is None:
             found = self.store.find(ref, self._near if near is None else near)
             if found is not None:
-                if len(self._found) == MOST_FOUND:
+                if len(self._found) == MAX_FOUND:
                     self._found.clear()
                 self._found[ref] = found
         return found

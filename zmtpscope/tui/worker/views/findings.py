@@ -20,7 +20,7 @@ from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import since_start
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
-MOST_SINGLE = 1000
+MAX_SINGLE = 1000
 """Maximum findings listed below a kind."""
 
 
@@ -90,11 +90,11 @@ class FindingsView(CountingView):
         return Line(f"{kind.severity} {kind.id}", values, filter, kind.severity, children=partial(self._single, kind))
 
     def _single(self, kind: Kind) -> Sequence[Line]:
-        numbers = np.array(kind.numbers[:MOST_SINGLE], np.int64)
+        numbers = np.array(kind.numbers[:MAX_SINGLE], np.int64)
         found = self.store.others(numbers, ("finding",))
         lines = [self._line_of(number, record) for number, record in found]
-        if len(kind.numbers) > MOST_SINGLE:
-            more = f"{counted(len(kind.numbers) - MOST_SINGLE, 'finding')} more: follow the line above"
+        if len(kind.numbers) > MAX_SINGLE:
+            more = f"{counted(len(kind.numbers) - MAX_SINGLE, 'finding')} more: follow the line above"
             lines.append(Line(f"more {kind.severity} {kind.id}", [None, None, more, *([None] * 6)]))
         return lines
 

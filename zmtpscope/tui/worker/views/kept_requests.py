@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from zmtpscope.diagnosis.observers.observer import DerivedTable
 from zmtpscope.diagnosis.observers.request_table import ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN, RequestTable
 
-MOST_SINGLE = 100
+MAX_SINGLE = 100
 """Maximum requests kept of a connection."""
 
-MOST_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096
 """Maximum connections with kept requests."""
 
 RANKS = {OPEN: 0, UNANSWERED: 0, UNASKED: 1, LATE: 2, ANSWERED: 2, UNKNOWN: 3}
@@ -48,10 +48,10 @@ class KeptRequests:
     def _keep(self, table: RequestTable, near: int) -> None:
         conn_id = table.stream.conn_id
         before = self._kept.get(conn_id)
-        if before is None and len(self._kept) == MOST_CONNECTIONS:
+        if before is None and len(self._kept) == MAX_CONNECTIONS:
             return
         kept = np.concatenate([*([] if before is None else [before]), _kept_of(table, near)])
-        self._kept[conn_id] = kept[_worst_first(kept)[:MOST_SINGLE]]
+        self._kept[conn_id] = kept[_worst_first(kept)[:MAX_SINGLE]]
 
 
 def _kept_of(table: RequestTable, near: int) -> Kept:

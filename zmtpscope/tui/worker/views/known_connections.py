@@ -12,7 +12,7 @@ from zmtpscope.export.top.peers import ConnectionEnds
 from zmtpscope.export.words import counted
 from zmtpscope.store.counting import Sender
 
-MOST_CONNECTIONS = 16_384
+MAX_CONNECTIONS = 16_384
 """Maximum distinct connections (some 1 kB each); more are only counted."""
 
 TELLING = ("greeting", "command", "connection")
@@ -86,7 +86,7 @@ class KnownConnection:
 class KnownConnections:
     """Connections by number, at most `most`."""
 
-    def __init__(self, most: int = MOST_CONNECTIONS) -> None:
+    def __init__(self, most: int = MAX_CONNECTIONS) -> None:
         self.most = most
         self._known: dict[int, KnownConnection] = {}
         self._left_out: set[int] = set()

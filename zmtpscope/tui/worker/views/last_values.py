@@ -22,7 +22,7 @@ LONGEST_NUMBER = 32
 LARGEST = 2**53
 """Limit below which numbers are exact."""
 
-MOST_NAMES, LONGEST_NAME = 3, 20
+MAX_NAMES, LONGEST_NAME = 3, 20
 """Maximum members named, and characters of a name."""
 
 SAME, CHANGED = "same", "changed"
@@ -107,7 +107,7 @@ def members_changed(old: dict[str, Any], new: dict[str, Any]) -> str:
             numbers = [each for each in (old[name], value) if isinstance(each, int | float) and abs(each) < LARGEST]
             change = f" {numbers[1] - numbers[0]:+.6g}" if len(numbers) == 2 else ""
             words.append(safe_text(str(name)[:LONGEST_NAME]) + change)
-    return ", ".join(words[:MOST_NAMES]) + (" …" if len(words) > MOST_NAMES else "")
+    return ", ".join(words[:MAX_NAMES]) + (" …" if len(words) > MAX_NAMES else "")
 
 
 def _number(octets: bytes) -> Decimal | None:

@@ -22,7 +22,7 @@ from zmtpscope.tui.worker.views.sums import Sum, sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
-MOST_TOPICS = 4
+MAX_TOPICS = 4
 """Maximum topics named on a line and remembered of a connection."""
 
 LONGEST_TOPIC = 24
@@ -75,7 +75,7 @@ class MapView(CountingView):
     def feed(self, step: Step) -> None:
         for change in changes_of(step, self._known):
             topics = self._flow(change.connection).topics
-            if change.is_new and change.topic not in topics and len(topics) < MOST_TOPICS:
+            if change.is_new and change.topic not in topics and len(topics) < MAX_TOPICS:
                 topics.append(change.topic)
         for messages in step.messages:
             for each in sums_of(messages):
@@ -208,8 +208,8 @@ def _arrow(between: Between) -> str:
 def _topics(topics: Collection[bytes]) -> str | None:
     """Return the first topics as text."""
     shown = [quoted(to_text(topic), LONGEST_TOPIC) if topic else "(everything)" for topic in topics]
-    more = "" if len(shown) <= MOST_TOPICS else " …"
-    return ", ".join(shown[:MOST_TOPICS]) + more if shown else None
+    more = "" if len(shown) <= MAX_TOPICS else " …"
+    return ", ".join(shown[:MAX_TOPICS]) + more if shown else None
 
 
 def _types(types: Iterable[str | None], unknown: str, *, counts: bool = False) -> str:

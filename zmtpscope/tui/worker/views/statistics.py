@@ -14,8 +14,8 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.export.statistics.group import Group
 from zmtpscope.export.statistics.report import Look, sparkline
 from zmtpscope.export.statistics.rows import Row, row_of
-from zmtpscope.export.statistics.statistics import ALL, MOST_COMMANDS, OTHER_COMMANDS
-from zmtpscope.export.statistics.tally import BARS, LEAST_BAR_NS, Scale, Tally
+from zmtpscope.export.statistics.statistics import ALL, MAX_COMMANDS, OTHER_COMMANDS
+from zmtpscope.export.statistics.tally import BARS, MIN_BAR_NS, Scale, Tally
 from zmtpscope.export.top.counters import OTHERS
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
@@ -29,7 +29,7 @@ from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED
 
-MOST_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096
 """Maximum connections with their own line; the others share one."""
 
 WIDTH = 32
@@ -56,11 +56,11 @@ NAMES = [column.name for column in COLUMNS]
 class StatisticsView(CountingView):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._known = KnownConnections(MOST_CONNECTIONS)
+        self._known = KnownConnections(MAX_CONNECTIONS)
         self._all = Group("all", 1)
         self._all.row(ALL)
-        self._connections = Group("connection", MOST_CONNECTIONS)
-        self._scale = Scale(SECOND, LEAST_BAR_NS)
+        self._connections = Group("connection", MAX_CONNECTIONS)
+        self._scale = Scale(SECOND, MIN_BAR_NS)
         self._sizes = Counter[int]()
         """Number of messages by power p: sizes from 2^(p-1) to below 2^p octets."""
         self._types = Counter[tuple[str, str | None]]()
@@ -84,7 +84,7 @@ class StatisticsView(CountingView):
     def _type_of(self, record: Record) -> tuple[str, str | None]:
         """Return the record type, and a command's name while there is room."""
         key = record.type, record.values["name"] if record.type == "command" else None
-        return key if key in self._types or len(self._types) < MOST_COMMANDS else (OTHER_COMMANDS, None)
+        return key if key in self._types or len(self._types) < MAX_COMMANDS else (OTHER_COMMANDS, None)
 
     def _count(self, messages: CountedMessages) -> None:
         for sender in messages.senders:

@@ -30,13 +30,13 @@ from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.times import since_start
 from zmtpscope.tui.worker.views.view import ViewTable
 
-MOST_SUBSCRIBERS = 32
+MAX_SUBSCRIBERS = 32
 """Maximum subscribers with a column; the others are counted in one."""
 
-MOST_TOPICS = 4096
+MAX_TOPICS = 4096
 """Maximum topics of a publisher."""
 
-MOST_BELOW = 100
+MAX_BELOW = 100
 """Maximum subscriptions listed below a topic."""
 
 LONGEST_NAME = 80
@@ -60,7 +60,7 @@ class SubscriptionsView(DerivedView):
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
         """Return publishers with sorted topics, lost ones first."""
         found = subscribers_of(self.derived.knowledge)
-        shown = dict(islice(found.names.items(), MOST_SUBSCRIBERS))
+        shown = dict(islice(found.names.items(), MAX_SUBSCRIBERS))
         others = len(found.names) - len(shown)
         columns = [
             Column("topic", "TOPIC", widest=WIDEST_TOPIC),
@@ -77,7 +77,7 @@ class SubscriptionsView(DerivedView):
         knowledge = self.derived.knowledge
         subscribers = publisher.subscribers
         cells = [subscribers[each].presence(knowledge) if each in subscribers else None for each in shown]
-        topics = publisher.topics[:MOST_TOPICS]
+        topics = publisher.topics[:MAX_TOPICS]
         return Line(
             key,
             [publisher.name, *cells, *([sum(each not in shown for each in subscribers)] if others else [])],
@@ -128,15 +128,15 @@ class SubscriptionsView(DerivedView):
             if subscription.topic == topic
         ]
         lines = []
-        for subscriber, subscription in made[:MOST_BELOW]:
+        for subscriber, subscription in made[:MAX_BELOW]:
             conn_id = subscriber.connection.conn_id
             is_lost = (conn_id, topic) in lost and subscription.ended_by != "cancel"
             ref = ref_of_subscription(subscriber.connection, subscriber.side, subscription)
             values = [self._sentence(subscriber, subscription, is_lost=is_lost), *[None] * (width - 1)]
             record = partial(self.derived.find, ref)
             lines.append(Line(f"{key} {ref}", values, style="warn" if is_lost else "", record=record))
-        if len(made) > MOST_BELOW:
-            more = [f"{counted(len(made) - MOST_BELOW, 'subscription')} more", *[None] * (width - 1)]
+        if len(made) > MAX_BELOW:
+            more = [f"{counted(len(made) - MAX_BELOW, 'subscription')} more", *[None] * (width - 1)]
             lines.append(Line(f"{key} more", more))
         return lines
 
@@ -200,9 +200,9 @@ def _summary(found: Subscribers, others: int) -> Iterator[str]:
         yield f"late: {late} made over {LATE_NS // 1_000_000} ms after the handshake, and missed what came until then"
     if others:
         yield f"{counted(others, 'subscriber')} without a column: OTHERS says how many of them have a topic"
-    topics = sum(max(0, len(publisher.topics) - MOST_TOPICS) for publisher in found.publishers)
+    topics = sum(max(0, len(publisher.topics) - MAX_TOPICS) for publisher in found.publishers)
     if topics:
-        yield f"{counted(topics, 'topic')} more than the {MOST_TOPICS} that are listed of a publisher"
+        yield f"{counted(topics, 'topic')} more than the {MAX_TOPICS} that are listed of a publisher"
     left_out = sum(not each.last.has_all_subscriptions for each in subscribing)
     if left_out:
         yield f"{counted(left_out, 'subscriber')} with more subscriptions than are remembered"

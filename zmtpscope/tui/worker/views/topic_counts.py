@@ -8,12 +8,12 @@ import numpy as np
 
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
-from zmtpscope.export.statistics.tally import BARS, LEAST_BAR_NS, Scale
+from zmtpscope.export.statistics.tally import BARS, MIN_BAR_NS, Scale
 from zmtpscope.records import SECOND
 from zmtpscope.store.counting import CountedMessages, Sender
 from zmtpscope.zmtp.events import MARKED
 
-MOST_ROWS = 65_536
+MAX_ROWS = 65_536
 """Maximum pairs of topic and sender (some 700 octets each); messages of others are only counted."""
 
 FEW_CELLS = 1 << 18
@@ -34,7 +34,7 @@ class Key(NamedTuple):
 class TopicCounts:
     """Counts by row, with keys in `keys`. `last` and `before` are numbers of the last two messages."""
 
-    def __init__(self, most: int = MOST_ROWS) -> None:
+    def __init__(self, most: int = MAX_ROWS) -> None:
         self.most = most
         self.keys: list[Key] = []
         self.topics: list[bytes | None] = []
@@ -43,7 +43,7 @@ class TopicCounts:
         """Number of messages beyond the maximum of pairs."""
         self.has_marked = False
         """Whether there are uncounted messages that subscribe."""
-        self.scale = Scale(SECOND, LEAST_BAR_NS)
+        self.scale = Scale(SECOND, MIN_BAR_NS)
         self.first_ns: int | None = None
         self.last_ns = 0
         self._rows: dict[Key, int] = {}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 SEPARATORS = (b"/", b".", b":", b"|")
 """Separators of topic levels, the likelier first."""
 
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 """Minimum share of topics that contain the separator."""
 
 
@@ -31,7 +31,7 @@ def separator_of(topics: Sequence[bytes]) -> bytes | None:
     for sign in SEPARATORS:
         having = [topic for topic in topics if sign in topic[:-1]]
         shared = len(having) - len({topic.split(sign, 1)[0] for topic in having})
-        if len(having) >= LEAST_SHARE * len(topics) and shared > best:
+        if len(having) >= MIN_SHARE * len(topics) and shared > best:
             best, separator = shared, sign
     return separator
 

@@ -37,14 +37,14 @@ LONGEST_NAME = 80
 HISTORY = 16
 """Characters of a plot over the capture."""
 
-MOST_LOOKED_AT = 4096
+MAX_EXAMINED = 4096
 """Maximum rows of a line examined for senders and subscribers."""
 
-MOST_SUBSCRIPTIONS = 16_384
+MAX_SUBSCRIPTIONS = 16_384
 """Maximum distinct subscriptions remembered."""
 
 
-MOST_LINES = 2000
+MAX_LINES = 2000
 """Maximum lines of one level."""
 
 Address = tuple[str | None, int | None]
@@ -135,7 +135,7 @@ class TopicsView(CountingView):
         for change in changes_of(step, self._known):
             subscription = change.connection.number, change.topic
             is_known = not change.is_new or subscription in self._subscriptions
-            if not is_known and len(self._subscriptions) < MOST_SUBSCRIPTIONS:
+            if not is_known and len(self._subscriptions) < MAX_SUBSCRIPTIONS:
                 self._subscriptions.add(subscription)
                 publisher = change.connection.ends.addresses[1 - change.side]
                 self._holders.setdefault(publisher, Holders()).add(change.topic, change.connection.ends)
@@ -179,7 +179,7 @@ class TopicsView(CountingView):
 
     def _senders(self, counted: Counted) -> str:
         """Return the name of the sender, or the number of senders."""
-        sides = {self._counts.keys[row][1:] for row in counted.rows[:MOST_LOOKED_AT].tolist()}
+        sides = {self._counts.keys[row][1:] for row in counted.rows[:MAX_EXAMINED].tolist()}
         known = ((self._known.get(conn), side) for conn, side in sides)
         names = {connection.name(side) for connection, side in known if connection is not None}
         return f"{len(names)} senders" if len(names) > 1 else next(iter(names), "")
@@ -187,7 +187,7 @@ class TopicsView(CountingView):
     def _subscribers(self, counted: Counted) -> int:
         """Return the number of connections ever subscribed to a topic at its senders."""
         assert counted.topic is not None
-        sides = {self._counts.keys[row][1:] for row in counted.rows[:MOST_LOOKED_AT].tolist()}
+        sides = {self._counts.keys[row][1:] for row in counted.rows[:MAX_EXAMINED].tolist()}
         known = ((self._known.get(conn), side) for conn, side in sides)
         senders = {connection.ends.addresses[side] for connection, side in known if connection is not None}
         return sum(self._holders[sender].count(counted.topic) for sender in senders if sender in self._holders)
@@ -218,9 +218,9 @@ class TopicsView(CountingView):
     def _lines(self, nodes: Sequence[Node], sums: Sums) -> Iterator[Line]:
         """Yield the lines of one level; of too many, the ones with most messages."""
         shown = nodes
-        if len(nodes) > MOST_LINES:
+        if len(nodes) > MAX_LINES:
             messages = np.array([sums.messages(node.topics) for node in nodes])
-            shown = [nodes[place] for place in np.sort(np.argsort(-messages, kind="stable")[:MOST_LINES]).tolist()]
+            shown = [nodes[place] for place in np.sort(np.argsort(-messages, kind="stable")[:MAX_LINES]).tolist()]
         for node in shown:
             yield self._node(node, sums)
         if len(shown) < len(nodes):

@@ -23,8 +23,8 @@ from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 MESSAGES, BEACONS = "zre", "zre-beacon"
 """Names of the protocols in payload records."""
 
-MOST_NODES = MOST_GROUPS = 1024
-MOST_MEMBERS = 64
+MAX_NODES = MAX_GROUPS = 1024
+MAX_MEMBERS = 64
 """Maximum groups and pairs of a node."""
 
 SHOWN = 6
@@ -96,7 +96,7 @@ class ZreView(CountingView):
 
     def _message(self, fields: dict[str, Any], time: int) -> None:
         node, command, name = self._node(fields.get("node"), time), fields.get("command"), fields.get("group")
-        group = self._of(self._groups, name, Group, MOST_GROUPS, time)
+        group = self._of(self._groups, name, Group, MAX_GROUPS, time)
         if group is not None:
             group.messages += 1
             group.shouts += command == "SHOUT"
@@ -108,8 +108,8 @@ class ZreView(CountingView):
         node.shouts += command == "SHOUT"
         node.whispers += command == "WHISPER"
         if command == "HELLO":
-            for each in (fields.get("groups") or ())[:MOST_MEMBERS]:
-                self._join(node, self._of(self._groups, each, Group, MOST_GROUPS, time))
+            for each in (fields.get("groups") or ())[:MAX_MEMBERS]:
+                self._join(node, self._of(self._groups, each, Group, MAX_GROUPS, time))
         elif command == "JOIN":
             self._join(node, group)
         elif command == "LEAVE" and group is not None:
@@ -118,9 +118,9 @@ class ZreView(CountingView):
 
     @staticmethod
     def _join(node: Node, group: Group | None) -> None:
-        if group is not None and len(node.groups) < MOST_MEMBERS:
+        if group is not None and len(node.groups) < MAX_MEMBERS:
             node.groups[group.name] = None
-            if len(group.members) < MOST_NODES:
+            if len(group.members) < MAX_NODES:
                 group.members[node.uuid] = None
 
     def _pair(self, number: int, values: dict[str, Any]) -> None:
@@ -129,11 +129,11 @@ class ZreView(CountingView):
             if node is not None:
                 node.name = node.name or values[f"name_{which}"]
                 node.endpoint = node.endpoint or values[f"endpoint_{which}"]
-                if len(node.pairs) < MOST_MEMBERS:
+                if len(node.pairs) < MAX_MEMBERS:
                     node.pairs.append(number)
 
     def _node(self, uuid: Any, time: int) -> Node | None:
-        return self._of(self._nodes, uuid, Node, MOST_NODES, time)
+        return self._of(self._nodes, uuid, Node, MAX_NODES, time)
 
     def _of(self, kinds: dict[str, Kind], name: Any, new: Callable[[str], Kind], most: int, time: int) -> Kind | None:
         """Return the node or group of this name; None without name or room."""
@@ -167,7 +167,7 @@ class ZreView(CountingView):
         ]
         text = [f"{counted(len(nodes), 'ZRE node')}, {counted(len(groups), 'group')}"]
         if self._left_out:
-            text.append(f"{len(self._left_out)} more nodes and groups than the {MOST_NODES} that are told apart")
+            text.append(f"{len(self._left_out)} more nodes and groups than the {MAX_NODES} that are told apart")
         if not nodes and not groups:
             return table_of(columns, [], sort, opened, most, ["no ZRE nodes"])
         return table_of(columns, lines, sort, opened, most, text)
