@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.findings.kinds import SEVERITIES, Severity
-
-if TYPE_CHECKING:
-    from zmtpscope.diagnosis.across.knowledge import Knowledge
 
 PROVEN: Literal["proven"] = "proven"
 LIKELY: Literal["likely"] = "likely"
 
 FAILING = ("error", "warn")
 """Severities of problems; a note is only information."""
+
+MAX_EVIDENCE = 3
+"""Maximum number of occurrences of a problem that serve as its evidence."""
 
 
 class Evidence(NamedTuple):
@@ -25,6 +27,24 @@ class Evidence(NamedTuple):
     moment: Moment
     text: str
     ref: str | None = None
+
+    @classmethod
+    def of(cls, finding: ObservedFinding | RunFinding) -> Evidence:
+        """Return the first occurrence of a finding."""
+        return cls(finding.moment, finding.text, finding.ref or None)
+
+    @classmethod
+    def opening(cls, connection: ObservedConnection) -> Evidence:
+        """Return the start of a connection."""
+        return cls(connection.start, "the connection begins", connection.ref)
+
+
+class OnConnection(Protocol):
+    """A value about one connection."""
+
+    @property
+    def connection(self) -> ObservedConnection:
+        """The connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +66,47 @@ class Diagnosis:
     certainty: Literal["proven", "likely"] = PROVEN
     conn_ids: frozenset[str] = frozenset()
     explains: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        rule: str,
+        severity: Severity,
+        subject: str,
+        text: str,
+        hint: str,
+        *,
+        evidence: Iterable[Evidence],
+        about: Iterable[ObservedConnection | OnConnection] = (),
+        beside: Iterable[str] = (),
+        explains: Iterable[str] = (),
+        explained: Iterable[tuple[str, str]] = (),
+        count: int = 1,
+        last_ns: int | None = None,
+        proven: bool = True,
+    ) -> Diagnosis:
+        """Return a diagnosis of `rule`.
+
+        It accounts for the findings `explains` of the connections that it is `about`. `beside` are the ids of further
+        connections that it concerns, and `explained` single findings, as (conn_id, finding id).
+        """
+        conn_ids = frozenset(
+            each.conn_id if isinstance(each, ObservedConnection) else each.connection.conn_id for each in about
+        )
+        ids = tuple(explains)
+        return cls(
+            rule,
+            severity,
+            subject,
+            text,
+            hint,
+            tuple(evidence),
+            count,
+            last_ns,
+            PROVEN if proven else LIKELY,
+            conn_ids.union(beside),
+            frozenset((conn_id, id_) for conn_id in conn_ids for id_ in ids).union(explained),
+        )
 
     def is_worse_than(self, other: Diagnosis) -> bool:
         """Whether its severity is higher."""

@@ -9,14 +9,12 @@ from zmtpscope.diagnosis.across.hanging import behind_brokers
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.outages import Outage, outages
 from zmtpscope.diagnosis.across.words import counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.records import SECOND
 
 MIN_LONG = 3 * SECOND
 """Shorter outages are a note: TCP recovered, or may still recover."""
-
-MAX_EVIDENCE = 3
 
 HINT = (
     "neither program is at fault: look at the network between the two and at that host (link, route, firewall, a "
@@ -48,17 +46,18 @@ def _diagnosis(same: Sequence[Outage], clients: set[str]) -> Diagnosis:
     is_long = longest >= MIN_LONG or any(_is_given_up(each) for each in same)
     severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
     hint = OVER_HINT if first.is_over else SIZE_HINT if first.fails_by_size else HINT
-    return Diagnosis(
+    return Diagnosis.of(
         "not-acknowledged",
         severity,
         name_of(first.connection, 1 - first.sender),
         _text(first) + _more(same),
         hint,
-        tuple(evidence for each in same[:MAX_EVIDENCE] for evidence in _evidence(each)),
-        sum(each.outage.count for each in same),
-        max(each.outage.end_ns for each in same),
-        conn_ids=frozenset(each.connection.conn_id for each in same) | clients,
-        explains=frozenset((each.connection.conn_id, "REQREP-06") for each in same),
+        evidence=(evidence for each in same[:MAX_EVIDENCE] for evidence in _evidence(each)),
+        about=same,
+        beside=clients,
+        explains=("REQREP-06",),
+        count=sum(each.outage.count for each in same),
+        last_ns=max(each.outage.end_ns for each in same),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from zmtpscope.diagnosis.across.hanging import Hanging, client_of, given_up, hanging
 from zmtpscope.diagnosis.across.hops import asked_again, next_hop
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
-from zmtpscope.diagnosis.diagnosis import PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
@@ -38,17 +39,13 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for same in found.values():
         first = same[0]
         more = f" (and {len(same) - 1} times more)" if len(same) > 1 else ""
-        yield Diagnosis(
-            LATE,
-            "warn",
-            first.subject,
-            first.text + more,
-            LATE_HINT,
-            first.evidence,
-            sum(each.count for each in same),
-            max(each.last_ns or 0 for each in same),
+        yield replace(
+            first,
+            text=first.text + more,
             conn_ids=frozenset().union(*(each.conn_ids for each in same)),
             explains=frozenset().union(*(each.explains for each in same)),
+            count=sum(each.count for each in same),
+            last_ns=max(each.last_ns or 0 for each in same),
         )
 
 
@@ -99,10 +96,18 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
 def _late_reply(
     connection: ObservedConnection, asked: str, text: str, evidence: tuple[Evidence, ...], count: int
 ) -> Diagnosis:
-    explained = frozenset((connection.conn_id, id_) for id_ in ("REQREP-02", "REQREP-06"))
-    conn_ids = frozenset({connection.conn_id})
-    last = evidence[-1].moment.ns
-    return Diagnosis(LATE, "warn", asked, text, LATE_HINT, evidence, count, last, PROVEN, conn_ids, explained)
+    return Diagnosis.of(
+        LATE,
+        "warn",
+        asked,
+        text,
+        LATE_HINT,
+        evidence=evidence,
+        about=(connection,),
+        explains=("REQREP-02", "REQREP-06"),
+        count=count,
+        last_ns=evidence[-1].moment.ns,
+    )
 
 
 # -- unrequested replies -----------------------------------------------------------------------------------------------
@@ -122,17 +127,17 @@ def _unasked(knowledge: Knowledge) -> Iterator[Diagnosis]:
         asked, asker = name_of(first, 1 - requests.asker), name_of(first, requests.asker)
         times = f", {count} times" if count > 1 else ""
         moment: Moment = requests.unasked.moment
-        yield Diagnosis(
+        yield Diagnosis.of(
             UNASKED,
             "warn",
             asked,
             f"{asked} replies to {asker} in packet {moment.packet} though no request of it is open{times}: the reply "
             "is dropped",
             UNASKED_HINT,
-            (Evidence(moment, "the reply", requests.unasked.ref),),
-            count,
-            conn_ids=frozenset(each.conn_id for each in same),
-            explains=frozenset((each.conn_id, "REQREP-04") for each in same),
+            evidence=(Evidence(moment, "the reply", requests.unasked.ref),),
+            about=same,
+            explains=("REQREP-04",),
+            count=count,
         )
 
 

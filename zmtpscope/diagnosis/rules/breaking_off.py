@@ -19,10 +19,9 @@ from zmtpscope.diagnosis.across.words import (
     name_of,
     server_name,
 )
-from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
 
@@ -47,18 +46,18 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
         closers = {None if (ending := ending_of(each)) is None else ending.side for each in same}
         waits = "each waits for the HELLO of the other" if role == "server" else "each sends HELLO"
         times = [each.start.ns for each in same]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "same-role",
             "error",
             f"{client} at {address(endpoint)}",
             f"{server_name(first)} and {client} are both {role}s of {mechanism}: {waits}"
             + (f", {how_often(times)}" if len(same) > 1 else ""),
             f"{ROLES[mechanism, role]}; which of them binds makes no difference",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each in same[:MAX_EVIDENCE]),
-            len(same),
-            same[-1].last_ns,
-            PROVEN if role == "client" or {0, 1} <= closers else LIKELY,
-            frozenset(each.conn_id for each in same),
+            evidence=(Evidence.opening(each) for each in same[:MAX_EVIDENCE]),
+            about=same,
+            count=len(same),
+            last_ns=same[-1].last_ns,
+            proven=role == "client" or {0, 1} <= closers,
         )
 
 
@@ -89,8 +88,7 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
         agreed = [each for each in connections if is_agreed(each)]
         if len(left) < MIN_LEFT or not agreed:
             continue
-        conn_ids = frozenset(each.conn_id for each in left)
-        yield Diagnosis(
+        yield Diagnosis.of(
             "left-in-handshake",
             "warn",
             f"{client} at {address(endpoint)}",
@@ -99,12 +97,12 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "messages that it queued",
             "let the program close its socket and terminate its context before it ends, with ZMQ_LINGER above 0 or -1: "
             "then it waits until its messages are sent",
-            tuple(_ends(each) for each in left[:MAX_EVIDENCE]),
-            len(left),
-            left[-1].last_ns,
-            LIKELY,
-            conn_ids,
-            frozenset((conn_id, id_) for conn_id in conn_ids for id_ in LEAVING),
+            evidence=(_ends(each) for each in left[:MAX_EVIDENCE]),
+            about=left,
+            explains=LEAVING,
+            count=len(left),
+            last_ns=left[-1].last_ns,
+            proven=False,
         )
 
 
@@ -143,7 +141,7 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
             continue
         first = empty[0]
         lives = [ending.moment.ns - each.start.ns for each in empty if (ending := ending_of(each)) is not None]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "publisher-leaves-early",
             "warn",
             f"{client} at {address(endpoint)}",
@@ -152,11 +150,11 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "before that came is lost",
             "let the program wait for the subscription before it publishes (an XPUB receives it) and before it ends, "
             "or keep one PUB open for all of them; PUSH does not drop",
-            tuple(_ends(each) for each in empty[:MAX_EVIDENCE]),
-            len(empty),
-            empty[-1].last_ns,
-            LIKELY,
-            frozenset(each.conn_id for each in empty),
+            evidence=(_ends(each) for each in empty[:MAX_EVIDENCE]),
+            about=empty,
+            count=len(empty),
+            last_ns=empty[-1].last_ns,
+            proven=False,
         )
 
 
@@ -289,17 +287,17 @@ def _on_ready(client: str, endpoint: Endpoint, same: Sequence[Rejected]) -> Diag
 
 def _diagnosis(rule: str, client: str, endpoint: Endpoint, same: Sequence[Rejected], text: str, hint: str) -> Diagnosis:
     times = [each.ending.moment.ns for each in same]
-    return Diagnosis(
+    return Diagnosis.of(
         rule,
         "warn",
         f"{client} at {address(endpoint)}",
         text + (f", {how_often(times)}" if len(same) > 1 else ""),
         hint,
-        tuple(Evidence(each.moment, f"{each.command}, the last that it got", None) for each in same[:MAX_EVIDENCE]),
-        len(same),
-        max(times),
-        LIKELY,
-        frozenset(each.connection.conn_id for each in same),
+        evidence=(Evidence(each.moment, f"{each.command}, the last that it got", None) for each in same[:MAX_EVIDENCE]),
+        about=same,
+        count=len(same),
+        last_ns=max(times),
+        proven=False,
     )
 
 

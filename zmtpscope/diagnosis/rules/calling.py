@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
@@ -16,7 +16,7 @@ UNANSWERED = "call-unanswered"
 MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3
 """A call is overdue when it has waited this many times as long as the slowest reply."""
-MAX_NAMED, MAX_EVIDENCE = 3, 3
+MAX_NAMED = 3
 
 HINT = (
     "see what the called program does: it is stopped, its handler blocks the event loop, or it failed without a reply; "
@@ -124,17 +124,17 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
     more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
     if callers:
         more += f"; so {counted(len(callers), 'caller')} of {caller} {'waits' if len(callers) == 1 else 'wait'} too"
-    return Diagnosis(
+    return Diagnosis.of(
         UNANSWERED,
         "warn",
         called,
         f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}{more}",
         HINT,
-        tuple(Evidence(moment, f"a call of {caller}") for moment, _ in first.open[:MAX_EVIDENCE]),
-        sum(len(each.open) for each in same),
-        max(each.until for each in same),
-        LIKELY,
-        frozenset(each.connection.conn_id for each in (*same, *callers)),
+        evidence=(Evidence(moment, f"a call of {caller}") for moment, _ in first.open[:MAX_EVIDENCE]),
+        about=(*same, *callers),
+        count=sum(len(each.open) for each in same),
+        last_ns=max(each.until for each in same),
+        proven=False,
     )
 
 

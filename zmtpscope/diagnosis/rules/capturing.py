@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, counted, name_of
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.rules.of_findings import Met
 
 ONE_SIDE, GAP = "ZMTP-CONN-02", "ZMTP-CONN-05"
 DROPPED, DAMAGED, CLOCK = "CAPTURE-01", "CAPTURE-02", "CAPTURE-03"
@@ -26,7 +26,7 @@ def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
         return
     sides = [(each, each.values["only_side"]) for each in met if each.values is not None]
     connection, side = sides[0]
-    yield Diagnosis(
+    yield Diagnosis.of(
         "one-sided-capture",
         "warn",
         ", ".join(sorted({address(each.endpoint) for each in met})[:MAX_NAMED]),
@@ -34,24 +34,24 @@ def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
         + (", among them" if len(met) > 1 else ":")
         + f" that from {name_of(connection, side)} to {name_of(connection, 1 - side)}; what comes back is not there",
         "capture where both directions pass: on one of the hosts, on the any interface, or both ports of a mirror",
-        tuple(Evidence(each.start, "the connection begins", each.ref) for each in met[:MAX_EVIDENCE]),
-        len(met),
-        max(each.last_ns for each in met),
-        conn_ids=frozenset(each.conn_id for each in met),
+        evidence=(Evidence.opening(each) for each in met[:MAX_EVIDENCE]),
+        about=met,
+        count=len(met),
+        last_ns=max(each.last_ns for each in met),
     )
 
 
 def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for finding in knowledge.findings:
         if finding.id in (DROPPED, DAMAGED):
-            yield Diagnosis(
+            yield Diagnosis.of(
                 "capture-loss",
                 "warn",
                 finding.moment.file or "",
                 finding.text.replace(": ", ", ", 1) if finding.id == DROPPED else finding.text.partition(": ")[2],
                 finding.hint or "",
-                (Evidence(finding.moment, finding.text, finding.ref or None),),
-                finding.times,
+                evidence=(Evidence.of(finding),),
+                count=finding.times,
             )
     gaps = [
         Met(connection, finding)
@@ -75,14 +75,14 @@ def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for the run."""
     for finding in knowledge.findings:
         if finding.id == CLOCK:
-            yield Diagnosis(
+            yield Diagnosis.of(
                 "clock-went-back",
                 "note",
                 finding.moment.file or "",
                 finding.text,
                 finding.hint or "",
-                (Evidence(finding.moment, "the packet that is stamped too early", finding.ref or None),),
-                finding.times,
+                evidence=(Evidence(finding.moment, "the packet that is stamped too early", finding.ref or None),),
+                count=finding.times,
             )
 
 
@@ -90,22 +90,20 @@ def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
     """Yield one diagnosis for all connections; the connections did not cause the gap."""
     if not met:
         return
-    conn_ids = frozenset(each.connection.conn_id for each in met)
-    octets = sum(
-        connection.values["gap_bytes"] for connection in {each.connection for each in met} if connection.values
-    )
-    lost = f": {counted(octets, 'octet')} of {counted(len(conn_ids), 'connection')} are not there" if octets else ""
-    yield Diagnosis(
+    connections = {each.connection for each in met}
+    octets = sum(each.values["gap_bytes"] for each in connections if each.values)
+    lost = f": {counted(octets, 'octet')} of {counted(len(connections), 'connection')} are not there" if octets else ""
+    yield Diagnosis.of(
         "capture-loss",
         "warn",
         ", ".join(sorted({address(each.connection.endpoint) for each in met})[:MAX_NAMED]),
         f"{what}{lost}, so that messages may be missing here that were sent",
         hint,
-        tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
-        sum(each.finding.count for each in met),
-        max(each.finding.last_ns for each in met),
-        conn_ids=conn_ids,
-        explains=frozenset((conn_id, GAP) for conn_id in conn_ids),
+        evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
+        about=met,
+        explains=(GAP,),
+        count=sum(each.finding.count for each in met),
+        last_ns=max(each.finding.last_ns for each in met),
     )
 
 
@@ -116,14 +114,14 @@ def _limits(knowledge: Knowledge) -> Iterator[Diagnosis]:
         missing.append(f"{counted(knowledge.left_out, 'time')} a request, subscription or topic")
     if missing and knowledge.connections:
         last = knowledge.connections[-1]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "limits-reached",
             "note",
             "this diagnosis",
             f"There was no room to compare everything: {' and '.join(missing)} left out, the oldest first",
             "look at a shorter capture, or at one endpoint: tcpdump -r FILE -w PART 'tcp port 5555'",
-            (Evidence(last.start, "the last connection begins", last.ref),),
-            knowledge.forgotten + knowledge.left_out,
+            evidence=(Evidence(last.start, "the last connection begins", last.ref),),
+            count=knowledge.forgotten + knowledge.left_out,
         )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
@@ -214,18 +214,18 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
     connection, rhythm = first.connection, first.rhythm
     name = name_of(connection, first.side)
     more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
-    return Diagnosis(
+    return Diagnosis.of(
         FELL_SILENT,
         first.severity,
         name,
         f"{name} sent nothing after packet {rhythm.last.packet}, for {duration(first.until - rhythm.last.ns)}, "
         f"{first.text}; before, no pause of it was longer than {duration(rhythm.longest_ns)}{more}",
         HINT + (HOST_ANSWERS if _host_answers(first) else HOST_UNKNOWN),
-        (Evidence(rhythm.last, "its last message"),),
-        len(same),
-        first.until,
-        LIKELY,
-        frozenset(each.connection.conn_id for each in same),
+        evidence=(Evidence(rhythm.last, "its last message"),),
+        about=same,
+        count=len(same),
+        last_ns=first.until,
+        proven=False,
     )
 
 
@@ -256,7 +256,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
             continue
         several = f"{rhythm.asked} messages" if rhythm.asked < MAX_RECENT else f"{rhythm.asked} messages and more"
         more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
-        yield Diagnosis(
+        yield Diagnosis.of(
             PAUSED,
             "note",
             name,
@@ -264,11 +264,11 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{name_of(first, 1 - first.listener)} sent {several} meanwhile; no other pause of it was longer than "
             f"{duration(rhythm.second_ns)}{more}",
             "see what that program did meanwhile: it was stopped, blocked in a call, or busy",
-            (Evidence(rhythm.longest_from, "its last message before"),),
-            len(same),
-            rhythm.longest_from.ns + rhythm.longest_ns,
-            LIKELY,
-            frozenset(each.conn_id for each in same),
+            evidence=(Evidence(rhythm.longest_from, "its last message before"),),
+            about=same,
+            count=len(same),
+            last_ns=rhythm.longest_from.ns + rhythm.longest_ns,
+            proven=False,
         )
 
 

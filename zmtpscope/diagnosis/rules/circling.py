@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_rounds import MAX_TIMES, ObservedRound
 
@@ -73,9 +73,8 @@ def _alternates(one: Link, other: Link, number: int) -> bool:
 
 def _diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosis:
     first = min((one.rounds[number] for number in same), key=_began)
-    conn_ids = frozenset((one.connection.conn_id, other.connection.conn_id))
     more = " and others" if len(same) > 1 else ""
-    return Diagnosis(
+    return Diagnosis.of(
         "messages-go-round",
         "warn",
         f"{one.name} and {other.name}",
@@ -83,11 +82,11 @@ def _diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosis:
         f"{duration(first.last_ns - first.first.ns)}, since packet {first.first.packet}",
         "each of the two proxies subscribes to the other, so nothing ever leaves the circle: pass messages on in one "
         "direction only, or subscribe to different topics in each direction",
-        (Evidence(first.first, "the message that came again first"),),
-        first.count,
-        first.last_ns,
-        LIKELY,
-        conn_ids,
+        evidence=(Evidence(first.first, "the message that came again first"),),
+        about=(one, other),
+        count=first.count,
+        last_ns=first.last_ns,
+        proven=False,
     )
 
 

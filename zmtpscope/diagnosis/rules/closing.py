@@ -8,10 +8,9 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE
 from zmtpscope.records import SECOND
 
 HALF_CLOSED = "half-closed"
@@ -84,20 +83,20 @@ def _diagnosis(same: Sequence[HalfClosed], knowledge: Knowledge) -> Diagnosis:
     goes_on = _goes_on(first, same, knowledge)
     forgotten = [each for each in same if _is_forgotten(each, knowledge.last_ns)]
     since = f"{duration(knowledge.last_ns - first.moment.ns)} before the capture ended"
-    return Diagnosis(
+    return Diagnosis.of(
         HALF_CLOSED,
         "warn" if goes_on and len(forgotten) >= MIN_FORGOTTEN else "note",
         f"{name} at {address(first.connection.endpoint)}",
         f"{name} does not close its side of {several} with {peers}, whose {'first ' if len(same) > 1 else ''}FIN its "
         f"system acknowledged {since}{'; it goes on with others' if goes_on else ''}",
         HINT,
-        tuple(
+        evidence=(
             Evidence(each.moment, f"FIN of {name_of(each.connection, each.closer)}", each.connection.ref)
             for each in same[:MAX_EVIDENCE]
         ),
-        len(same),
-        same[-1].moment.ns,
-        conn_ids=frozenset(each.connection.conn_id for each in same),
+        about=same,
+        count=len(same),
+        last_ns=same[-1].moment.ns,
     )
 
 

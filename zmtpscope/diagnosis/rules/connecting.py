@@ -232,16 +232,16 @@ def _attempts(tried: list[Tried]) -> str:
 def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hint: str) -> Diagnosis:
     findings = [finding for each in tried for finding in each.findings]
     first = min(findings, key=lambda each: each.moment.ns)
-    return Diagnosis(
+    return Diagnosis.of(
         rule,
         severity,
         address(tried[0].endpoint) if len(tried) == 1 else f"{tried[0].endpoint[0]}, {len(tried)} endpoints",
         text,
         hint,
-        (Evidence(first.moment, "the first attempt", first.ref),),
-        sum(each.attempts for each in tried),
-        conn_ids=frozenset(before.conn_id for each in tried for before in each.before),
-        explains=frozenset((each.ref.partition("/")[0], each.id) for each in findings),
+        evidence=(Evidence(first.moment, "the first attempt", first.ref),),
+        about=(before for each in tried for before in each.before),
+        explained=((each.ref.partition("/")[0], each.id) for each in findings),
+        count=sum(each.attempts for each in tried),
     )
 
 

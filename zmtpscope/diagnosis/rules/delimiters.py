@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, how_often, name_of
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 
 MISSING = "delimiter-missing"
@@ -27,8 +27,6 @@ HINTS = {
 
 LEAVES_NS = 100_000_000
 """A side that closes within this time after the reply closes because of it (ns)."""
-
-MAX_EVIDENCE = 3
 
 Sender = tuple[str, str, str, Endpoint]
 """The finding, the sender, the receiver, and their endpoint."""
@@ -57,18 +55,19 @@ def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
             found.setdefault((*names, connection.endpoint), []).append(connection)
     for (sender, peer, endpoint), same in found.items():
         replies = [each.requests.without_id for each in same if each.requests and each.requests.without_id]
-        conn_ids = frozenset(each.conn_id for each in same)
-        yield Diagnosis(
+        yield Diagnosis.of(
             MISSING,
             "error",
             f"{sender} to {peer} at {address(endpoint)}",
             f"{sender} replies to {peer} without the request id in front of the empty frame (ZMQ_REQ_CORRELATE): the "
             "reply is dropped",
             'send all frames that came in front of the request back in front of the reply: address, id, b"", reply',
-            tuple(Evidence(each.moment, f"{sender} sends no request id", each.ref) for each in replies)[:MAX_EVIDENCE],
-            len(same),
-            conn_ids=conn_ids,
-            explains=frozenset((conn_id, "REQREP-06") for conn_id in conn_ids),
+            evidence=(
+                Evidence(each.moment, f"{sender} sends no request id", each.ref) for each in replies[:MAX_EVIDENCE]
+            ),
+            about=same,
+            explains=("REQREP-06",),
+            count=len(same),
         )
 
 
@@ -78,20 +77,19 @@ def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]
     times = sorted(finding.moment.ns for _, finding in met)
     often = f", {how_often(times, count)}" if count > 1 else ""
     leaves = ", and the REQ closes the connection" if all(_leaves(*each) for each in met) else ""
-    conn_ids = frozenset(connection.conn_id for connection, _ in met)
-    return Diagnosis(
+    return Diagnosis.of(
         MISSING,
         "error",
         f"{sender} to {peer} at {address(endpoint)}",
         f"{sender} {WHAT[id_].format(peer=peer)}{leaves}{often}",
         HINTS[id_],
-        tuple(Evidence(finding.moment, f"{sender} sends no empty frame", finding.ref) for _, finding in met)[
-            :MAX_EVIDENCE
-        ],
-        count,
-        max(finding.last_ns for _, finding in met),
-        conn_ids=conn_ids,
-        explains=frozenset((conn_id, each) for conn_id in conn_ids for each in (id_, "REQREP-06")),
+        evidence=(
+            Evidence(finding.moment, f"{sender} sends no empty frame", finding.ref) for _, finding in met[:MAX_EVIDENCE]
+        ),
+        about=(connection for connection, _ in met),
+        explains=(id_, "REQREP-06"),
+        count=count,
+        last_ns=max(finding.last_ns for _, finding in met),
     )
 
 

@@ -93,18 +93,20 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
     waiting = sum(each.connection.requests.waiting_count for each in departures if each.connection.requests is not None)
     requests = f", with {counted(waiting, 'request')} open" if waiting else ""
     after = aftermath(departures, now)
-    return Diagnosis(
+    return Diagnosis.of(
         "peer-departed",
         "warn" if after.is_outage else "note",
         f"{host} at {counted(len(left), 'endpoint')}",
         f"{host} left {len(left)} endpoints within {duration(last.ending.moment.ns - first.ending.moment.ns)}: "
         f"{', '.join(names[:MAX_NAMED])}{more}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
         "a process that listened at all of these ended, or was killed: see its log around that time",
-        (Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MAX_LISTED])}", first.connection.ref),),
-        len(departures),
-        last.ending.moment.ns,
-        conn_ids=frozenset(each.connection.conn_id for each in departures),
-        explains=frozenset((each.connection.conn_id, id_) for each in departures for id_ in CUT_OFF),
+        evidence=(
+            Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MAX_LISTED])}", first.connection.ref),
+        ),
+        about=departures,
+        explains=CUT_OFF,
+        count=len(departures),
+        last_ns=last.ending.moment.ns,
     )
 
 
@@ -132,18 +134,18 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
         missed = [client_name(each.connection) for each in left if each.is_missed and each.back_ns is None]
         tries = f"; {missed[0]} still tries to connect there" if missed else ""
         names = ", ".join(map(_name, left[:MAX_LISTED]))
-        yield Diagnosis(
+        yield Diagnosis.of(
             "peer-departed",
             "note",
             f"{socket_type} of {host}, at one port after another",
             f"{socket_type} of {host} listened at one port after another, and left {named}{tries}",
             "nothing to do for programs that live for a moment; else bind to a fixed port, or let clients call "
             "zmq_disconnect for ports that are gone, since libzmq tries them until then",
-            (Evidence(left[0].ending.moment, f"FIN or RST of {names}", left[0].connection.ref),),
-            len(left),
-            left[-1].ending.moment.ns,
-            conn_ids=frozenset(each.connection.conn_id for each in left),
-            explains=frozenset((each.connection.conn_id, id_) for each in left for id_ in CUT_OFF),
+            evidence=(Evidence(left[0].ending.moment, f"FIN or RST of {names}", left[0].connection.ref),),
+            about=left,
+            explains=CUT_OFF,
+            count=len(left),
+            last_ns=left[-1].ending.moment.ns,
         )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from zmtpscope.diagnosis.across.handshakes import Hung, Waiting, hung_handshakes
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name, steady
-from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
+from zmtpscope.diagnosis.rules.of_findings import Met
 
 MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", "ZMTP3X-GREETING-12")
 """The last one reports a side that closed before it had sent its own mechanism, as libzmq does."""
@@ -30,20 +30,19 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
         listening, connecting = _mechanism(known, listens=True), _mechanism(known, listens=False)
         if listening == connecting:
             continue
-        conn_ids = frozenset(each.connection.conn_id for each in met)
         times = [each.finding.moment.ns for each in met]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "mechanism-mismatch",
             "error",
             f"{client} at {address(endpoint)}",
             _mismatch(met[0].connection, listening, connecting) + (f", {how_often(times)}" if len(met) > 1 else ""),
             "configure the same mechanism on both sides: NULL (none), PLAIN or CURVE",
-            tuple(Evidence(each.finding.moment, _who_says(each), each.finding.ref) for each in met[:MAX_EVIDENCE]),
-            len(met),
-            max(each.finding.last_ns for each in met),
-            PROVEN if listening and connecting else LIKELY,
-            conn_ids,
-            frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*MISMATCH, "ZMTP-CONN-08")),
+            evidence=(Evidence(each.finding.moment, _who_says(each), each.finding.ref) for each in met[:MAX_EVIDENCE]),
+            about=met,
+            explains=(*MISMATCH, "ZMTP-CONN-08"),
+            count=len(met),
+            last_ns=max(each.finding.last_ns for each in met),
+            proven=bool(listening and connecting),
         )
 
 
@@ -118,20 +117,19 @@ def _silence(hung: Hung, *, listens: bool) -> str:
 def _hanging(rule: str, knowledge: Knowledge, waiting: Waiting, hung: list[Hung], what: str, hint: str) -> Diagnosis:
     endpoint, client, listener_is_silent = waiting
     connection, silent, _, _ = hung[0]
-    conn_ids = frozenset(each.connection.conn_id for each in hung)
-    return Diagnosis(
+    return Diagnosis.of(
         rule,
         "error" if listener_is_silent else "warn",
         f"{client} at {address(endpoint)}",
         f"{what}; {name_of(connection, 1 - silent)} {_patience(hung)}",
         hint,
-        tuple(_wait(each) for each in hung[:MAX_EVIDENCE]),
-        len(hung),
-        hung[-1].connection.last_ns,
-        LIKELY if rule == "authentication-failing" else PROVEN,
-        conn_ids,
+        evidence=(_wait(each) for each in hung[:MAX_EVIDENCE]),
+        about=hung,
         # of all connections of the two: some may have been closed immediately for the same reason
-        frozenset((each.conn_id, id_) for each in knowledge.by_address[client, endpoint] for id_ in ANSWERS),
+        explained=((each.conn_id, id_) for each in knowledge.by_address[client, endpoint] for id_ in ANSWERS),
+        count=len(hung),
+        last_ns=hung[-1].connection.last_ns,
+        proven=rule != "authentication-failing",
     )
 
 

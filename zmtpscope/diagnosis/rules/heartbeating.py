@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF
 from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.promises import broken_promises
 from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, how_often, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedHeartbeats, ObservedPing
 from zmtpscope.diagnosis.observers.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
@@ -68,7 +68,7 @@ class TimeOut(NamedTuple):
     ns: int
     text: str
     evidence: tuple[Evidence, ...]
-    certainty: Literal["proven", "likely"] = PROVEN
+    proven: bool = True
     hint: str = HINT
     severity: Severity = "error"
     """Severity if the time-out is proven; a likely one is a warning."""
@@ -127,18 +127,18 @@ def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
         named = others[:MAX_NAMED] if is_server else others[1:MAX_NAMED]
         names = ", ".join(named) + (", …" if len(others) > MAX_NAMED else "")
         again += f"; it is silent to {whom} at once: {names}" if is_server else f"; the same at {names}"
-    return Diagnosis(
+    return Diagnosis.of(
         HEARTBEAT_TIMEOUT,
         "warn" if _is_likely(first) else first.severity,
         f"{name} with {whom} at {address(connection.endpoint)}",
         f"{name} {first.text}{again}",
         first.hint,
-        first.evidence,
-        len(each),
-        max(time_out.ns for time_out in each),
-        first.certainty,
-        conn_ids=frozenset(time_out.connection.conn_id for time_out in each),
-        explains=frozenset((time_out.connection.conn_id, id_) for time_out in each for id_ in TOLD),
+        evidence=first.evidence,
+        about=each,
+        explains=TOLD,
+        count=len(each),
+        last_ns=max(time_out.ns for time_out in each),
+        proven=first.proven,
     )
 
 
@@ -159,7 +159,7 @@ def _other_of(time_out: TimeOut) -> str:
 
 
 def _is_likely(time_out: TimeOut) -> bool:
-    return time_out.certainty == LIKELY
+    return not time_out.proven
 
 
 def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
@@ -194,8 +194,8 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
             f"was still sending a message when {who} closed, {duration(waited)} after its PING in packet "
             f"{first.moment.packet}: the PONG can only follow the message",
             evidence,
-            LIKELY,
-            TRANSFER_HINT,
+            proven=False,
+            hint=TRANSFER_HINT,
         )
     if len(open_) > 1 and first.moment == open_[-1].moment:
         return TimeOut(
@@ -206,8 +206,8 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
             f"{first.moment.packet}, as TCP sends again what did not get through, and it closed the connection "
             f"{duration(waited)} behind them",
             evidence,
-            LIKELY,
-            WAY_HINT,
+            proven=False,
+            hint=WAY_HINT,
         )
     return TimeOut(
         connection,
@@ -216,7 +216,7 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
         f"does not answer the heartbeats of {who}: nothing came after the PING in packet {first.moment.packet}, and "
         f"{who} closed {duration(waited)} later{_before(heartbeats)}",
         evidence,
-        PROVEN if interval is None or waited >= interval * A_WHOLE_INTERVAL else LIKELY,
+        proven=interval is None or waited >= interval * A_WHOLE_INTERVAL,
     )
 
 
@@ -268,8 +268,8 @@ def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Ti
             f"{both} fallen silent: a PING came every {duration(interval)} until packet {heartbeats.last.packet}, and "
             f"nothing at all for {duration(now - since)}",
             (Evidence(heartbeats.last, "the last PING"),),
-            LIKELY,
-            WAY_HINT if len(silent) > 1 else OPEN_HINT,
+            proven=False,
+            hint=WAY_HINT if len(silent) > 1 else OPEN_HINT,
         )
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zmtpscope.diagnosis.across.disconnects import Disconnect
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, server_name
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
 from zmtpscope.diagnosis.rules.leaving import (
     LARGEST_DEVIATION,
     MIN_PERIOD,
-    cut_off_of,
     disconnected,
     ended,
     ends_of,
@@ -42,7 +41,7 @@ def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if not any(_is_apart(idle, waiting) for idle in same if idle not in waiting):
             continue
         connection, silence = waiting[0].connection, _silence(waiting[0])
-        yield Diagnosis(
+        yield Diagnosis.of(
             IDLE_TIME_OUT,
             "error",
             address(endpoint),
@@ -50,12 +49,13 @@ def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "silence each, "
             f"{len(waiting)} with a request open and the others idle: a time-out on the way, no server that hangs",
             IDLE_TIME_OUT_HINT,
-            ends_of(same),
-            len(same),
-            max(map(ended, same)),
-            LIKELY,
-            frozenset(each.connection.conn_id for each in same) | relayed_by(knowledge, same),
-            cut_off_of(same),
+            evidence=ends_of(same),
+            about=same,
+            beside=relayed_by(knowledge, same),
+            explains=CUT_OFF,
+            count=len(same),
+            last_ns=max(map(ended, same)),
+            proven=False,
         )
 
 

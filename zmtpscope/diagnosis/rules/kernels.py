@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_jupyter import ObservedJupyter
@@ -132,18 +132,18 @@ def _diagnosis(asked: Asked, heartbeats: int | None) -> Diagnosis:
     client, kernel = name_of(connection, 1 - connection.listener), name_of(connection, connection.listener)
     count = sum(each.requests for each in _clients(asked.connections))
     alive = f", although it answers {counted(heartbeats, 'heartbeat')}" if heartbeats else ""
-    return Diagnosis(
+    return Diagnosis.of(
         UNANSWERED,
         "warn",
         f"{client} at {address(connection.endpoint)}",
         f"{client} sends {counted(count, 'Jupyter request')} to {kernel}, and the kernel sends neither a reply nor a "
         f"status for {duration(asked.until - asked.first.ns)}{alive}",
         SIGNATURES if heartbeats else KERNEL,
-        (Evidence(asked.first, "the first request"),),
-        count,
-        asked.until,
-        LIKELY,
-        frozenset(each.conn_id for each in asked.connections),
+        evidence=(Evidence(asked.first, "the first request"),),
+        about=asked.connections,
+        count=count,
+        last_ns=asked.until,
+        proven=False,
     )
 
 

@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.across.endings import ending_of, lifetime
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name, steady
 from zmtpscope.diagnosis.across.zre import said_farewell
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.diagnosis.rules import handshaking, pairing, refusing
 from zmtpscope.diagnosis.rules.ended_processes import (
@@ -25,7 +25,6 @@ from zmtpscope.diagnosis.rules.ended_processes import (
     process_ended,
     served_until,
 )
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE
 from zmtpscope.diagnosis.rules.strangers import said_nothing
 from zmtpscope.records import SECOND
 
@@ -105,17 +104,18 @@ def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{server_name(connection)} {how_they_end(departures)} each connection of {client_name(connection)} "
             f"{after}, {period.times} times"
         )
-        yield Diagnosis(
+        yield Diagnosis.of(
             "periodic-disconnect",
             "warn",
             f"{client_name(connection)} at {address(connection.endpoint)}",
             text,
             IDLE_HINT if period.is_idle else LIFE_HINT,
-            ends_of(departures),
-            period.times,
-            departures[-1].ending.moment.ns,
-            conn_ids=frozenset(each.connection.conn_id for each in departures) | relayed_by(knowledge, departures),
-            explains=cut_off_of(departures),
+            evidence=ends_of(departures),
+            about=departures,
+            beside=relayed_by(knowledge, departures),
+            explains=CUT_OFF,
+            count=period.times,
+            last_ns=departures[-1].ending.moment.ns,
         )
 
 
@@ -274,18 +274,18 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     if 0 < len(stayed_away) < len(departures):
         text, after = f"{text}{after.text}, but not {_others(stayed_away)}", after._replace(text="")
     is_own_fault = any(each.cuts_itself() for each in cut_off)
-    return Diagnosis(
+    return Diagnosis.of(
         "peer-departed",
         "warn" if after.is_outage or is_own_fault else "note",
         f"{name_of(connection, ending.side)} at {address(connection.endpoint)}",
         text + after.text,
         "see its log around that time: FIN or RST without a word is a program that closed its socket, ended, or was "
         "killed",
-        ends_of(departures),
-        len(departures),
-        times[-1],
-        conn_ids=frozenset(each.connection.conn_id for each in departures),
-        explains=cut_off_of(departures),
+        evidence=ends_of(departures),
+        about=departures,
+        explains=CUT_OFF,
+        count=len(departures),
+        last_ns=times[-1],
     )
 
 
@@ -296,7 +296,7 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
     silent = ending.moment.ns - (client.last_ns or connection.start.ns)
     times = [each.ending.moment.ns for each in departures]
     again = f", {how_often(times)}" if len(times) > 1 else ""
-    return Diagnosis(
+    return Diagnosis.of(
         "peer-departed",
         "note",
         f"{client_name(connection)} at {address(connection.endpoint)}, replaced",
@@ -305,11 +305,11 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
         f"reset its old connection, on which it had sent nothing for {duration(silent)}{again}",
         "the old connection was dead: the host, or the way to it, was gone for a while; ZMQ_HEARTBEAT_IVL on both "
         "sides ends dead connections sooner",
-        ends_of(departures),
-        len(departures),
-        times[-1],
-        conn_ids=frozenset(each.connection.conn_id for each in departures),
-        explains=cut_off_of(departures),
+        evidence=ends_of(departures),
+        about=departures,
+        explains=CUT_OFF,
+        count=len(departures),
+        last_ns=times[-1],
     )
 
 
@@ -340,10 +340,6 @@ def ends_of(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
     )
 
 
-def cut_off_of(departures: Sequence[Disconnect]) -> frozenset[tuple[str, str]]:
-    return frozenset((each.connection.conn_id, id_) for each in departures for id_ in CUT_OFF)
-
-
 def ended(departure: Disconnect) -> int:
     return departure.ending.moment.ns
 
@@ -360,17 +356,17 @@ def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
         found = next((each for each in findings if each is not None), None)
         if found is None or sum(not said_nothing(each) for each in own) < MIN_FAILED:
             continue
-        yield Diagnosis(
+        yield Diagnosis.of(
             "reconnect-storm",
             "warn",
             f"{client} at {address(endpoint)}",
             f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
             f"{how_often([each.start.ns for each in own])}",
             "find out why the connections end; ZMQ_RECONNECT_IVL_MAX makes clients wait longer each time",
-            (Evidence(found.moment, found.text, found.ref),),
-            len(own),
-            own[-1].last_ns,
-            conn_ids=frozenset(each.conn_id for each in own),
+            evidence=(Evidence.of(found),),
+            about=own,
+            count=len(own),
+            last_ns=own[-1].last_ns,
         )
 
 
@@ -395,7 +391,7 @@ def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
         connection, closed, error = met[0]
         offender = error.side or 0
         times = [each.moment.ns for _, each, _ in met]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "violating-frame",
             "error",
             f"{id_} of {client} at {address(endpoint)}",
@@ -403,18 +399,18 @@ def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{name_of(connection, offender)} sends: {_decapitalised(error.text)}"
             + (f", {how_often(times)}" if len(met) > 1 else ""),
             error.hint or "see which implementation that peer uses, and mend it there",
-            tuple(
+            evidence=(
                 evidence
                 for _, closed, error in met[:MAX_EVIDENCE]
                 for evidence in (
-                    Evidence(error.moment, error.text, error.ref),
-                    Evidence(closed.moment, closed.text, closed.ref),
+                    Evidence.of(error),
+                    Evidence.of(closed),
                 )
             ),
-            len(met),
-            times[-1],
-            conn_ids=frozenset(each.conn_id for each, _, _ in met),
-            explains=frozenset((each.conn_id, told) for each, _, _ in met for told in (VIOLATION, id_, *CUT_OFF)),
+            about=(each for each, _, _ in met),
+            explains=(VIOLATION, id_, *CUT_OFF),
+            count=len(met),
+            last_ns=times[-1],
         )
 
 

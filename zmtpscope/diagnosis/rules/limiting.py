@@ -9,7 +9,7 @@ from zmtpscope.diagnosis.across.disconnects import ATTEMPTS, CUT_OFF, WITHOUT_A_
 from zmtpscope.diagnosis.across.endings import Ending, ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSizes
 from zmtpscope.records import SECOND
 
@@ -22,8 +22,6 @@ BACK_NS = 2 * SECOND
 MIN_TIMES = 3
 MIN_SIZE = 64
 """In octets: a side that closes after smaller frames does not enforce a size limit."""
-MAX_EVIDENCE = 3
-
 HINT = (
     "see ZMQ_MAXMSGSIZE where the connection is closed: a larger frame ends the connection without a word, whatever "
     "pattern; raise it there, or send less at once; else see whether that program fails on such a message"
@@ -123,7 +121,6 @@ def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
     smallest = min(each.sizes.of_last for each in ended)
     more = " or more" if any(each.sizes.of_last != smallest for each in ended) else ""
     receiver = name_of(connection, 1 - sender)
-    conn_ids = frozenset(each.connection.conn_id for each in ended)
     often = len(ended) >= MIN_TIMES
     frame, who = f"a frame of {smallest} octets{more}", name_of(connection, sender)
     how = (
@@ -132,21 +129,21 @@ def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
         else f"resets the connection while {who} sends {frame}, which is lost"
     )
     times = f", each of {len(ended)} times" if len(ended) > 1 else ""
-    return Diagnosis(
+    return Diagnosis.of(
         TOO_LARGE,
         "error" if often else "warn",
         f"{receiver} at {address(connection.endpoint)}",
         f"{receiver} {how}{times}; the largest that it took has {taken} octets",
         HINT,
-        tuple(
+        evidence=(
             Evidence(each.sizes.last, f"a message with a frame of {each.sizes.of_last} octets", each.connection.ref)
             for each in ended[:MAX_EVIDENCE]
         ),
-        len(ended),
-        max(each.sizes.last.ns for each in ended),
-        LIKELY,
-        conn_ids,
-        explains=frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*CUT_OFF, "REQREP-06")),
+        about=ended,
+        explains=(*CUT_OFF, "REQREP-06"),
+        count=len(ended),
+        last_ns=max(each.sizes.last.ns for each in ended),
+        proven=False,
     )
 
 

@@ -8,15 +8,13 @@ from zmtpscope.diagnosis.across.hanging import Hanging, behind_brokers, hanging,
 from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.rules.requesting import STUCK
 
 LOST = "request-lost"
 
 OFTEN = 3
 """A server that leaves this often after the same request fails on it."""
-MAX_EVIDENCE = 3
-
 LOST_HINT = "a request does not survive its connection: " + STUCK
 
 
@@ -58,21 +56,21 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
     before = asked_again(first.oldest, 0, knowledge).times
     again = f"as on {counted(before, 'connection')} before, and not again" if before else "and nobody asked again"
     is_certain = first.is_owed
-    return Diagnosis(
+    return Diagnosis.of(
         LOST,
         "error" if is_certain else "warn",
         first.asked,
         f"{_left(first, clients)}{more}, {again}: the reply will not come{stuck}",
         LOST_HINT,
-        tuple(
+        evidence=(
             Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
             for each in (*same, *clients)[:MAX_EVIDENCE]
         ),
-        count,
-        max(each.until for each in same),
-        PROVEN if is_certain else LIKELY,
-        frozenset(each.conn_id for each in (*same, *clients)),
-        frozenset((each.conn_id, "REQREP-06") for each in (*same, *clients)),
+        about=(*same, *clients),
+        explains=("REQREP-06",),
+        count=count,
+        last_ns=max(each.until for each in same),
+        proven=is_certain,
     )
 
 
@@ -87,21 +85,20 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
     asked = "asked something else" if is_another else "asked again"
     is_often, is_same = len(same) >= OFTEN, is_another and len(contents) == 1
     times = f" (and {len(same) - 1} times more{', after the same request' if is_same else ''})" if len(same) > 1 else ""
-    return Diagnosis(
+    return Diagnosis.of(
         LOST,
         "warn" if is_often and is_same else "note",
         first.asked,
         f"{_left(first, clients)}; {duration(later)} later {who} {asked} and was answered{times}",
         ("see whether the server fails on this request: " if is_same and is_often else "see why it left: ") + LOST_HINT,
-        (
+        evidence=(
             Evidence(first.oldest.request.moment, f"the request of {first.asker}", first.oldest.request.ref),
             Evidence(again.request.moment, "what was asked later, and answered", again.request.ref),
         ),
-        len(same),
-        max(each.until for each, _ in same),
-        PROVEN,
-        frozenset(each.conn_id for each in everybody),
-        frozenset((each.conn_id, "REQREP-06") for each in everybody),
+        about=everybody,
+        explains=("REQREP-06",),
+        count=len(same),
+        last_ns=max(each.until for each, _ in same),
     )
 
 

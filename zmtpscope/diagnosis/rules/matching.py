@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.diagnosis.across.words import counted, duration, name_of, of_topics, topic_name
-from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import ref_of_subscription
 from zmtpscope.diagnosis.observers.timeline import EXACT
@@ -110,22 +110,22 @@ def _published_elsewhere(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _elsewhere_diagnosis(publisher: Publisher, unanswered: Unanswered, other: Publisher, lasted: int) -> Diagnosis:
     subscriber, subscription = unanswered
     who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
-    return Diagnosis(
+    return Diagnosis.of(
         "subscription-without-messages",
         "note",
         f"{topic_name(subscription.topic)} at {publisher.name}",
         f"{who} {asked} at {_publisher_name(subscriber)}, which sent nothing for {duration(lasted)}; "
         f"{other.socket_type} {other.name} publishes it",
         f"if it is the other one that is meant, connect to {other.name}; else nothing was to be told yet",
-        (
+        evidence=(
             Evidence(
                 subscription.moment,
                 f"{who} {asked}",
                 ref_of_subscription(subscriber.connection, subscriber.side, subscription),
             ),
         ),
-        certainty=LIKELY,
-        conn_ids=frozenset((subscriber.connection.conn_id,)),
+        about=(subscriber,),
+        proven=False,
     )
 
 
@@ -208,17 +208,17 @@ def _without_messages_diagnosis(
         what += f"; {topic_name(near.name)} is published, the {asked} {near.how}"
         evidence.append(Evidence(published[near.name].first, f"the first message of {topic_name(near.name)}"))
     is_telling = near is not None and near.is_telling
-    return Diagnosis(
+    return Diagnosis.of(
         "subscription-without-messages",
         "warn" if is_telling else "note",
         f"{topic_name(topic)} at {publisher.name}",
         f"{who}{more} {subscriber.asked_for(topic)} at {_publisher_name(subscriber)}: {what}",
         (WHOLE if subscriber.is_of_groups else BEGINNING) + ("" if is_telling else "; or nothing was to be told yet"),
-        tuple(evidence),
-        len(unanswered),
-        unanswered[-1].subscription.moment.ns,
-        LIKELY if near is not None else PROVEN,
-        frozenset(each.subscriber.connection.conn_id for each in unanswered),
+        evidence=evidence,
+        about=(each.subscriber for each in unanswered),
+        count=len(unanswered),
+        last_ns=unanswered[-1].subscription.moment.ns,
+        proven=near is None,
     )
 
 
@@ -288,7 +288,7 @@ def _without_subscriber_diagnosis(
     nearly = "" if near is None else f"; the subscription {topic_name(near.name)} {near.how}"
     messages = max(each.timeline.count for _, each in got)
     is_mistake = near is not None and near.is_telling and publisher.socket_type != "XPUB"
-    return Diagnosis(
+    return Diagnosis.of(
         "topic-without-subscriber",
         "warn" if is_mistake else "note",
         f"{topic_name(name)} at {publisher.name}",
@@ -297,11 +297,11 @@ def _without_subscriber_diagnosis(
         f"matches{nearly}",
         "correct the topic on one side, or let the publisher filter: a SUB drops such messages; nothing to do for "
         "ZMQ_INVERT_MATCHING on both sides, a welcome message, or ZMQ_XPUB_MANUAL",
-        (Evidence(topic.first, f"the first message of {topic_name(name)}"),),
-        messages,
-        max(each.timeline.last_ns for _, each in got),
-        LIKELY if near is not None else PROVEN,
-        frozenset(each.connection.conn_id for each, _ in got),
+        evidence=(Evidence(topic.first, f"the first message of {topic_name(name)}"),),
+        about=(each for each, _ in got),
+        count=messages,
+        last_ns=max(each.timeline.last_ns for _, each in got),
+        proven=near is None,
     )
 
 
@@ -340,7 +340,7 @@ def _conflated_diagnosis(publisher: Publisher, met: list[Subscriber]) -> Diagnos
     (topic,) = subscriber.topics.values()
     asked = dict.fromkeys(each.topic for each in subscriber.subscriptions)
     more = f" and {counted(len(met) - 1, 'subscriber')} more" if len(met) > 1 else ""
-    return Diagnosis(
+    return Diagnosis.of(
         CONFLATED,
         "warn",
         publisher.name,
@@ -349,11 +349,11 @@ def _conflated_diagnosis(publisher: Publisher, met: list[Subscriber]) -> Diagnos
         "their first frames are lost, as by ZMQ_CONFLATE",
         "do not set ZMQ_CONFLATE for messages of several frames: it keeps the last frame only; put the topic and the "
         "body into one frame; nothing to do if ZMQ_INVERT_MATCHING is set on both sides",
-        (Evidence(topic.first, "the first of these messages"),),
-        topic.unmatched,
-        topic.timeline.last_ns,
-        LIKELY,
-        frozenset(each.connection.conn_id for each in met),
+        evidence=(Evidence(topic.first, "the first of these messages"),),
+        about=met,
+        count=topic.unmatched,
+        last_ns=topic.timeline.last_ns,
+        proven=False,
     )
 
 

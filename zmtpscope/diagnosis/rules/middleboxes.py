@@ -8,10 +8,8 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, lifetime
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import counted, duration, how_often, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-
-MAX_EVIDENCE = 3
 
 HINT = (
     "see the idle time-out of the load balancer, firewall or NAT between the two, and its log: ZMQ_HEARTBEAT_IVL, or "
@@ -57,7 +55,7 @@ def _diagnosis(same: Sequence[Reset]) -> Diagnosis:
     times = f", {how_often([each.ending.moment.ns for each in same])}" if len(same) > 1 else ""
     lost = sum(each.waiting for each in same)
     requests = f"; {counted(lost, 'request')} had no reply yet" if lost else ""
-    return Diagnosis(
+    return Diagnosis.of(
         "reset-on-the-way",
         "error" if lost else "warn",
         own,
@@ -65,15 +63,15 @@ def _diagnosis(same: Sequence[Reset]) -> Diagnosis:
         f"{duration(lifetime(connection, ending))} after it began{times}: the RST has TTL {values['rst_ttl']}, and the "
         f"SYN of {own} had {values['syn_ttl']}{requests}",
         HINT,
-        tuple(
+        evidence=(
             Evidence(each.ending.moment, f"RST in the name of {own}", each.connection.ref)
             for each in same[:MAX_EVIDENCE]
         ),
-        len(same),
-        same[-1].ending.moment.ns,
-        LIKELY,
-        frozenset(each.connection.conn_id for each in same),
-        frozenset((each.connection.conn_id, "REQREP-06") for each in same),
+        about=same,
+        explains=("REQREP-06",),
+        count=len(same),
+        last_ns=same[-1].ending.moment.ns,
+        proven=False,
     )
 
 

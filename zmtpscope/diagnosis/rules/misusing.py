@@ -17,9 +17,8 @@ from zmtpscope.diagnosis.across.words import (
     shown,
     steady,
 )
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE
 from zmtpscope.records import SECOND
 
 TO_ITSELF = "ZMTP-CONN-11"
@@ -33,18 +32,18 @@ def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
             continue
         connection, _ = found[0]
         who = next((side.socket_type for side in connection.sides if side.socket_type), "socket")
-        yield Diagnosis(
+        yield Diagnosis.of(
             "self-connected",
             "error",
             address(endpoint),
             f"The {who} that connects to {address(endpoint)} is connected to itself: nothing listened there, and TCP "
             "took that port for the client, so it receives what it sends and no server can bind there",
             "bind before others connect, or use a port below the range of ephemeral ports (ip_local_port_range)",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in found[:MAX_EVIDENCE]),
-            len(found),
-            found[-1][0].last_ns,
-            conn_ids=frozenset(each.conn_id for each, _ in found),
-            explains=frozenset((each.conn_id, TO_ITSELF) for each, _ in found),
+            evidence=(Evidence.opening(each) for each, _ in found[:MAX_EVIDENCE]),
+            about=(each for each, _ in found),
+            explains=(TO_ITSELF,),
+            count=len(found),
+            last_ns=found[-1][0].last_ns,
         )
 
 
@@ -62,7 +61,7 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if len(ended) < MIN_TIMES or period is None or period < MIN_TIMER:
             continue
         connection, ending = ended[0]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "handshake-timer",
             "warn",
             f"{client} at {address(endpoint)}",
@@ -70,11 +69,11 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{duration(period)} after it began, {len(ended)} times, although messages pass: its handshake timer goes "
             "on behind a handshake of ZMTP 2.0",
             "replace libzmq 4.3.3 or 4.3.4 by 4.3.5 on the side that closes, or set its ZMQ_HANDSHAKE_IVL to 0",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in ended[:MAX_EVIDENCE]),
-            len(ended),
-            ended[-1][0].last_ns,
-            LIKELY,
-            frozenset(each.conn_id for each, _ in ended),
+            evidence=(Evidence.opening(each) for each, _ in ended[:MAX_EVIDENCE]),
+            about=(each for each, _ in ended),
+            count=len(ended),
+            last_ns=ended[-1][0].last_ns,
+            proven=False,
         )
 
 
@@ -96,17 +95,17 @@ def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if len(connections) < MIN_ONCE or not all(map(_has_one_request, connections)):
             continue
         first = connections[0]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "connection-per-request",
             "note",
             f"{client} at {address(endpoint)}",
             f"{client_name(first)} opens a connection to {server_name(first)} for each of its "
             f"{counted(len(connections), 'request')}: each costs a handshake, and a port for a minute or more",
             "keep one socket open for all requests of a program",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each in connections[:MAX_EVIDENCE]),
-            len(connections),
-            connections[-1].last_ns,
-            conn_ids=frozenset(each.conn_id for each in connections),
+            evidence=(Evidence.opening(each) for each in connections[:MAX_EVIDENCE]),
+            about=connections,
+            count=len(connections),
+            last_ns=connections[-1].last_ns,
         )
 
 
@@ -137,7 +136,7 @@ def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 identity = connection.sides[side].identity
                 often = f", on {len(found)} connections" if len(found) > 1 else ""
                 what = f'identity "{shown(identity)}"' if identity else "empty identity"
-                yield Diagnosis(
+                yield Diagnosis.of(
                     PHANTOM,
                     "warn",
                     f"{client} at {address(endpoint)}",
@@ -146,14 +145,14 @@ def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
                     f"{often}",
                     "replace libzmq 4.0 of the side that sends it by a newer one, or drop the first message of each of "
                     "its connections",
-                    tuple(
+                    evidence=(
                         Evidence(moment, "the identity as a message", each.ref)
                         for each, _, moment in found[:MAX_EVIDENCE]
                     ),
-                    len(found),
-                    found[-1][2].ns,
-                    LIKELY,
-                    frozenset(each.conn_id for each, _, _ in found),
+                    about=(each for each, _, _ in found),
+                    count=len(found),
+                    last_ns=found[-1][2].ns,
+                    proven=False,
                 )
 
 

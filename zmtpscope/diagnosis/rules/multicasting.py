@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 
 NO_MEMBER = "RADIO-UDP-02"
 
@@ -14,15 +14,15 @@ NO_MEMBER = "RADIO-UDP-02"
 def _without_members(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for finding in knowledge.findings:
         if finding.id == NO_MEMBER and finding.endpoint is not None:
-            yield Diagnosis(
+            yield Diagnosis.of(
                 "multicast-group-mismatch",
                 "warn",
                 address(finding.endpoint),
                 finding.text.partition(": ")[2] + ": no host joins the group that is sent to",
                 finding.hint or "",
-                (Evidence(finding.moment, "the first datagram", finding.ref),),
-                finding.times,
-                certainty=LIKELY,
+                evidence=(Evidence(finding.moment, "the first datagram", finding.ref),),
+                count=finding.times,
+                proven=False,
             )
 
 

@@ -15,14 +15,14 @@ NODE_GONE = "zre-node-gone"
 def _gone(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for name, endpoint, finding in gone_nodes(knowledge):
         own = knowledge.by_endpoint.get(endpoint, [])
-        yield Diagnosis(
+        yield Diagnosis.of(
             NODE_GONE,
             "warn",
             f"ZRE node {name} at {address(endpoint)}",
             f"ZRE node {name} at {address(endpoint)} sends no more beacons and said no farewell",
             "look at that node: it is stopped, was killed, or broadcast no longer reaches this network",
-            (Evidence(finding.moment, "its last beacon", finding.ref),),
-            conn_ids=frozenset(each.conn_id for each in own),
+            evidence=(Evidence(finding.moment, "its last beacon", finding.ref),),
+            about=own,
         )
 
 

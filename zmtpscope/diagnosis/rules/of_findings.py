@@ -5,17 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import shorten
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.handshakes import hung_handshakes
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, server_name
-from zmtpscope.diagnosis.diagnosis import PROVEN, Diagnosis, Evidence
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.findings.kinds import Severity
 
-MAX_EVIDENCE = 3
 LONGEST_DETAIL = 110
 """Maximum number of characters of a detail in a sentence; the evidence contains all of it."""
 MISSPELT = "; the name ERROR is misspelt"
@@ -43,7 +42,7 @@ class OfFindings(NamedTuple):
     what: str
     hint: str | None
     also: tuple[str, ...] = ()
-    certainty: Literal["proven", "likely"] = PROVEN
+    proven: bool = True
     holds: Callable[[ObservedConnection, ObservedFinding], bool] = lambda _, __: True
     are: Callable[[Knowledge, Sequence[Met]], bool] = lambda _, __: True
     is_final: bool = False
@@ -87,19 +86,18 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
         sentence += f"; a handshake succeeded {duration(later.start.ns - times[-1])} later"
     elif not kind.is_final and (sooner := _came_about_sooner(knowledge, asker, times[0])) is not None:
         sentence += f"; a handshake from there succeeded {duration(times[0] - sooner.start.ns)} before"
-    conn_ids = frozenset(each.connection.conn_id for each in met)
-    return Diagnosis(
+    return Diagnosis.of(
         kind.rule,
         kind.severity if later is None else "note",
         f"{client} at {address(endpoint)}" if user is None else f"{user} of {client} at {address(endpoint)}",
         sentence,
         kind.hint or first.hint or "",
-        tuple(Evidence(each.moment, _evident(kind, each), each.ref) for _, each in met[:MAX_EVIDENCE]),
-        count,
-        max(each.finding.last_ns for each in met),
-        kind.certainty,
-        conn_ids,
-        frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*kind.ids, *kind.also)),
+        evidence=(Evidence(each.moment, _evident(kind, each), each.ref) for _, each in met[:MAX_EVIDENCE]),
+        about=met,
+        explains=(*kind.ids, *kind.also),
+        count=count,
+        last_ns=max(each.finding.last_ns for each in met),
+        proven=kind.proven,
     )
 
 

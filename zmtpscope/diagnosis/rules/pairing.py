@@ -11,9 +11,9 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.handshakes import rejects_type
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import MILLISECOND, address, how_often, name_of, server_name, shown
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
+from zmtpscope.diagnosis.rules.of_findings import Met, OfFindings, closed_at_once, diagnoses_of
 from zmtpscope.zmtp.socket_types import may_meet
 
 TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
@@ -42,8 +42,7 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if finding.id not in TOLD and (_fit(types) or not _is_closed_by_types(knowledge, met)):
             continue  # it closed for another reason, or its ZAP handler is slow
         count = len(met)
-        conn_ids = frozenset(each.connection.conn_id for each in met)
-        yield Diagnosis(
+        yield Diagnosis.of(
             "wrong-pairing",
             "error",
             f"{client} at {address(endpoint)}",
@@ -51,12 +50,12 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
             + (f", {_how_often(met)}" if count > 1 else "")
             + _tenant_before(knowledge, connection, types),
             HINT,
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
-            count,
-            max(each.finding.last_ns for each in met),
-            "proven" if finding.id in TOLD else LIKELY,
-            conn_ids,
-            frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*TOLD, *ONLY_CLOSED, "ZMTP-CONN-08")),
+            evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
+            about=met,
+            explains=(*TOLD, *ONLY_CLOSED, "ZMTP-CONN-08"),
+            count=count,
+            last_ns=max(each.finding.last_ns for each in met),
+            proven=finding.id in TOLD,
         )
 
 
@@ -173,9 +172,8 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for (endpoint, identity), met in found.items():
         connection, same = met[0].connection, by_identity[endpoint, identity]
         hosts = sorted({each.sides[1 - each.listener].ip for each in same})
-        conn_ids = frozenset(each.conn_id for each in same)
         ignored, replaced = _ignored(same), _replaced(same)
-        yield Diagnosis(
+        yield Diagnosis.of(
             "identity-collision",
             "error" if ignored else "warn",
             f"{identity} at {address(endpoint)}",
@@ -185,11 +183,11 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
             + (f", {_how_often(met)}" if len(met) > 1 else ""),
             "give each client a routing id of its own, or none"
             + ("; ZMQ_ROUTER_HANDOVER lets the newer one take over" if replaced is None else ""),
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
-            len(met),
-            max(each.finding.last_ns for each in met),
-            conn_ids=conn_ids,
-            explains=frozenset((conn_id, IDENTITY) for conn_id in conn_ids),
+            evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
+            about=same,
+            explains=(IDENTITY,),
+            count=len(met),
+            last_ns=max(each.finding.last_ns for each in met),
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.diagnosis.across.words import counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.records import SECOND
 
@@ -77,7 +77,7 @@ def _diagnosis(met: list[tuple[Subscriber, ObservedRhythm, int, Subscriber]], no
     connection = subscriber.connection
     who, publisher = name_of(connection, subscriber.side), name_of(connection, 1 - subscriber.side)
     more = f"; the same of {counted(len(met) - 1, 'other subscriber')}" if len(met) > 1 else ""
-    return Diagnosis(
+    return Diagnosis.of(
         PASSED_OVER,
         "warn",
         publisher,
@@ -85,10 +85,10 @@ def _diagnosis(met: list[tuple[Subscriber, ObservedRhythm, int, Subscriber]], no
         f"while {name_of(other.connection, other.side)} got {counted(messages, 'message')} to which {who} is "
         f"subscribed, too{more}",
         HINT,
-        (Evidence(rhythm.last, f"the last message to {who}"),),
-        len(met),
-        certainty=LIKELY,
-        conn_ids=frozenset(each.connection.conn_id for each, *_ in met),
+        evidence=(Evidence(rhythm.last, f"the last message to {who}"),),
+        about=(each for each, *_ in met),
+        count=len(met),
+        proven=False,
     )
 
 

@@ -70,7 +70,7 @@ def _diagnosis(same: Sequence[Overlap]) -> Diagnosis:
     others = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
     messages = sum(each.messages for each in longer)
     first = min(longer, key=_first)
-    return Diagnosis(
+    return Diagnosis.of(
         LONGER_TOPIC,
         "note",
         f"{topic_name(topic)} at {name_of(subscriber.connection, 1 - subscriber.side)}",
@@ -78,9 +78,9 @@ def _diagnosis(same: Sequence[Overlap]) -> Diagnosis:
         f"{of_topics(names[:MAX_REPORTED])}{more} ({counted(messages, 'message')}): a subscription matches every topic "
         "that begins with it",
         "end topics with a separator and subscribe with it, or compare the whole topic where messages are received",
-        (Evidence(first.first, f"the first message of {topic_name(first.name)}"),),
-        messages,
-        conn_ids=frozenset(each.subscriber.connection.conn_id for each in same),
+        evidence=(Evidence(first.first, f"the first message of {topic_name(first.name)}"),),
+        about=(each.subscriber for each in same),
+        count=messages,
     )
 
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.promises import BrokenPromise, broken_promises, by_pinger
 from zmtpscope.diagnosis.across.words import address, duration, how_often, name_of
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 
 HEARTBEAT_TTL = "heartbeat-ttl"
 WRAPS = "ZMTP31-PING-07"
-MAX_EVIDENCE = 3
 
 
 def _ttl(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -34,21 +33,21 @@ def _diagnosis(broken: Sequence[BrokenPromise]) -> Diagnosis:
     else:
         promise = f"{name} sends a PING every {duration(every)} with a TTL of only {duration(ttl)}"
         hint = f"set ZMQ_HEARTBEAT_TTL of {name} to twice its ZMQ_HEARTBEAT_IVL or more; neither program hangs"
-    return Diagnosis(
+    return Diagnosis.of(
         HEARTBEAT_TTL,
         "error",
         f"{name} at {address(connection.endpoint)}",
         f"{promise}: {peer} closes the connection {duration(_silence(first))} after the last sign of life{often}",
         hint,
-        tuple(
+        evidence=(
             Evidence(last, f"a PING with a TTL of {duration(ttl)}", each.connection.ref)
             for each in broken[:MAX_EVIDENCE]
             if (last := _last_ping(each)) is not None
         ),
-        len(broken),
-        max(times),
-        conn_ids=frozenset(each.connection.conn_id for each in broken),
-        explains=frozenset((each.connection.conn_id, WRAPS) for each in broken),
+        about=broken,
+        explains=(WRAPS,),
+        count=len(broken),
+        last_ns=max(times),
     )
 
 

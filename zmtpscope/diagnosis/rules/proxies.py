@@ -9,7 +9,7 @@ from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, surely_sent
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.diagnosis.across.words import counted, name_of, topic_name
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.timeline import Timeline
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.records import SECOND
@@ -107,7 +107,7 @@ def _diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
     others = len(found) - 1
     more = f" (and others for {others} more)" if others else ""
     topic = topic_name(worst.key.topic)
-    return Diagnosis(
+    return Diagnosis.of(
         "proxy-drops",
         "warn",
         f"the proxy at {proxy.outgoing.name}",
@@ -116,13 +116,13 @@ def _diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
         f"which was subscribed{more}",
         "raise ZMQ_SNDHWM of its XPUB, or let the subscriber read faster: an XPUB drops what exceeds it "
         "(ZMQ_XPUB_NODROP lets it wait instead)",
-        (
+        evidence=(
             Evidence(first, f"the first message of {topic} into the proxy"),
             Evidence(subscriber.connection.start, "the connection to the subscriber", subscriber.connection.ref),
         ),
-        sum(each.messages for each in found),
-        certainty=LIKELY,
-        conn_ids=frozenset(each.subscriber.connection.conn_id for each in found),
+        about=(each.subscriber for each in found),
+        count=sum(each.messages for each in found),
+        proven=False,
     )
 
 
@@ -141,7 +141,7 @@ def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if not waiting:
             continue
         xsub = waiting[0]
-        yield Diagnosis(
+        yield Diagnosis.of(
             NOT_FORWARDED,
             "warn",
             f"the proxy at {proxy.outgoing.name}",
@@ -150,13 +150,13 @@ def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{name_of(xsub.connection, xsub.side)} asked {name_of(xsub.connection, 1 - xsub.side)} for nothing",
             "let the proxy forward both ways, as zmq_proxy does: what it reads from its XPUB are subscriptions, which "
             "its XSUB has to send on",
-            (
+            evidence=(
                 Evidence(first.moment, f"{name_of(subscriber.connection, subscriber.side)} subscribed"),
                 Evidence(xsub.connection.start, "the connection of the XSUB begins", xsub.connection.ref),
             ),
-            len(asked),
-            certainty=LIKELY,
-            conn_ids=frozenset(each.connection.conn_id for each in (*asked, *waiting)),
+            about=(*asked, *waiting),
+            count=len(asked),
+            proven=False,
         )
 
 

@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, Delivery, del
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.publishers import Subscriber
 from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, name_of, topic_name
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
@@ -24,8 +24,6 @@ SHORTEST_NS = 100 * MILLISECOND
 
 LONG_NS = SECOND
 """A receiver that took nothing for this long (ns) at once gets a warning, regardless of the effect."""
-
-MAX_EVIDENCE = 3
 
 RUNNING = "running"
 """Value of `until` for a stall that continues."""
@@ -128,21 +126,21 @@ def _stalled(
         fewer += f"; messages to it were dropped: their own numbers have {counted(skipped, 'gap')} since"
     receiver, was_left = 1 - sender, last.until == DISCONNECTED
     is_blocked = connection.sides[sender].socket_type == "PUSH" and severity == "warn"
-    return Diagnosis(
+    return Diagnosis.of(
         PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,
         severity,
         _subject(connection, receiver),
         f"{name_of(connection, receiver)} does not take what {name_of(connection, sender)} sends: its receive window "
         f"was closed for {duration(total)}{how}{state}{fewer}",
         DROPPING if connection.sides[sender].socket_type in PUBLISHERS_AND_RADIO else WAITING,
-        tuple(
+        evidence=(
             Evidence(stall.moment, f"closed for {duration(time)}", stall.ref)
             for stall, time in zip(stalls[:MAX_EVIDENCE], lasted, strict=False)
         ),
-        times,
-        last.moment.ns + lasted[-1],
-        conn_ids=frozenset({connection.conn_id}),
-        explains=frozenset((connection.conn_id, each) for each in UNFINISHED if was_left),
+        about=(connection,),
+        explains=UNFINISHED if was_left else (),
+        count=times,
+        last_ns=last.moment.ns + lasted[-1],
     )
 
 
@@ -188,17 +186,17 @@ def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery
     receiver = 1 - sender
     name, sibling = name_of(connection, receiver), name_of(most.sibling.connection, most.sibling.side)
     first = most.sibling.topics[delivery.key].first
-    return Diagnosis(
+    return Diagnosis.of(
         SLOW_RECEIVER,
         "warn",
         _subject(connection, receiver),
         f"{name_of(connection, sender)} dropped {counted(most.messages, 'message')} of "
         f"{topic_name(delivery.key.topic)} at least for {name}: it was subscribed, and {sibling} got them",
         DROPPING,
-        (Evidence(first, f"the first message of {topic_name(delivery.key.topic)} to {sibling}"),),
-        most.messages,
-        conn_ids=frozenset({connection.conn_id}),
-        certainty=LIKELY,
+        evidence=(Evidence(first, f"the first message of {topic_name(delivery.key.topic)} to {sibling}"),),
+        about=(connection,),
+        count=most.messages,
+        proven=False,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.diagnosis.rules.handshaking import unanswered_logins
 from zmtpscope.diagnosis.rules.of_findings import OfFindings, closed_at_once, diagnoses_of
@@ -56,7 +56,7 @@ LOGIN_REFUSED = (
         "their ZAP handler does not know",
         "give the client's public key to the server's ZAP handler; if it is there, compare the socket types",
         ("ZMTP-CONN-08",),
-        LIKELY,
+        proven=False,
         holds=_may_be_silent_refusal,
         are=closed_at_once,
     ),
@@ -69,7 +69,7 @@ LOGIN_REFUSED = (
         "check that ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY of the client belong together, then the socket types; "
         "the ZAP handler would have sent ERROR, unless a ZAP domain is enforced and no handler runs",
         ("ZMTP-CONN-08",),
-        LIKELY,
+        proven=False,
         holds=_would_send_error,
         are=closed_at_once,
     ),
@@ -96,7 +96,7 @@ NO_ZAP_HANDLER = OfFindings(
     ("PLAIN-08",),
     "{server} closes on the login of {client} without a word, as where no ZAP handler runs in its process",
     "start a ZAP handler in the process of the server before it binds (zmq.auth of pyzmq, zauth of CZMQ)",
-    certainty=LIKELY,
+    proven=False,
     holds=_understands_hello,
     are=closed_at_once,
 )
@@ -115,7 +115,7 @@ WRONG_SERVER_KEY = (
         "{client} has the wrong key of {server}, which closes on its HELLO without a word",
         "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server; --keys with the keys of the server "
         "proves it",
-        certainty=LIKELY,
+        proven=False,
     ),
 )
 

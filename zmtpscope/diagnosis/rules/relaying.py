@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, how_often, server_name
-from zmtpscope.diagnosis.diagnosis import PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.rules.of_findings import Met
 
 HEADER, REFUSED = "ZMTP-CONN-17", "ZMTP-CONN-19"
 
@@ -24,18 +24,17 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for (client, endpoint), met in found.items():
         connection, finding = met[0]
         header = finding.text.partition(": ")[2].partition(" for ")[0]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "proxy-header",
             "error",
             f"{client} at {address(endpoint)}",
             f"{client} sends a {header} header before ZMTP to {server_name(connection)}, which does not know it: no "
             "handshake succeeds" + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
             finding.hint or "",
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
-            len(met),
-            met[-1].connection.last_ns,
-            PROVEN,
-            frozenset(each.connection.conn_id for each in met),
+            evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
+            about=met,
+            count=len(met),
+            last_ns=met[-1].connection.last_ns,
         )
 
 
@@ -44,14 +43,14 @@ def _refusals(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for finding in knowledge.findings:
         if finding.id == REFUSED and finding.endpoint is not None:
             text = finding.text.partition(": ")[2]
-            yield Diagnosis(
+            yield Diagnosis.of(
                 "proxy-refuses",
                 "warn" if finding.severity == "warn" else "note",
                 f"{finding.client} at {address(finding.endpoint)}",
                 text[:1].upper() + text[1:],
                 finding.hint or "",
-                (Evidence(finding.moment, "the first request that it refused", finding.ref),),
-                finding.times,
+                evidence=(Evidence(finding.moment, "the first request that it refused", finding.ref),),
+                count=finding.times,
             )
 
 

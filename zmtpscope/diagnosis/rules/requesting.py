@@ -19,7 +19,7 @@ from zmtpscope.diagnosis.across.hanging import (
 from zmtpscope.diagnosis.across.hops import asked_again
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import counted, duration
-from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.records import SECOND
 
 UNANSWERED = "request-unanswered"
@@ -27,7 +27,6 @@ UNANSWERED = "request-unanswered"
 LONG_OPEN_NS = 5 * SECOND
 """A request that waits for less time (ns) may just take long: a warning instead of an error."""
 
-MAX_EVIDENCE = 3
 MAX_NAMED = 3
 
 STUCK = (
@@ -120,22 +119,22 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
     is_certain = first.is_owed
     is_over = first.ending is not None or first.waited >= LONG_OPEN_NS
     everybody = [*line, *clients]
-    return Diagnosis(
+    return Diagnosis.of(
         UNANSWERED,
         "error" if is_certain and is_over else "warn",
         first.asked,
         f"{first.asked} does not reply to {first.asker}{_for_whom(clients)}: the request in packet "
         f"{oldest.moment.packet} {_waits(first)}{_more(line)}{before}",
         NO_REPLY + STUCK,
-        tuple(
+        evidence=(
             Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
             for each in everybody[:MAX_EVIDENCE]
         ),
-        sum(each.requests.waiting_count for each in line),
-        max(each.until for each in line),
-        PROVEN if is_certain else LIKELY,
-        frozenset(each.conn_id for each in everybody),
-        frozenset((each.conn_id, id_) for each in everybody for id_ in ("REQREP-02", "REQREP-06")),
+        about=everybody,
+        explains=("REQREP-02", "REQREP-06"),
+        count=sum(each.requests.waiting_count for each in line),
+        last_ns=max(each.until for each in line),
+        proven=is_certain,
     )
 
 
@@ -176,14 +175,14 @@ def _too_short(client: GivenUp) -> Diagnosis:
     first = same[0]
     is_certain = first.is_owed
     answered = f"only {client.answered} answered" if client.answered else "none was answered"
-    return Diagnosis(
+    return Diagnosis.of(
         UNANSWERED,
         "error" if is_certain else "warn",
         first.asked,
         f"{first.asker} gives up {len(same)} of {len(same) + client.answered} requests to {first.asked}, "
         f"{client.patience}: {answered}",
         GIVEN_UP_HINT,
-        tuple(
+        evidence=(
             Evidence(
                 each.oldest.request.moment,
                 f"a request of {each.asker}, given up after {duration(each.waited)}",
@@ -191,11 +190,11 @@ def _too_short(client: GivenUp) -> Diagnosis:
             )
             for each in same[:MAX_EVIDENCE]
         ),
-        len(same),
-        max(each.until for each in same),
-        PROVEN if is_certain else LIKELY,
-        frozenset(each.conn_id for each in same),
-        frozenset((each.conn_id, "REQREP-06") for each in same),
+        about=same,
+        explains=("REQREP-06",),
+        count=len(same),
+        last_ns=max(each.until for each in same),
+        proven=is_certain,
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.records import SECOND
@@ -108,7 +108,7 @@ def _diagnosis(client: str, endpoint: Endpoint, moved: Moved, goes_on: bool) -> 
     name, peer = name_of(new, router), name_of(new, 1 - router)
     heard = new.sides[1 - router].rhythm
     count = 0 if heard is None else heard.count
-    return Diagnosis(
+    return Diagnosis.of(
         OLD_ROUTING_ID,
         "note" if goes_on else "warn",
         f"{client} at {address(endpoint)}",
@@ -116,12 +116,12 @@ def _diagnosis(client: str, endpoint: Endpoint, moved: Moved, goes_on: bool) -> 
         f"{duration(silent)}; on the old one it sent {moved.pushed.count}: it still sends to the routing id of that "
         "one, and drops each message",
         HINT,
-        (
+        evidence=(
             Evidence(moved.pushed.last, f"the last message of {name} on the old connection", old.ref),
             Evidence(new.start, "the new connection begins", new.ref),
         ),
-        certainty=LIKELY,
-        conn_ids=frozenset({new.conn_id}),
+        about=(new,),
+        proven=False,
     )
 
 

@@ -8,9 +8,9 @@ from ipaddress import ip_address
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, counted, name_of, server_name
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
+from zmtpscope.diagnosis.rules.of_findings import Met
 
 PASSWORD = "PLAIN-04"
 MAX_NAMED = 3
@@ -32,17 +32,19 @@ def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for (endpoint, client, _), connections in found.items():
         connection, newer = connections[0], _newer_side(connections[0]) or 0
         version = "" if connection.values is None else connection.values["version"]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "downgrade",
             "note",
             f"{client} at {address(endpoint)}",
             f"{name_of(connection, newer)} speaks ZMTP {version} with {name_of(connection, 1 - newer)}, which is too "
             "old for more: there is no security and no heartbeat in it",
             "replace the old peer where you need either",
-            (Evidence(connection.start, f"the connection begins, in which {version} was agreed on", connection.ref),),
-            len(connections),
-            connections[-1].last_ns,
-            conn_ids=frozenset(each.conn_id for each in connections),
+            evidence=(
+                Evidence(connection.start, f"the connection begins, in which {version} was agreed on", connection.ref),
+            ),
+            about=connections,
+            count=len(connections),
+            last_ns=connections[-1].last_ns,
         )
 
 
@@ -67,18 +69,18 @@ def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
         version = "" if old[0].values is None else old[0].values["version"]
         announced = {side.mechanism for each in connections for side in each.sides} - {None, "NULL"}
         mechanism = " and ".join(sorted(map(str, announced))) or "security"
-        yield Diagnosis(
+        yield Diagnosis.of(
             "downgrade",
             "error",
             address(endpoint),
             f"{', '.join(names[:MAX_NAMED])}{more} and {server_name(old[0])} speak without {mechanism}, which others "
             f"have there: a peer of ZMTP {version} knows none, and is served all the same",
             "replace the old peer, and refuse peers older than 3.0 where authentication matters",
-            tuple(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MAX_EVIDENCE]),
-            len(old),
-            old[-1].last_ns,
-            conn_ids=frozenset(each.conn_id for each in old),
-            explains=frozenset((each.connection.conn_id, DOWNGRADE) for each in found),
+            evidence=(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MAX_EVIDENCE]),
+            about=old,
+            explained=((each.connection.conn_id, DOWNGRADE) for each in found),
+            count=len(old),
+            last_ns=old[-1].last_ns,
         )
 
 
@@ -102,16 +104,16 @@ def _passwords(knowledge: Knowledge) -> Diagnosis | None:
     clients = {each.connection.sides[1 - each.connection.listener].ip for each in seen}
     servers = dict.fromkeys(each.connection.endpoint for each in seen)
     more = f" and {len(servers) - 1} more" if len(servers) > 1 else ""
-    return Diagnosis(
+    return Diagnosis.of(
         "clear-text",
         "note",
         "all endpoints",
         f"{counted(len(clients), 'client')} sent a password to {server_name(seen[0].connection)}{more} unencrypted",
         "use CURVE if you do not trust the network",
-        (Evidence(seen[0].finding.moment, "the first password", seen[0].finding.ref),),
-        len(seen),
-        seen[-1].finding.last_ns,
-        conn_ids=frozenset(each.connection.conn_id for each in seen),
+        evidence=(Evidence(seen[0].finding.moment, "the first password", seen[0].finding.ref),),
+        about=seen,
+        count=len(seen),
+        last_ns=seen[-1].finding.last_ns,
     )
 
 
@@ -125,16 +127,16 @@ def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
         return None
     connections = [connection for each in seen.values() for connection in each]
     first, more = server_name(connections[0]), len(seen) - 1
-    return Diagnosis(
+    return Diagnosis.of(
         "clear-text",
         "note",
         "all endpoints",
         f"Messages of {first}{f' and {more} more' if more else ''} cross the network unencrypted",
         "use CURVE if you do not trust it",
-        (Evidence(connections[0].start, "the first connection without encryption", connections[0].ref),),
-        len(connections),
-        connections[-1].last_ns,
-        conn_ids=frozenset(each.conn_id for each in connections),
+        evidence=(Evidence(connections[0].start, "the first connection without encryption", connections[0].ref),),
+        about=connections,
+        count=len(connections),
+        last_ns=connections[-1].last_ns,
     )
 
 

@@ -70,7 +70,7 @@ def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total:
     stalled = sum(stall.duration_ns for stall in least.connection.sides[least.connection.listener].stalls)
     if stalled:
         why += f"; it took nothing for {duration(stalled)}"
-    return Diagnosis(
+    return Diagnosis.of(
         UNBALANCED,
         "warn",
         f"PUSH {address(endpoint)}",
@@ -79,9 +79,11 @@ def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total:
         "a PUSH gives out messages in turn among those that are connected and have room when it sends: send when all "
         "workers are there (let them say so), keep queues short (ZMQ_SNDHWM, ZMQ_RCVHWM), or let workers ask for work "
         "(ROUTER and REQ)",
-        tuple(Evidence(each.connection.start, f"got {each.messages}", each.connection.ref) for each in (most, least)),
-        most.messages,
-        conn_ids=frozenset(share.connection.conn_id for share in shares),
+        evidence=(
+            Evidence(each.connection.start, f"got {each.messages}", each.connection.ref) for each in (most, least)
+        ),
+        about=shares,
+        count=most.messages,
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.hanging import LONG_NS, MANY_TIMES, latencies, longest_beside, slowest
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
 
@@ -27,8 +27,6 @@ MIN_NS = 50 * MILLISECOND
 
 STAYS = 4
 """The whole last quarter must take this many times as long as the first part, or it was slow only for a while."""
-
-MAX_EVIDENCE = 2
 
 
 class Slowing(NamedTuple):
@@ -77,7 +75,7 @@ def _diagnosis(endpoint: Endpoint, same: list[Slowing]) -> Diagnosis:
         )
         if moment is not None
     ]
-    return Diagnosis(
+    return Diagnosis.of(
         "replies-slower",
         "note",
         f"{server} at {address(endpoint)}",
@@ -85,11 +83,11 @@ def _diagnosis(endpoint: Endpoint, same: list[Slowing]) -> Diagnosis:
         f"{duration(worst.last)} in the end, over {requests.trend.count} replies",
         "see what grows in that program with the time or with the requests (a table, a queue, a log), or what else "
         "runs on its host since; nothing where later requests were for more",
-        tuple(evidence[:MAX_EVIDENCE]),
-        replies,
-        None if requests.last_reply is None else requests.last_reply.ns,
-        LIKELY,
-        frozenset(each.connection.conn_id for each in same),
+        evidence=tuple(evidence),
+        about=same,
+        count=replies,
+        last_ns=None if requests.last_reply is None else requests.last_reply.ns,
+        proven=False,
     )
 
 
@@ -125,7 +123,7 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if types not in SLOW_HINTS or not is_slow or usual.median is None:
             continue
         late = [each for each in delayed if each.took >= LONG_NS]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "slow-reply",
             "note",
             name_of(connection, 1 - asker),
@@ -133,10 +131,10 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{usual.count - len(delayed)} other replies took {duration(beside)} at most, median "
             f"{duration(usual.median)}",
             SLOW_HINTS[types],
-            (Evidence(worst.request.moment, "the request", worst.request.ref),),
-            len(late),
-            until,
-            conn_ids=frozenset(each.connection.conn_id for each in delayed),
+            evidence=(Evidence(worst.request.moment, "the request", worst.request.ref),),
+            about=delayed,
+            count=len(late),
+            last_ns=until,
         )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.words import address, counted, how_often, server_name
-from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import MAX_EVIDENCE, Met
+from zmtpscope.diagnosis.rules.of_findings import Met
 
 ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16", "ZMTP-CONN-20")
 MIN_PORTS = 5
@@ -45,17 +45,17 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
         found = sorted(by_endpoint.values(), key=lambda each: each.moment.ns)
         hosts = sorted({host for host, _ in by_endpoint})
         where = hosts[0] if len(hosts) == 1 else counted(len(hosts), "host")
-        yield Diagnosis(
+        yield Diagnosis.of(
             "scanner",
             "note",
             client,
             f"{client} looks for open ports: it tried {len(by_endpoint)} of {where}, once or twice each",
             "nothing to do if that is your own scan; else see who that address is",
-            tuple(Evidence(each.moment, each.text, each.ref) for each in found[:MAX_EVIDENCE]),
-            len(by_endpoint),
-            found[-1].moment.ns,
-            conn_ids=frozenset(came_to_look[client]),
-            explains=frozenset((each.ref.partition("/")[0], each.id) for each in found),
+            evidence=(Evidence.of(each) for each in found[:MAX_EVIDENCE]),
+            beside=came_to_look[client],
+            explained=((each.ref.partition("/")[0], each.id) for each in found),
+            count=len(by_endpoint),
+            last_ns=found[-1].moment.ns,
         )
 
 
@@ -70,7 +70,7 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if any(map(is_agreed, knowledge.by_address[client, endpoint])):
             continue  # a program of that host speaks ZMTP there, and checks the port before
         first, times = visits[0], [each.start.ns for each in visits]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "scanner",
             "note",
             f"{client} at {address(endpoint)}",
@@ -78,10 +78,10 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
             + (f", {how_often(times)}" if len(visits) > 1 else "")
             + ": a health check, or somebody who looks what listens there",
             "nothing to do for a health check; a client of ZeroMQ would have spoken",
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each in visits[:MAX_EVIDENCE]),
-            len(visits),
-            visits[-1].last_ns,
-            conn_ids=frozenset(each.conn_id for each in visits),
+            evidence=(Evidence.opening(each) for each in visits[:MAX_EVIDENCE]),
+            about=visits,
+            count=len(visits),
+            last_ns=visits[-1].last_ns,
         )
 
 
@@ -113,7 +113,15 @@ def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
             opened = finding.text.partition(": ")[2].replace(" opens one to ", " opens a WebSocket without ZWS2.0 to ")
             evidence = (Evidence(finding.moment, "the first of these connections", finding.ref),)
             where = f"{finding.client} at {address(finding.endpoint)}"
-            yield Diagnosis("plain-websocket", "warn", where, opened, finding.hint or "", evidence, finding.times)
+            yield Diagnosis.of(
+                "plain-websocket",
+                "warn",
+                where,
+                opened,
+                finding.hint or "",
+                evidence=evidence,
+                count=finding.times,
+            )
 
 
 TLS = "ZMTP-CONN-23"
@@ -133,7 +141,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if len(ended) < MIN_IN_CLEAR:
             continue
         finding, times = speaking[endpoint], [end.moment.ns for _, end in ended]
-        yield Diagnosis(
+        yield Diagnosis.of(
             "tls-expected",
             "error",
             f"{client} at {address(endpoint)}",
@@ -141,14 +149,14 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"each connection when the greeting comes, {how_often(times)}",
             "connect through TLS as the others do (libzmq speaks none itself: stunnel, HAProxy, a sidecar), or to the "
             "port of the ZeroMQ socket behind it",
-            (
+            evidence=(
                 Evidence(finding.moment, f"{finding.client} speaks TLS", finding.ref),
-                *(Evidence(each.start, "the connection begins", each.ref) for each, _ in ended[:MAX_EVIDENCE]),
+                *(Evidence.opening(each) for each, _ in ended[:MAX_EVIDENCE]),
             ),
-            len(ended),
-            max(times),
-            LIKELY,
-            frozenset(each.conn_id for each in connections),
+            about=connections,
+            count=len(ended),
+            last_ns=max(times),
+            proven=False,
         )
 
 
@@ -171,18 +179,18 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
         detail = first.text.partition(": it ")[2]
         speaks = detail or "speaks something else"
         who = f"{address(endpoint)} {speaks}, and {client} connects to it" if listens else f"{client} {speaks}"
-        yield Diagnosis(
+        yield Diagnosis.of(
             "foreign-client",
             "note" if client in _scans(knowledge) else "warn",
             f"{client} at {address(endpoint)}",
             (f"{who} as to ZeroMQ" if listens else f"{who} to {server_name(connection)}, which is ZeroMQ")
             + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
             WEBSOCKET_HINT if speaks.startswith(WEBSOCKET) else FOREIGN_HINT,
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MAX_EVIDENCE]),
-            len(met),
-            max(each.finding.last_ns for each in met),
-            conn_ids=frozenset(each.connection.conn_id for each in met),
-            explains=frozenset((each.connection.conn_id, FOREIGN) for each in met),
+            evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
+            about=met,
+            explains=(FOREIGN,),
+            count=len(met),
+            last_ns=max(each.finding.last_ns for each in met),
         )
 
 

@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_of, publishers
 from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
 from zmtpscope.diagnosis.across.words import MILLISECOND, counted, duration, name_of, of_topics, topic_name
-from zmtpscope.diagnosis.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
 from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN, TopicKey
@@ -124,21 +124,21 @@ def _late_diagnosis(
             f"{duration(_since(delivery) - delivery.left_ns)}{after}"
         )
     first = sibling.topics[key].first
-    return Diagnosis(
+    return Diagnosis.of(
         "late-subscriber",
         _late_severity(delivery, early),
         f"{name} at {publisher.name}",
         f"{_name(subscriber)} {how}, and missed {counted(early.messages, 'message')} at least, "
         f"published {published}{more}",
         f"{_late_hint(delivery)}; {EXACTLY}",
-        (
+        evidence=(
             Evidence(first, f"the first message of {topic_name(key.topic)} to {_name(sibling)}"),
             _evidence(subscriber, subscription),
         ),
-        sum(missed.messages for _, missed in late),
-        subscription.moment.ns,
-        conn_ids=frozenset(each.subscriber.connection.conn_id for each, _ in late),
-        certainty=LIKELY if delivery.may_be_other else PROVEN,
+        about=(each.subscriber for each, _ in late),
+        count=sum(missed.messages for _, missed in late),
+        last_ns=subscription.moment.ns,
+        proven=not delivery.may_be_other,
     )
 
 
@@ -187,7 +187,7 @@ def _lost_diagnosis(
     missed = _missed_since(publisher, after, lost, (start.ns, end + 1), knowledge)
     since = f"; at least {counted(missed, 'message')} of it went to another since" if missed else ""
     may_be_other = may_be_another_program(before, after)
-    return Diagnosis(
+    return Diagnosis.of(
         "subscription-lost-on-reconnect",
         "error" if missed and not may_be_other else "warn",
         f"{after.name} at {publisher.name}",
@@ -198,14 +198,14 @@ def _lost_diagnosis(
         "if the program makes a new socket, let it subscribe to the same topics; if it keeps its socket, raise its "
         "ZMQ_SNDHWM above the number of its subscriptions: libzmq drops those that exceed it when it connects again"
         + ("; nothing where it is another program of that host" if may_be_other else ""),
-        (
+        evidence=(
             _evidence(before, lost[0]),
             Evidence(start, "the connection on which it was not made again", after.connection.ref),
         ),
-        len(lost),
-        start.ns,
-        LIKELY if may_be_other else PROVEN,
-        frozenset({before.connection.conn_id, after.connection.conn_id}),
+        about=(before, after),
+        count=len(lost),
+        last_ns=start.ns,
+        proven=not may_be_other,
     )
 
 
@@ -251,17 +251,17 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
             first = own[0]
             end = knowledge.last_ns if first.connection.is_open else first.connection.last_ns
             ready = max(side.ready for side in first.connection.sides if side.ready is not None)
-            yield Diagnosis(
+            yield Diagnosis.of(
                 "no-subscription",
                 "note" if first.ip in hosts else "warn",
                 f"{name} at {publisher.name}",
                 f"{_name(first)} was connected to {_publisher_name(first)} for {duration(end - ready.ns)} and never "
                 f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing",
                 SUBSCRIBE_OR_JOIN[first.socket_type or ""][1],
-                (Evidence(ready, "the handshake was complete", first.connection.ref),),
-                len(own),
-                own[-1].connection.last_ns,
-                conn_ids=frozenset(each.connection.conn_id for each in own),
+                evidence=(Evidence(ready, "the handshake was complete", first.connection.ref),),
+                about=own,
+                count=len(own),
+                last_ns=own[-1].connection.last_ns,
             )
 
 

@@ -8,12 +8,11 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, counted, duration, how_often, name_of, server_name
-from zmtpscope.diagnosis.diagnosis import FAILING, LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import FAILING, MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import SECOND
 
-MAX_EVIDENCE = 3
 VIOLATION = "protocol-violation"
 NO_HANDSHAKE = "handshake-failing"
 MIN_TIMED, TIMER_SPREAD = 3, 20
@@ -68,16 +67,16 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
         who = ""
         if first.side is not None:
             who = f", from {name_of(connection, first.side)} to {name_of(connection, 1 - first.side)}"
-        yield Diagnosis(
+        yield Diagnosis.of(
             VIOLATION,
             "error" if severity == "error" else "warn",
             f"{id_} at {address(connection.endpoint)}",
             f"{first.text}{who}{more}{f', {how_often(times, count)}' if count > 1 else ''} ({id_})",
             first.hint or f"see {FINDINGS[id_].section}",
-            tuple(Evidence(finding.moment, finding.text, finding.ref) for _, finding in each[:MAX_EVIDENCE]),
-            count,
-            max(finding.last_ns for _, finding in each),
-            conn_ids=frozenset(of.conn_id for of, _ in each),
+            evidence=(Evidence.of(finding) for _, finding in each[:MAX_EVIDENCE]),
+            about=(of for of, _ in each),
+            count=count,
+            last_ns=max(finding.last_ns for _, finding in each),
         )
 
 
@@ -100,18 +99,18 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
             continue
         (connection, ending), times = failed[0], [each.ending.moment.ns for each in failed]
         after, hint = _closes(failed)
-        yield Diagnosis(
+        yield Diagnosis.of(
             NO_HANDSHAKE,
             "warn" if len(failed) > 1 else "note",
             f"{client} at {address(endpoint)}",
             f"No handshake of {client_name(connection)} with {server_name(connection)} succeeds: "
             f"{name_of(connection, ending.side)} closes {after}" + (f", {how_often(times)}" if len(failed) > 1 else ""),
             hint,
-            tuple(Evidence(each.start, "the connection begins", each.ref) for each, _ in failed[:MAX_EVIDENCE]),
-            len(failed),
-            max(times),
-            LIKELY,
-            frozenset(each.conn_id for each, _ in failed),
+            evidence=(Evidence.opening(each) for each, _ in failed[:MAX_EVIDENCE]),
+            about=(each for each, _ in failed),
+            count=len(failed),
+            last_ns=max(times),
+            proven=False,
         )
 
 
