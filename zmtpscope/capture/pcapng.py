@@ -28,7 +28,7 @@ PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "orig
 LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
 """Maximum octets of a block that is read; larger lengths are invalid. A skipped block may have any length."""
 
-MOST_INTERFACES = 65_536
+MAX_INTERFACES = 65_536
 LONGEST_NAME = 64
 """Maximum octets of an interface name to keep."""
 FEW = 16
@@ -40,7 +40,7 @@ DROP_COUNT = 4
 """Packet option: the number of packets lost between the interface's previous packet and this one."""
 DROP_COUNT_SIZE, OPTION = 8, 4
 """Octets of its value, and of the header of any option."""
-MOST_OPTIONS = 8
+MAX_OPTIONS = 8
 """Maximum number of options to read of a packet; tools write one or two."""
 STATISTICS_HEADER = 12
 START_TIME, END_TIME = 2, 3
@@ -89,7 +89,7 @@ class Section:
     def __init__(self, order: str, number: int = 0) -> None:
         self.order = order
         self.number = number
-        self.first_interface = number * MOST_INTERFACES
+        self.first_interface = number * MAX_INTERFACES
         """The first interface number, so that all interfaces of a file have different numbers."""
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
@@ -296,7 +296,7 @@ class Reader:
     def add_drop_counts(self, numbers: Column, at: Column, ends: Column) -> None:
         """Add the lost packets reported in the options `at..ends` of packets of the interfaces `numbers`."""
         section = self.section
-        for _ in range(MOST_OPTIONS):
+        for _ in range(MAX_OPTIONS):
             options = gather(self.data, at, section.option)
             lengths = options["length"].astype(np.int64)
             behind = at + OPTION + lengths + (-lengths & 3)
@@ -364,8 +364,8 @@ class Reader:
         if data[position + length - 4 : position + length] != data[position + 4 : position + 8]:
             raise self.damage(LENGTHS_DIFFER.format(kind))
         if kind == INTERFACE:
-            if len(self.section.interfaces) == MOST_INTERFACES:
-                raise self.damage(f"a section has more than {MOST_INTERFACES} interfaces")
+            if len(self.section.interfaces) == MAX_INTERFACES:
+                raise self.damage(f"a section has more than {MAX_INTERFACES} interfaces")
             self.section.interfaces.append(self.section.interface(data[position + 8 : position + length - 4]))
         elif kind == STATISTICS:
             self.section.statistics(
