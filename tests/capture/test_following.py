@@ -134,6 +134,18 @@ def test_a_file_that_is_not_there_yet_or_empty_is_waited_for(tmp_path: Path) -> 
     assert sum(blocks) == len(PACKETS)
 
 
+def test_standard_input_without_an_octet_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller gets empty blocks meanwhile, and can do other work."""
+    reading, writing = os.pipe()
+    monkeypatch.setattr("zmtpscope.capture.source.STANDARD_INPUT", reading)
+    monkeypatch.setattr("zmtpscope.capture.following.STANDARD_INPUT", reading)
+    blocks = iter(follow_captures(Polling("-")))
+    assert [len(next(blocks)) for _ in range(2)] == [0, 0]
+    with open(writing, "wb") as pipe:
+        pipe.write(pcap(PACKETS))
+    assert sum(map(len, blocks)) == len(PACKETS)
+
+
 def test_without_an_octet_until_the_end_there_is_nothing_to_say(tmp_path: Path) -> None:
     captures = follow_captures(Script(tmp_path, ["a", b"", b""]))
     assert sum(len(block) for block in captures) == 0

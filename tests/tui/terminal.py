@@ -117,6 +117,11 @@ class Terminal:
         return self._say("pane_title")
 
     @property
+    def is_taken(self) -> bool:
+        """Whether the command has the whole screen, or gets mouse events."""
+        return "1" in self._say("alternate_on") + self._say("mouse_any_flag")
+
+    @property
     def clipboard(self) -> str:
         """What the command copied last, by OSC 52."""
         return "\n".join(self._ask("show-buffer"))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from tests.cli.running import COMMAND, ROOT
 from tests.readings import CAPTURES
@@ -79,6 +83,25 @@ def test_it_stops_at_ctrl_z_and_goes_on(tmp_path: Path) -> None:
         shown.wait_for("19 messages", "a.topic")
         shown.press("q")
         shown.wait_until(lambda screen: "19 messages" not in screen, "the shell")
+
+
+@pytest.mark.parametrize("way", ["q", "C-c", "SIGTERM"])
+def test_a_pipe_without_a_capture_yet_is_waited_for_and_every_way_out_restores_the_terminal(
+    way: str, tmp_path: Path
+) -> None:
+    tui = shlex.join([*COMMAND, "tui", "-"])
+    command = f"sleep 1000 | {{ {tui}; echo ended with $?; exec cat; }}"
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    with Terminal(["sh", "-c", command], 80, 24, environment) as shown:
+        shown.wait_for("waiting for standard input", "Quit")
+        assert shown.is_taken
+        if way == "SIGTERM":
+            screen = min(pid for pid in shown.processes() if b"\0tui\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
+            os.kill(screen, signal.SIGTERM)
+        else:
+            shown.press(way)
+        shown.wait_for("ended with 143" if way == "SIGTERM" else "ended with 0")
+        assert not shown.is_taken
 
 
 def test_the_title_of_the_terminal_stays(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from zmtpscope.capture.clock import Clocks
 from zmtpscope.capture.files import CaptureFile
 from zmtpscope.capture.packets import NOWHERE, PacketBlock, no_packets
-from zmtpscope.capture.source import Source, open_descriptor, ready
+from zmtpscope.capture.source import STANDARD_INPUT, Source, is_readable, open_descriptor, ready
 from zmtpscope.capture.statistics import FileReports
 
 SHORTEST_PAUSE = 0.02
@@ -307,8 +307,10 @@ def _is_there(follow: Follow, number: int) -> bool:
     if number >= len(follow.files):
         return False
     path = follow.files[number].path
+    if path == "-":
+        return is_readable(STANDARD_INPUT)
     try:
-        is_empty = path != "-" and stat.S_ISREG((now := os.stat(path)).st_mode) and not now.st_size
+        is_empty = stat.S_ISREG((now := os.stat(path)).st_mode) and not now.st_size
     except FileNotFoundError:
         return False
     except OSError:

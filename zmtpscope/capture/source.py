@@ -21,6 +21,7 @@ from zmtpscope.capture.packets import NOWHERE
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+STANDARD_INPUT = 0
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 RAW_READ = 1 << 20
 """Octets to read at a time before decompression."""
@@ -392,7 +393,7 @@ def open_descriptor(path: str) -> tuple[int, bool]:
     `CaptureError`."""
     name = None if path == "-" else path
     try:
-        descriptor = 0 if name is None else os.open(path, READ_ONLY)
+        descriptor = STANDARD_INPUT if name is None else os.open(path, READ_ONLY)
         return descriptor, not stat.S_ISREG(os.fstat(descriptor).st_mode)
     except FileNotFoundError:
         raise CaptureError(name, "there is no such file") from None
@@ -400,6 +401,15 @@ def open_descriptor(path: str) -> tuple[int, bool]:
         raise CaptureError(name, "there is no permission to read it") from None
     except (OSError, ValueError) as error:
         raise CaptureError(name, f"cannot be opened: {getattr(error, 'strerror', None) or error}") from None
+
+
+def is_readable(descriptor: int) -> bool:
+    """Whether a read would return now, with octets or at the end; true if this system cannot poll."""
+    if not hasattr(select, "poll"):
+        return True
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def ready(source: AnySource) -> AnySource:

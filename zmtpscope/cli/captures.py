@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.messages import say
-from zmtpscope.export.words import counted
+from zmtpscope.export.words import counted, nothing_found
 from zmtpscope.option_texts import Body, Forced
 
 if TYPE_CHECKING:
@@ -65,17 +65,10 @@ def analyser_options(given: dict[str, Any], **more: Any) -> Options:
 
 def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
     """Report a readable capture without ZMTP: its contents, and a remedy."""
-    statistics = captures.statistics
-    if not summary.connections and not summary.datagram_kinds and (statistics.packets or not captures.problems):
-        packets = counted(statistics.packets, "packet")
-        tcp, udp = counted(summary.other_tcp, "TCP connection"), counted(summary.datagrams, "UDP datagram")
-        attempts = ", ".join(f"{count} {outcome}" for outcome, count in summary.attempts.items())
-        hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
-        if attempts and not summary.other_tcp:
-            say(f"zmtpscope: no TCP connection was established: {attempts} ({packets})")
-        else:
-            behind = f"; more were never established: {attempts}" if attempts else ""
-            say(f"zmtpscope: no ZMTP found ({packets}, {tcp}, {udp}){behind}{hint}")
+    if (captures.statistics.packets or not captures.problems) and (
+        found := nothing_found(summary, captures.statistics)
+    ):
+        say(f"zmtpscope: {found}")
 
 
 def say_what_cannot_be_used(options: Options) -> None:

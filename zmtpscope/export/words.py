@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from zmtpscope.export.safe_text import safe_text
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import CaptureStatistics
+    from zmtpscope.dissect import Summary
 
 SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
@@ -39,3 +44,17 @@ def size(octets: float) -> str:
 def scaled(number: float, unit: str) -> str:
     """`1.23 s`, `1234 s`: three digits, or all of those in front of the point."""
     return f"{number:.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
+
+
+def nothing_found(summary: Summary, statistics: CaptureStatistics) -> str | None:
+    """Return the contents of a capture without ZMTP, and a remedy; None if there is ZMTP."""
+    if summary.connections or summary.datagram_kinds:
+        return None
+    packets = counted(statistics.packets, "packet")
+    tcp, udp = counted(summary.other_tcp, "TCP connection"), counted(summary.datagrams, "UDP datagram")
+    attempts = ", ".join(f"{count} {outcome}" for outcome, count in summary.attempts.items())
+    if attempts and not summary.other_tcp:
+        return f"no TCP connection was established: {attempts} ({packets})"
+    more = f"; more were never established: {attempts}" if attempts else ""
+    hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
+    return f"no ZMTP found ({packets}, {tcp}, {udp}){more}{hint}"

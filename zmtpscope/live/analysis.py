@@ -24,6 +24,10 @@ class FollowedCapture(Following, Protocol):
     """A capture that still grows. Iterate over `captures`; always call `close`."""
 
     @property
+    def title(self) -> str:
+        """Where the packets come from: interfaces, a file, or "-" for standard input."""
+
+    @property
     def captures(self) -> Captures:
         """The packets so far, and the packets that follow."""
 

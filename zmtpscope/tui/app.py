@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import socket
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -82,12 +84,15 @@ def _bindings() -> list[BindingType]:
     ]
 
 
+ALWAYS_QUITS = Binding("ctrl+c", "quit", "Quit", show=False, priority=True)
+
+
 class Inspector(App[None]):
     """The application. It shows the capture `what` of the worker at the other end of a socket."""
 
     TITLE = "zmtpscope"
     AUTO_FOCUS = "RowList"
-    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+    BINDINGS: ClassVar[list[BindingType]] = [ALWAYS_QUITS, *_bindings()]
     CSS = """
     ContentSwitcher { height: 1fr; }
     """
@@ -142,6 +147,10 @@ class Inspector(App[None]):
             self.theme = self.profile.theme
         self.records.rows.focus()
         self.records.filter_bar.set_history(self.profile.filters)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end, 128 + signal.SIGTERM)
+        self.run_worker(self._learn_views())  # handlers never wait for the worker process: keys would wait, too
+
+    async def _learn_views(self) -> None:
         self._views = (MESSAGES, *await self.client.ask(Views()))
         for view in self._views:
             if not view.key.isdecimal():  # digits are posted by lists, since they may be counts
@@ -155,6 +164,7 @@ class Inspector(App[None]):
         if isinstance(notice, Progress):
             self._title_bar.show_progress(notice)
             self._banner.show(notice.problems)
+            self.records.show_nothing(notice.nothing)
         elif isinstance(notice, SavingState):
             self._show_saving(notice)
         elif isinstance(notice, ListChanged):
@@ -292,14 +302,17 @@ class Inspector(App[None]):
         self.push_screen(HelpScreen(KEYS_OF_WIDGETS, self._views))
 
     async def do_quit(self, argument: str) -> None:
-        await self.action_quit()
+        self._end()
 
     async def do_suspend(self, argument: str) -> None:
         self.action_suspend_process()
 
     async def action_quit(self) -> None:
+        self._end()
+
+    def _end(self, return_code: int = 0) -> None:
         self._keep_profile()
-        self.exit()
+        self.exit(return_code=return_code)
 
     # -- views and places ----------------------------------------------------------------------------------------------
 

@@ -92,6 +92,7 @@ class RecordsPane(Vertical):
         """Number of the record whose details are shown or requested."""
         self._settling: Timer | None = None
         self._sought = ""
+        self._nothing = ""
         self.filter_bar = FilterBar(self._check, self._complete)
         self.rows = RowList(self._fetch)
         self.details = DetailsPane()
@@ -103,7 +104,7 @@ class RecordsPane(Vertical):
 
     async def on_mount(self) -> None:
         self.filter_bar.set_text(self.spec.filter)
-        await self.open(self.spec)
+        self.run_worker(self.open(self.spec))
 
     def take_focus(self) -> None:
         self.rows.focus()
@@ -137,11 +138,20 @@ class RecordsPane(Vertical):
         if is_new:
             self.rows.reset()
             self.rows.set_columns(state.columns, self.spec.sort)
-        self.rows.empty_text = _why_empty(self.spec, state)
+        self._show_why_empty()
         self.rows.set_count(state.found)
         self.filter_bar.show_state(state)
         if not is_new and before is not None and before.order < state.order:
             self._show_other_order()
+
+    def show_nothing(self, nothing: str) -> None:
+        """Show why the capture has no ZMTP, or none yet, if the list is empty."""
+        if nothing != self._nothing:
+            self._nothing = nothing
+            self._show_why_empty()
+
+    def _show_why_empty(self) -> None:
+        self.rows.set_empty_text(_why_empty(self.spec, self.state, self._nothing) if self.state else self._nothing)
 
     def _show_other_order(self) -> None:
         """Fetch reordered rows again. The selected record stays selected, except the first row."""
@@ -408,12 +418,14 @@ class RecordsPane(Vertical):
         await self.open(replace(self.spec, rules=rules))
 
 
-def _why_empty(spec: ListSpec, state: ListState) -> str:
-    """Return the text of an empty list: hidden records, and keys that show them."""
-    if state.found or not state.total or state.looked_at < state.total:
+def _why_empty(spec: ListSpec, state: ListState, nothing: str) -> str:
+    """Return the text of an empty list: why there are no records, or which are hidden, and keys that show them."""
+    if not state.total:
+        return nothing
+    if state.found or state.looked_at < state.total:
         return ""
     if spec.records == MESSAGES and not spec.filter:
-        return f"no messages, but {state.total:,} other records: x shows them"
+        return f"{nothing or 'no messages'}; x shows {state.total:,} other records"
     more = f"x looks through all {state.total:,} records, " if spec.records == MESSAGES else ""
     named = "message" if spec.records == MESSAGES else "record"
     return f"no {named} passes the filter: {more}esc takes it away" if spec.filter else ""

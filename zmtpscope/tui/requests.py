@@ -426,6 +426,8 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     """Seconds by which the analysis is behind the packets."""
     problems: tuple[str, ...] = ()
     """Sentences about damage, missing files, lack of space for octets."""
+    nothing: str = ""
+    """Why there is no ZMTP, or not yet; "" if there is."""
     diagnoses: str | None = None
     """Number of diagnoses by severity, in words, from the first `diagnosed` records; None if not known yet."""
     diagnosed: int = 0

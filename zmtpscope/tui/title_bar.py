@@ -81,7 +81,9 @@ def _diagnoses(progress: Progress, key: str) -> list[str]:
         return [f"diagnosing {100 * progress.diagnosed // max(1, progress.records)} %"]
     if progress.diagnoses is None or not (progress.is_done or progress.is_live):
         return []
-    return [f"{progress.diagnoses}: see {key}" if progress.diagnoses else "nothing wrong"]
+    if progress.diagnoses:
+        return [f"{progress.diagnoses}: see {key}"]
+    return [] if progress.nothing else ["nothing wrong"]
 
 
 def _counted(number: int, noun: str) -> str:

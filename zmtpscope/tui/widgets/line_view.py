@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from textwrap import wrap
 from typing import ClassVar
 
 from rich.style import Style
@@ -22,6 +23,8 @@ from zmtpscope.tui.widgets.styles import Palette, palette_of
 KEPT_LINES = 1024
 """Maximum number of cached lines."""
 MAX_DIGITS = 9
+EMPTY_MARGIN = 2
+"""Cells beside the text of an empty list."""
 BAR_STEPS = 8
 """Steps of a scrollbar's ends in one cell."""
 
@@ -187,6 +190,12 @@ class LineView(ScrollView, can_focus=True):
         if min(before, count) < self.top + self.page_height:
             self.refresh()
 
+    def set_empty_text(self, text: str) -> None:
+        """Set the text shown if there are no lines."""
+        if text != self.empty_text:
+            self.empty_text = text
+            self.refresh()
+
     def forget_lines(self) -> None:
         """Draw all lines again."""
         self._lines.clear()
@@ -209,7 +218,7 @@ class LineView(ScrollView, can_focus=True):
             if y < first:
                 line = self.draw_heading(y, width)
             elif place >= self._count:
-                line = self._draw_empty(width) if self.empty_text and not place else Strip.blank(width, self.base)
+                line = Strip.blank(width, self.base) if self._count else self._draw_empty(place, width)
             elif not self.is_there(place):
                 line = self.draw_missing(width)
             else:
@@ -222,8 +231,10 @@ class LineView(ScrollView, can_focus=True):
             lines.append(line.crop(*crop.column_span))
         return lines
 
-    def _draw_empty(self, width: int) -> Strip:
-        text = fitted(f"  {self.empty_text}", width)
+    def _draw_empty(self, place: int, width: int) -> Strip:
+        """Draw a line of `empty_text`."""
+        texts = wrap(self.empty_text, max(1, width - 2 * EMPTY_MARGIN))
+        text = fitted(" " * EMPTY_MARGIN + texts[place], width) if place < len(texts) else ""
         return line_of([Cell(0, width, text, self.palette.style("muted"))], self.base, width)
 
     def notify_style_update(self) -> None:

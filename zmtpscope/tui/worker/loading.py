@@ -11,6 +11,7 @@ from zmtpscope.capture import CaptureError, Captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.words import counted, nothing_found
 from zmtpscope.live.analysis import FollowedCapture, end, steps
 from zmtpscope.records import SECOND
 from zmtpscope.store import OctetsError, Store
@@ -98,7 +99,21 @@ class Loading:
             dropped=sum(statistics.dropped().values()) if followed is None else followed.dropped,
             lag=self._lag,
             problems=tuple(map(safe_text, [*self.problems, *self._useless])),
+            nothing="" if messages or connections else safe_text(self._nothing(statistics.packets)),
         )
+
+    def _nothing(self, packets: int) -> str:
+        """Return why no ZMTP was found, or not yet; "" while a complete file is read, and if datagrams are ZMTP's."""
+        followed = self.opened.followed
+        if self.is_done:
+            return nothing_found(self.analyser.summary, self.captures.statistics) or ""
+        if followed is None or self.analyser.summary.datagram_kinds:
+            return ""
+        where = "standard input" if followed.title == "-" else followed.title
+        if not self.captures.files:
+            return f"waiting for {where}: no capture has arrived yet"
+        seen = f"{counted(packets, 'packet')} from {where}, no ZMTP yet" if packets else f"no packets from {where} yet"
+        return f"{seen} -> send a message, or start a peer"
 
     @property
     def _useless(self) -> list[str]:

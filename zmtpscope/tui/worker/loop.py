@@ -110,6 +110,7 @@ class Worker:
     def run(self) -> None:
         """Run until the screen closes (`ScreenGone`). An unfinished file is removed."""
         try:
+            self._notify(is_last=True)
             while True:
                 has_work = False
                 for step in self._steps():
