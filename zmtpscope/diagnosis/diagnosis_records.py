@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Explained
-from zmtpscope.diagnosis.observers.observer import derived_record
+from zmtpscope.diagnosis.observers.observer import derived
 from zmtpscope.dissect import Record
-from zmtpscope.records import SCHEMA, empty
 
 
 def diagnosis_records(found: Sequence[Explained], ordinal: int) -> Iterator[Record]:
@@ -21,19 +20,16 @@ def diagnosis_records(found: Sequence[Explained], ordinal: int) -> Iterator[Reco
 
 
 def _record(diagnosis: Diagnosis, because_of: str | None, ordinal: int) -> Record:
-    values = empty("diagnosis")
     first = diagnosis.evidence[0].moment
     evidence: list[dict[str, Any]] = [
         {"ts_ns": ns, "file": file, "packet": packet, "ref": ref, "text": text}
         for (ns, file, packet), text, ref in diagnosis.evidence
     ]
-    values.update(
-        schema=SCHEMA,
-        record="diagnosis",
+    return derived(
+        "diagnosis",
+        ordinal,
+        first,
         conn_id=min(diagnosis.conn_ids) if len(diagnosis.conn_ids) == 1 else None,
-        ts_ns=first.ns,
-        file=first.file,
-        packet=first.packet,
         rule=diagnosis.rule,
         severity=diagnosis.severity,
         text=diagnosis.text,
@@ -45,4 +41,3 @@ def _record(diagnosis: Diagnosis, because_of: str | None, ordinal: int) -> Recor
         last_ns=diagnosis.last_ns or first.ns,
         because_of=because_of,
     )
-    return derived_record("diagnosis", values, ordinal)

@@ -15,12 +15,11 @@ from zmtpscope.diagnosis.across.disconnects import replaced_ns
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.outages import first_lost
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observer import derived_record
+from zmtpscope.diagnosis.observers.observer import derived
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopic
 from zmtpscope.dissect import Record
-from zmtpscope.records import SCHEMA, SECOND, empty, to_text
+from zmtpscope.records import SECOND, to_text
 
 MAX_SIBLINGS = 4
 """Maximum number of siblings to compare with: the ones with most messages."""
@@ -340,11 +339,10 @@ def topic_and_delivery_records(knowledge: Knowledge, ordinal: int) -> Iterator[R
 def _topic_record(publisher: Publisher, key: TopicKey, given: list[Delivery], ordinal: int) -> Record:
     got = [delivery.topic for delivery in given if delivery.topic is not None]
     most, first = max(got, key=_size), min(got, key=_first)
-    values = empty("topic")
-    values.update(
-        schema=SCHEMA,
-        record="topic",
-        **_where(first.first),
+    return derived(
+        "topic",
+        ordinal,
+        first.first,
         topic=to_text(key.topic or b""),
         publisher=publisher.name,
         messages=most.timeline.count,
@@ -353,25 +351,16 @@ def _topic_record(publisher: Publisher, key: TopicKey, given: list[Delivery], or
         last_ns=max(topic.timeline.last_ns for topic in got),
         subscribers=len(got),
     )
-    return derived_record("topic", values, ordinal)
 
 
 def _delivery_record(delivery: Delivery, ordinal: int) -> Record:
     subscriber, topic = delivery.subscriber, delivery.topic
     connection, early, missed = subscriber.connection, delivery.early, delivery.missed
-    own, peer = connection.sides[subscriber.side], connection.sides[1 - subscriber.side]
-    values = empty("delivery")
-    values.update(
-        schema=SCHEMA,
-        record="delivery",
-        conn=connection.stream.conn,
-        conn_id=connection.conn_id,
-        side=1 - subscriber.side,
-        **_where(connection.start if topic is None else topic.first),
-        src_ip=peer.ip,
-        src_port=peer.port,
-        dst_ip=own.ip,
-        dst_port=own.port,
+    return derived(
+        "delivery",
+        ordinal,
+        connection.start if topic is None else topic.first,
+        connection.stream_of(1 - subscriber.side),
         topic=to_text(delivery.key.topic or b""),
         publisher=delivery.publisher.name,
         subscriber=subscriber.name,
@@ -383,11 +372,6 @@ def _delivery_record(delivery: Delivery, ordinal: int) -> Record:
         first_ns=None if topic is None else topic.first.ns,
         last_ns=None if topic is None else topic.timeline.last_ns,
     )
-    return derived_record("delivery", values, ordinal)
-
-
-def _where(moment: Moment) -> dict[str, object]:
-    return {"ts_ns": moment.ns, "file": moment.file, "packet": moment.packet}
 
 
 def _size(topic: PublishedTopic) -> int:

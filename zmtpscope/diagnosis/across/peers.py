@@ -15,10 +15,9 @@ from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, cadence
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observer import derived_record
+from zmtpscope.diagnosis.observers.observer import derived
 from zmtpscope.dissect import Record
 from zmtpscope.findings.capturing import ATTEMPTS
-from zmtpscope.records import SCHEMA, empty
 
 MAX_DEPARTURES = 100
 """Maximum number of departures in a record."""
@@ -82,7 +81,7 @@ class Peer:
 
     def record(self, ordinal: int) -> Record:
         """Return its `peer` record; `ordinal` is the end of the capture."""
-        return derived_record("peer", _values(self), ordinal)
+        return _record(self, ordinal)
 
 
 def peers(knowledge: Knowledge) -> list[Peer]:
@@ -139,19 +138,16 @@ def _of_client(
         yield Peer(ip, identity, socket_type, endpoint, tuple(connections), () if place else attempts)
 
 
-def _values(peer: Peer) -> dict[str, Any]:
+def _record(peer: Peer, ordinal: int) -> Record:
     connections, starts = peer.connections, [each.start.ns for each in peer.connections]
     starts += [each.moment.ns for each in peer.attempts]
     first = min([each.start for each in connections] + [each.moment for each in peer.attempts])
     departures = peer.departures()[-MAX_DEPARTURES:]
     sides = [(each.values, peer.side_of(each)) for each in connections if each.values is not None]
-    values = empty("peer")
-    values.update(
-        schema=SCHEMA,
-        record="peer",
-        ts_ns=first.ns,
-        file=first.file,
-        packet=first.packet,
+    return derived(
+        "peer",
+        ordinal,
+        first,
         name=peer.name,
         identity=peer.identity,
         address=peer.address,
@@ -168,7 +164,6 @@ def _values(peer: Peer) -> dict[str, Any]:
         messages_sent=sum(of[f"messages_{side}"] or 0 for of, side in sides),
         messages_received=sum(of[f"messages_{1 - side}"] or 0 for of, side in sides),
     )
-    return values
 
 
 def _departure_values(departure: Departure) -> dict[str, Any]:

@@ -21,12 +21,12 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.distribution import Distribution
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ref_of
 from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedHeartbeats, ObservedPing
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, derived_record
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, derived
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.silences import REPLY_NS, SHORTEST_NS
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.columns import Int64
-from zmtpscope.records import COMMON, SECOND, STREAM, empty
+from zmtpscope.records import COMMON, SECOND, STREAM
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 MAX_OPEN = 64
@@ -35,7 +35,7 @@ MAX_OPEN = 64
 MAX_WAITING = 8
 """Maximum number of open PINGs of a side to report."""
 
-FROM_PING = [field.name for field in (*COMMON, *STREAM) if field.name != "record"]
+FROM_PING = [*(field.name for field in (*COMMON, *STREAM) if field.name != "record"), "ttl_ms"]
 
 
 class Heartbeat(NamedTuple):
@@ -61,16 +61,15 @@ class HeartbeatTable(DerivedTable):
     def records(self) -> Iterable[Record]:
         """Yield the records, in order."""
         for ping, pong, outcome, ordinal in self.heartbeats:
-            values = empty("heartbeat") | {name: ping.values[name] for name in FROM_PING}
-            values.update(record="heartbeat", ttl_ms=ping.values["ttl_ms"], outcome=outcome)
+            own = {name: ping.values[name] for name in FROM_PING}
             if pong is not None:
-                values.update(
+                own.update(
                     rtt_ns=_rtt(ping, pong),
                     reply_ts_ns=pong.values["ts_ns"],
                     reply_packet=pong.values["packet"],
                     reply_offset=pong.values["offset"],
                 )
-            yield derived_record("heartbeat", values, ordinal)
+            yield derived("heartbeat", ordinal, Moment.of(ping.values), outcome=outcome, **own)
 
 
 @dataclass(slots=True, eq=False)

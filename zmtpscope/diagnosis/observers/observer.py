@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import RunSummary
 from zmtpscope.dissect import Record
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import RANKS, MessageRun
 from zmtpscope.dissect.records.record_writer import NEITHER
+from zmtpscope.records import SCHEMA, empty
 
 
 class DerivedTable(ABC):
@@ -70,24 +73,27 @@ class Observer(ABC):
         """
 
 
-def derived_record(type_: str, values: dict[str, object], ordinal: int) -> Record:
-    """Return a derived record, decided by the segment `ordinal`; `values` contains every field."""
+def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = None, /, **own: object) -> Record:
+    """Return a derived record, decided by the segment `ordinal`.
+
+    It begins at `moment`. `stream` are the fields of its connection, if it is about one; `own` are its other fields.
+    """
+    values = empty(type_)
+    values.update(schema=SCHEMA, record=type_, ts_ns=moment.ns, file=moment.file, packet=moment.packet)
+    if stream is not None:
+        values.update(stream._asdict())
+    values.update(own)
     conn, side = values["conn"], values["side"]
-    place = conn if isinstance(conn, int) else ACROSS
     order = (
         ordinal,
-        place,
-        side if isinstance(side, int) else NEITHER,
-        _number(values.get("source")),
-        _number(values.get("offset")),
+        ACROSS if conn is None else conn,
+        NEITHER if side is None else side,
+        values.get("source") or 0,
+        values.get("offset") or 0,
         RANKS[type_],
     )
-    return Record(type_, order, dict(values))
+    return Record(type_, order, values)
 
 
 ACROSS = 1 << 63
 """Sort position of records across connections: after all connections and datagrams."""
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.diagnosis.moments import file_of
-from zmtpscope.diagnosis.observers.observer import DerivedTable, derived_record
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observer import DerivedTable, derived
 from zmtpscope.diagnosis.observers.request_rows import MessageRow
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.records import SCHEMA, empty, to_text
+from zmtpscope.records import to_text
 
 ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN = range(6)
 OUTCOMES = ("answered", "late", "open", "unanswered", "unasked", "unknown")
@@ -65,25 +65,23 @@ class RequestTable(DerivedTable):
 
     def records(self) -> Iterator[Record]:
         """Yield the records, in order."""
-        same = {"schema": SCHEMA, "record": "request", **self.stream._asdict(), "outcome": OUTCOMES[self.outcome]}
-        same["socket_type"], same["peer_socket_type"] = self.socket_types
         waited = self.waited
-        for place in range(len(self.rows)):
-            values = empty("request") | same | self._message(place)
+        for place, row in enumerate(self.rows):
+            own = self._message(row)
             if waited is not None:
-                values["waited_ns"] = waited[place]
+                own["waited_ns"] = waited[place]
             if self.replies is not None:
-                values["acknowledged"] = True
-                values["latency_ns"] = values["waited_ns"]
-                values.update(_reply(self.replies[place]))
-            yield derived_record("request", values, self.decided[place])
+                own["acknowledged"] = True
+                own["latency_ns"] = own["waited_ns"]
+                own.update(_reply(self.replies[place]))
+            moment = Moment.of_packet(row.time, row.packet, self.files)
+            yield derived("request", self.decided[place], moment, self.stream, **own)
 
-    def _message(self, place: int) -> dict[str, Any]:
-        row = self.rows[place]
+    def _message(self, row: MessageRow) -> dict[str, Any]:
         values: dict[str, Any] = {
-            "ts_ns": row.time,
-            "file": file_of(row.packet, self.files),
-            "packet": row.packet & PACKET_MASK,
+            "outcome": OUTCOMES[self.outcome],
+            "socket_type": self.socket_types[0],
+            "peer_socket_type": self.socket_types[1],
             "source": row.source,
             "envelope": list(map(to_text, row.envelope)),
         }

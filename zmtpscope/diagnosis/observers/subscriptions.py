@@ -14,13 +14,13 @@ import numpy as np
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_subscriptions import JOIN, ObservedSubscription, ObservedSubscriptions
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Rows, derived_record
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Rows, derived
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.dissect.records.topics import ENTERING, GROUP_COMMANDS
-from zmtpscope.records import SCHEMA, empty, from_text, to_text
+from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
@@ -209,23 +209,13 @@ class SubscriptionTable(DerivedTable):
 
     def records(self) -> Iterable[Record]:
         """Yield the records, in the order of their ends."""
-        stream, own, peer = self.observed.stream, self.observed.sides[self.side], self.observed.sides[1 - self.side]
+        stream = self.observed.stream_of(self.side)
         for subscription, ordinal in self.ended:
-            values = empty("subscription")
-            moment = subscription.moment
-            values.update(
-                schema=SCHEMA,
-                record="subscription",
-                conn=stream.conn,
-                conn_id=stream.conn_id,
-                side=self.side,
-                ts_ns=moment.ns,
-                file=moment.file,
-                packet=moment.packet,
-                src_ip=own.ip,
-                src_port=own.port,
-                dst_ip=peer.ip,
-                dst_port=peer.port,
+            yield derived(
+                "subscription",
+                ordinal,
+                subscription.moment,
+                stream,
                 source=subscription.source,
                 offset=subscription.offset,
                 length=subscription.length,
@@ -238,4 +228,3 @@ class SubscriptionTable(DerivedTable):
                 messages=subscription.messages,
                 first_ns=subscription.first_ns,
             )
-            yield derived_record("subscription", values, ordinal)
