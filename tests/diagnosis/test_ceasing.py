@@ -6,6 +6,7 @@ import pytest
 
 from tests.diagnosis.requesting_traffic import Asker, derived_from, diagnosed
 from tests.scripted import message, ready
+from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK
 from zmtpscope.diagnosis.diagnosis import Diagnosis
 
@@ -164,6 +165,58 @@ def ceased_publisher() -> Asker:
     publisher.pause(12_000)
     publisher.add(0, ACK)
     return publisher
+
+
+def publisher(*, at: int, port: int, kind: str = "PUB", times: int = 20) -> Asker:
+    """A PUB to which 10.0.0.2 subscribes, or a PUSH, with a message every 300 ms."""
+    asker = Asker(("SUB" if kind == "PUB" else "PULL", kind), at=at, port=port)
+    if kind == "PUB":
+        asker.send(0, command("NULL", "SUBSCRIBE", topic=""))
+    for _ in range(times):
+        asker.send(1, message(b"weather"))
+        asker.pause(299)
+    return asker
+
+
+def test_a_publisher_that_stops_beside_another_one_of_the_same_subscriber_is_a_note() -> None:
+    stopped, other = publisher(at=0, port=5556, times=12), publisher(at=50, port=5557, times=40)
+    assert told(stopped, other) == [
+        (
+            "note",
+            "PUB 10.0.0.1:5556 sent nothing after packet 39, for 8.45 s, while 1 other PUB of 10.0.0.2 goes on; "
+            "before, no pause of it was longer than 300 ms",
+        )
+    ]
+
+
+def test_a_publisher_is_silent_where_its_subscription_was_cancelled() -> None:
+    stopped, other = publisher(at=0, port=5556, times=12), publisher(at=50, port=5557, times=40)
+    stopped.send(0, command("NULL", "CANCEL", topic=""))
+    assert told(stopped, other) == []
+
+
+def test_a_push_that_ceases_is_a_note() -> None:
+    push = publisher(at=0, port=5556, kind="PUSH", times=40)
+    push.pause(12_000)
+    push.add(0, ACK)
+    ((severity, text),) = told(push)
+    assert severity == "note"
+    assert text.endswith("to any of its peers; before, no pause of it was longer than 300 ms")
+
+
+def test_a_router_that_answered_in_turns_and_leaves_the_last_message_unanswered_is_a_note() -> None:
+    ((severity, text),) = told(Worker().beat(10).asks(1).idles(6000))
+    assert severity == "note"
+    assert "for 7.5 s, though DEALER 10.0.0.2 sent 1 message since" in text
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [Worker().beat(10).asks(1).idles(2000), Worker().beat(4).asks(1).idles(6000), Worker().calls(40).asks(1)],
+    ids=["a moment", "few turns", "several open"],
+)
+def test_a_last_message_needs_no_answer_otherwise(worker: Worker) -> None:
+    assert told(worker) == []
 
 
 def brokered(*, broker_stops: bool) -> tuple[Asker, Asker]:

@@ -1,4 +1,4 @@
-"""A ROUTER that goes on sending to the routing id of a connection that is gone, and those that only have no work."""
+"""A ROUTER that sends to a wrong routing id, and those that only have no work."""
 
 from __future__ import annotations
 
@@ -76,3 +76,40 @@ ANSWERING.close(CLIENT)
 )
 def test_other_clients_that_come_back_are_not_reported(talks: tuple[Talk, ...]) -> None:
     assert RULE not in told_of(*talks)
+
+
+UNANSWERED = "client-unanswered"
+
+
+def panel(number: int, *, client: int, answered: bool, request: bytes = b"status?", times: int = 12) -> Talk:
+    """A DEALER asks every half second, and the ROUTER answers, or not."""
+    talk = Talk(number, at=number * 0.1, client=client).handshake("DEALER", "ROUTER", f"panel-{client}")
+    for _ in range(times):
+        talk.message(CLIENT, request)
+        if answered:
+            talk.message(SERVER, b"ok")
+        talk.wait(0.5)
+    return talk
+
+
+def test_a_client_that_a_router_never_answers_is_named_if_it_answers_others() -> None:
+    diagnosis = told_of(panel(0, client=2, answered=False), panel(1, client=3, answered=True))[UNANSWERED]
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert diagnosis.text == (
+        'ROUTER 10.0.0.1:5555 sends nothing to DEALER "panel-2" 10.0.0.2, from which 12 messages came, although it '
+        'answers each message of DEALER "panel-3" 10.0.0.3'
+    )
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        (panel(0, client=2, answered=False),),
+        (panel(0, client=2, answered=False, times=2), panel(1, client=3, answered=True)),
+        (panel(0, client=2, answered=False, request=b"!"), panel(1, client=3, answered=True)),
+        (panel(0, client=2, answered=False), panel(1, client=3, answered=True, times=2)),
+    ],
+    ids=["no other client", "few messages", "heartbeats", "the other has few, too"],
+)
+def test_a_router_owes_no_answer_otherwise(talks: tuple[Talk, ...]) -> None:
+    assert UNANSWERED not in told_of(*talks)

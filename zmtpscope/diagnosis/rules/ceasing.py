@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import counted, duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.findings.kinds import Severity
@@ -42,8 +44,16 @@ SAME_RHYTHM = 2
 """Similar clients have longest pauses that differ by at most this factor."""
 
 PUBLISHERS = ("PUB", "XPUB", "RADIO")
+SENDERS = (*PUBLISHERS, "PUSH", "SCATTER")
+"""Sockets whose messages need no request."""
 ASKERS = ("REQ", "CLIENT")
 """Sockets that stop when they have nothing more to request."""
+
+ROUTING = ("DEALER", "ROUTER")
+MAX_LAST_MISSED, LONG_WAIT = 2, 5 * SECOND
+"""Unanswered messages at the end of an exchange in turns, and the minimum time (ns) that they wait."""
+THINKS_LONGER = 2
+"""The side that asks takes this many times as long as the side that answers, by the median."""
 
 HINT = "look at that program: it is stopped, blocked in a call, or has no more to send; "
 HOST_ANSWERS = "its host still answers for it"
@@ -130,7 +140,7 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
             if silence is None and is_left:
                 silence = _beside_others(connection, side, until, knowledge)
             if silence is None and ending is None:
-                silence = _publishing(connection, side, knowledge)
+                silence = _last_unanswered(connection, side, until) or _publishing(connection, side, knowledge)
             if silence is not None:
                 yield silence
 
@@ -142,7 +152,16 @@ def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> b
     if rhythm is None or side.is_sending or rhythm.lasted_ns < MIN_LASTED:
         return False
     is_stalled = any(stall.end_ns > rhythm.last.ns for stall in side.stalls)
-    return until - rhythm.last.ns >= MIN_SILENCE and not is_stalled
+    is_unwanted = side.socket_type in PUBLISHERS and _was_cancelled(connection.sides[1 - number], rhythm)
+    return until - rhythm.last.ns >= MIN_SILENCE and not is_stalled and not is_unwanted
+
+
+def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
+    """Whether a subscriber cancelled a subscription at about the last message of its publisher or later."""
+    if subscriber.subscriptions is None:
+        return False
+    since = rhythm.last.ns - rhythm.longest_ns
+    return any(each.ended_by == "cancel" and (each.until_ns or 0) >= since for each in subscriber.subscriptions.ended)
 
 
 def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silence | None:
@@ -165,37 +184,78 @@ def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silen
     return Silence(connection, side, until, "warn", f"though {name_of(connection, 1 - side)} sent {several} since")
 
 
+def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> Silence | None:
+    """Return the silence of a listening ROUTER or DEALER that answered each message at once, but not the last ones.
+
+    A note only: a worker that has returned its result waits for a broker in the same way.
+    """
+    own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
+    if own is None or other is None or side != connection.listener or not own.longest_ns:
+        return None
+    if not all(each.socket_type in ROUTING for each in connection.sides) or connection.requests is not None:
+        return None
+    missed = other.count - own.count
+    asked = other.recent[: len(other.recent) - missed]
+    if not 1 <= missed <= MAX_LAST_MISSED or own.count < MIN_MESSAGES or other.first_ns > own.first_ns:
+        return None
+    times = [time for turn in zip(asked, own.recent[-len(asked) :], strict=True) for time in turn]
+    steps = [later - sooner for sooner, later in pairwise(times)]
+    if min(steps) < 0 or median(steps[1::2]) < THINKS_LONGER * median(steps[::2]):
+        return None
+    waited = until - other.recent[-missed]
+    if waited < max(LONG_WAIT, MANY_PAUSES * own.longest_ns):
+        return None
+    several = counted(missed, "message")
+    return Silence(connection, side, until, "note", f"though {name_of(connection, 1 - side)} sent {several} since")
+
+
 def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a client if others at its endpoint with the same rhythm continue."""
+    """Return the silence of a client if others at its endpoint with the same rhythm continue.
+
+    Or of a publisher, if others that the same host subscribed to continue.
+    """
     own, socket_type = connection.sides[side].rhythm, connection.sides[side].socket_type
-    if own is None or side == connection.listener or socket_type in ASKERS:
+    if own is None or socket_type in ASKERS:
         return None
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - own.last.ns
     if turns < MIN_TURNS or silent < MIN_PAUSES * own.longest_ns:
         return None
-    others = 0
-    for each in _rhythms(knowledge).get((connection.endpoint, socket_type), ()):
-        is_same = own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
-        goes_on = each.last.ns - own.last.ns >= max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
-        others += is_same and goes_on
+    if side == connection.listener:
+        if socket_type not in SENDERS:
+            return None
+        others = _going_on(own, _rhythms_of_senders(knowledge).get(_fed(connection), ()))
+        who = counted(others, f"other {socket_type}") + f" of {connection.sides[1 - side].ip}"
+    else:
+        others = _going_on(own, _rhythms(knowledge).get((connection.endpoint, socket_type), ()))
+        who = counted(others, "other client") + " of this endpoint"
     if not others:
         return None
     is_named = socket_type == "DEALER" and connection.sides[side].identity is not None
     is_long = turns >= MANY_TURNS and silent >= max(MANY_TURNS * own.longest_ns, LONG_SILENCE)
-    go_on = f"{counted(others, 'other client')} of this endpoint {'goes' if others == 1 else 'go'} on"
+    go_on = f"{who} {'goes' if others == 1 else 'go'} on"
     return Silence(connection, side, until, "warn" if is_named and is_long else "note", f"while {go_on}")
 
 
+def _going_on(own: ObservedRhythm, others: Iterable[ObservedRhythm]) -> int:
+    """Return how many others with the same rhythm continue."""
+    least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
+    return sum(
+        own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
+        and each.last.ns - own.last.ns >= least
+        for each in others
+    )
+
+
 def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a publisher that has stopped on all its connections."""
+    """Return the silence of a listening PUB or PUSH that has stopped on all its connections."""
     own, until = connection.sides[side].rhythm, knowledge.last_ns
-    if own is None or side != connection.listener or connection.sides[side].socket_type not in PUBLISHERS:
+    if own is None or side != connection.listener or connection.sides[side].socket_type not in SENDERS:
         return None
     last = max(each.sides[each.listener].last_ns or 0 for each in knowledge.by_endpoint[connection.endpoint])
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
-    if turns < MANY_TURNS or silent < max(MANY_TURNS * own.longest_ns, LONG_SILENCE):
+    if turns < MIN_MESSAGES or silent < max(MANY_TURNS * own.longest_ns, LONG_SILENCE):
         return None
-    return Silence(connection, side, until, "note", "to any subscriber")
+    return Silence(connection, side, until, "note", "to any of its peers")
 
 
 @once
@@ -206,6 +266,26 @@ def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[Obs
         client = connection.sides[1 - connection.listener]
         if client.rhythm is not None:
             found.setdefault((connection.endpoint, client.socket_type), []).append(client.rhythm)
+    return found
+
+
+Fed = tuple[str, str | None, str | None]
+"""The address of a client, its socket type, and the type of the servers that send to it."""
+
+
+def _fed(connection: ObservedConnection) -> Fed:
+    server, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
+    return client.ip, client.socket_type, server.socket_type
+
+
+@once
+def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]:
+    """Return the rhythms of all servers that send to a client, by its address and the socket types."""
+    found: dict[Fed, list[ObservedRhythm]] = {}
+    for connection in knowledge.connections:
+        server = connection.sides[connection.listener]
+        if server.rhythm is not None and server.socket_type in SENDERS:
+            found.setdefault(_fed(connection), []).append(server.rhythm)
     return found
 
 
@@ -291,9 +371,13 @@ TABLE = (
         "for three times its longest pause while three come or more. A note where a client sends nothing for four "
         "times its longest pause, having sent for about as long before, while others of its socket type with the same "
         "rhythm go on at the endpoint; a warning for a DEALER with an identity where that is fifteen times, and 10 s. "
-        "A note where a publisher that is bound publishes nothing to anybody for fifteen times its longest pause. It "
-        "is likely only: a program that has no more to send looks the same.",
-        "The peer closes its connection itself, cannot send since its receiver takes nothing, or nobody goes on. A "
+        "Or a PUB or PUSH does, while others that the same host is connected to go on. "
+        "A note where a PUB or PUSH that is bound sends nothing to anybody for fifteen times its longest pause, having "
+        "sent for eight times as long, and "
+        "where a ROUTER or DEALER that answered each message in turn leaves the last one unanswered for 5 s. It "
+        "is likely only: a program that has no more to send looks the same, as does a broker that has no work.",
+        "The peer closes its connection itself, cannot send since its receiver takes nothing, its subscriber cancelled "
+        "a subscription, or nobody goes on. A "
         "broker goes on to send to a worker that fell silent at the same time, and waits for it.",
         _fell_silent,
         ("half-closed",),

@@ -288,6 +288,7 @@ TABLE = (
         "more and got none, while another one did.",
         "The two connections do not overlap, or they are one connection that was captured twice.",
         _identity_collision,
+        ("client-unanswered",),
     ),
     Rule(
         "pair-occupied",

@@ -1,4 +1,4 @@
-"""Rules for ROUTERs that send to the routing id of a closed connection."""
+"""Rules for ROUTERs that send to a wrong routing id: of a closed connection, or of no client at all."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.records import SECOND
@@ -52,7 +52,8 @@ def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
         for old, new in _replaced(connections):
             moved = _moved(old, new, knowledge.last_ns)
             if moved is not None:
-                yield _diagnosis(client, endpoint, moved, _goes_on(moved, knowledge))
+                goes_on = _last_sent(knowledge).get(endpoint, 0) > moved.new.start.ns
+                yield _diagnosis(client, endpoint, moved, goes_on)
                 break
 
 
@@ -92,15 +93,16 @@ def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved 
     return Moved(old, new, after, silent) if silent >= max(MIN_SILENCE, MANY_PAUSES * pushed.longest_ns) else None
 
 
-def _goes_on(moved: Moved, knowledge: Knowledge) -> bool:
-    """Whether the ROUTER sends to others meanwhile, which may have taken over the client's work."""
-    since = moved.new.start.ns
-    for each in knowledge.by_endpoint[moved.new.endpoint]:
-        router = each.side_of("ROUTER")
-        rhythm = None if router is None or each is moved.new else each.sides[router].rhythm
-        if rhythm is not None and rhythm.last.ns > since:
-            return True
-    return False
+@once
+def _last_sent(knowledge: Knowledge) -> dict[Endpoint, int]:
+    """Return the time of the last message of a ROUTER at each endpoint."""
+    found: dict[Endpoint, int] = {}
+    for connection in knowledge.connections:
+        router = connection.side_of("ROUTER")
+        rhythm = None if router is None else connection.sides[router].rhythm
+        if rhythm is not None:
+            found[connection.endpoint] = max(found.get(connection.endpoint, 0), rhythm.last.ns)
+    return found
 
 
 def _diagnosis(client: str, endpoint: Endpoint, moved: Moved, goes_on: bool) -> Diagnosis:
@@ -125,6 +127,73 @@ def _diagnosis(client: str, endpoint: Endpoint, moved: Moved, goes_on: bool) -> 
     )
 
 
+CLIENT_UNANSWERED = "client-unanswered"
+
+MIN_ASKED = 3
+"""Minimum number of messages of a client, and of the client that it is compared with."""
+MIN_WAIT = 3 * SECOND
+SAME_SIZE = 2
+"""The largest frames of both differ by at most this factor: they send messages of the same kind."""
+
+UNKNOWN_ID = (
+    "a ROUTER drops without a word what it sends to a routing id that no client has: compare the id in the program, "
+    "octet by octet, with that of the client; ZMQ_ROUTER_MANDATORY turns the drop into an error"
+)
+
+
+def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each endpoint."""
+    for endpoint, connections in knowledge.by_endpoint.items():
+        asking = [each for each in connections if _asks(each)]
+        served = [each for each in asking if _is_served(each)]
+        sizes = [sizes.largest for each in served if (sizes := each.sides[1 - each.listener].sizes) is not None]
+        left_out = [each for each in asking if sizes and _is_left_out(each, min(sizes), max(sizes), knowledge.last_ns)]
+        if not left_out:
+            continue
+        first, other = left_out[0], served[0]
+        name, client = name_of(first, first.listener), name_of(first, 1 - first.listener)
+        rhythm = first.sides[1 - first.listener].rhythm
+        count = 0 if rhythm is None else rhythm.count
+        more = f"; the same of {counted(len(left_out) - 1, 'other connection')}" if left_out[1:] else ""
+        yield Diagnosis.of(
+            CLIENT_UNANSWERED,
+            "warn",
+            f"{name} at {address(endpoint)}",
+            f"{name} sends nothing to {client}, from which {count} messages came, although it answers each message of "
+            f"{name_of(other, 1 - other.listener)}{more}",
+            UNKNOWN_ID,
+            evidence=(Evidence(each.start, "the connection begins", each.ref) for each in left_out[:MAX_EVIDENCE]),
+            about=left_out,
+            count=len(left_out),
+            proven=False,
+        )
+
+
+def _asks(connection: ObservedConnection) -> bool:
+    """Whether a DEALER sent several messages to a ROUTER that listens."""
+    server, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
+    if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
+        return False
+    is_asking = client.rhythm is not None and client.rhythm.count >= MIN_ASKED
+    return is_asking and connection.is_whole and is_agreed(connection)
+
+
+def _is_served(connection: ObservedConnection) -> bool:
+    """Whether the ROUTER sent one message for each message of the client."""
+    sent, came = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
+    return sent is not None and came is not None and 0 <= came.count - sent.count <= 1
+
+
+def _is_left_out(connection: ObservedConnection, smallest: int, largest: int, now: int) -> bool:
+    """Whether the ROUTER sent the client nothing, for long, for messages of a usual size."""
+    client, ending = connection.sides[1 - connection.listener], ending_of(connection)
+    if connection.sides[connection.listener].rhythm is not None or client.last_outage is not None:
+        return False
+    until = now if ending is None else ending.moment.ns
+    is_usual = client.sizes is not None and smallest <= client.sizes.largest * SAME_SIZE <= largest * SAME_SIZE**2
+    return is_usual and client.rhythm is not None and until - client.rhythm.first_ns >= MIN_WAIT
+
+
 TABLE = (
     Rule(
         OLD_ROUTING_ID,
@@ -138,5 +207,18 @@ TABLE = (
         "The ROUTER sends anything on the new connection, the identity is the same, the ROUTER only answered before, "
         "or other connections of the address ended meanwhile.",
         _old_routing_id,
+    ),
+    Rule(
+        CLIENT_UNANSWERED,
+        "warn",
+        "A ROUTER answers others and never one client",
+        "A ROUTER sent one message for each message of a DEALER, three at least, and none to another DEALER that sent "
+        "three or more of about the same size, for 3 s. A ROUTER drops what it sends to a routing id that it does not "
+        "know, and the wire shows nothing of it: so it is likely only. The program may also want to ignore that "
+        "client.",
+        "The ROUTER sends anything to that client, the client's messages are of another size, or were not "
+        "acknowledged.",
+        _client_unanswered,
+        ("fell-silent",),
     ),
 )
