@@ -218,7 +218,7 @@ def error(reason: str) -> bytes:
 REFUSALS = [
     ("NULL", ("READY",), "NULL-09", "the peer"),
     ("PLAIN", ("HELLO",), "PLAIN-06", 'the login of the user "admin"'),
-    ("CURVE", ("HELLO", "WELCOME", "INITIATE"), "CURVE-26", "the key of the client"),
+    ("CURVE", ("HELLO", "WELCOME", "INITIATE"), "CURVE-26", "the key or the address of the client"),
     ("GSSAPI", (), "GSSAPI-02", "the principal of the peer"),
 ]
 """By mechanism: what was said before, the finding, and what was asked for."""

@@ -217,6 +217,17 @@ def test_what_was_typed_is_never_shown() -> None:
     assert "hunter2" not in repr(made)
 
 
+@pytest.mark.parametrize("at", [3, 4, 5])
+def test_null_is_an_empty_object(at: int) -> None:
+    """Xeus sends null for the parent header and the metadata of iopub_welcome."""
+    frames = message("status", {})
+    frames[at] = b"null"
+    made = dissected(Jupyter, *frames)
+    assert ids(made) == ["JUPYTER-02"]
+    assert made.fields["parent"] is None
+    assert (made.fields["metadata"], made.fields["content"]) == ({}, {})
+
+
 def test_octets_that_are_no_text() -> None:
     """jupyter_client sends on what a program has printed, and reads it like this."""
     frames = message("stream", {"name": "stdout", "text": "X"})

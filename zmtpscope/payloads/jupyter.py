@@ -183,11 +183,13 @@ def _read_front(reader: Reader, delimiter: int) -> None:
 
 
 def _read_object(reader: Reader, name: str) -> dict[str, Json]:
-    """Read the next frame, a JSON object."""
+    """Read the next frame, a JSON object. Kernels send null for an empty object, except for the header."""
     reader.next_frame()
     octets = reader.data
     reader.text(name, hidden=True)
     made = _json(octets)
+    if made is None and name != "header":
+        return {}
     if not isinstance(made, dict):
         raise Malformed(f"the {name} is no JSON object")
     return made

@@ -124,11 +124,11 @@ TABLE = (
         "login-refused",
         "error",
         "Credentials are refused",
-        "The server answered the handshake with an ERROR: 400 is the status of its ZAP handler for credentials that it "
-        "does not accept. Releases before 4.1 close without a word instead, which is only likely to mean the same; a "
-        "server that announces ZMTP 3.1 sends ERROR: if it closes without one, it cannot open the INITIATE, or the "
-        "socket types do not fit. Which credentials would be let in, only the server knows. A note where the same "
-        "client was let in later.",
+        "The server answered the handshake with an ERROR: 400 is the status of its ZAP handler for a client that it "
+        "does not let in, be it for its credentials or its address. Releases before 4.1 close without a word instead, "
+        "which is only likely to mean the same; a server that announces ZMTP 3.1 sends ERROR: if it closes without "
+        "one, it cannot open the INITIATE, or the socket types do not fit. Which credentials would be let in, only "
+        "the server knows. A note where the same client was let in later.",
         "The same client is let in later: then it is a note.",
         diagnoses_of(LOGIN_REFUSED),
         ("reconnect-storm",),

@@ -1,8 +1,8 @@
 """Explain an ERROR in the handshake: the refused credentials, the reason, and the remedy (27/ZAP Reply; wire.md 7.3,
 8).
 
-The reason that libzmq sends is the ZAP status. Only 400 means that credentials were refused; with 300 and 500 they were
-not checked.
+The reason that libzmq sends is the ZAP status. Only 400 means that the handler refused the peer, for its credentials or
+its address; with 300 and 500 they were not checked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 REFUSED = "400"
-"""Status for refused credentials."""
+"""Status for a refused peer."""
 
 NOT_JUDGED = {
     "300": (
@@ -45,8 +45,9 @@ REFUSING = {
     ),
     "CURVE": Refusing(
         "CURVE-26",
-        "the key of the client",
-        "give the client's public key to the server's ZAP handler, and check that the client uses that key pair",
+        "the key or the address of the client",
+        "give the client's public key to the server's ZAP handler, check that the client uses that key pair, and that "
+        "the handler allows its address",
     ),
     "GSSAPI": Refusing(
         "GSSAPI-02", "the principal of the peer", "check the principal, and what the server's ZAP handler lets in"
