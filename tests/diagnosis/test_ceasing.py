@@ -43,6 +43,14 @@ class Worker(Asker):
             self.pause(200)
         return self
 
+    def works(self, times: int, every: int = 500) -> Worker:
+        """Answer tasks."""
+        for _ in range(times):
+            self.send(1, message(b"task"))
+            self.send(0, message(b"result"))
+            self.pause(every - 2)
+        return self
+
     def idles(self, milliseconds: int) -> Worker:
         self.pause(milliseconds)
         self.add(1, ACK)
@@ -81,6 +89,7 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         Worker().beat(10, every=4000).asks(20, every=500),
         Worker().beat(20).idles(30_000),
         Worker().calls(40).idles(3000),
+        Worker().asks(2).works(10).asks(5),
     ],
     ids=[
         "few questions",
@@ -91,6 +100,7 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         "another way to talk",
         "nobody goes on",
         "the last replies",
+        "no more tasks for a worker",
     ],
 )
 def test_other_silences_are_not_reported(worker: Worker) -> None:
@@ -219,16 +229,19 @@ def test_a_last_message_needs_no_answer_otherwise(worker: Worker) -> None:
     assert told(worker) == []
 
 
-def brokered(*, broker_stops: bool) -> tuple[Asker, Asker]:
-    """A ROUTER forwards the requests of a client to a worker, which stops; or it forwards nothing more itself."""
+def brokered(*, broker_stops: bool, worker_leaves: bool = False) -> tuple[Asker, Asker]:
+    """A ROUTER forwards the requests of a client to a worker, which stops or leaves; or it forwards nothing more
+    itself."""
     client, worker = Asker(("DEALER", "ROUTER"), 2, 0), Asker(("DEALER", "ROUTER"), 3, 50)
     for number in range(24):
         client.send(0, message(b"request"))
-        if number < 12 or not broker_stops:
+        if number < 12 or not (broker_stops or worker_leaves):
             worker.send(1, message(b"request"))
         if number < 12:
             worker.send(0, message(b"result"))
             client.send(1, message(b"result"))
+        if number == 12 and worker_leaves:
+            worker.close()
         client.pause(500)
         worker.pause(500)
     return client, worker
@@ -240,6 +253,12 @@ def brokered(*, broker_stops: bool) -> tuple[Asker, Asker]:
 def test_a_broker_that_waits_for_a_stopped_worker_has_not_fallen_silent(broker_stops: bool, blamed: str) -> None:
     warnings = [text for severity, text in told(*brokered(broker_stops=broker_stops)) if severity == "warn"]
     assert [text.partition(" sent nothing")[0] for text in warnings] == [blamed]
+
+
+def test_a_broker_whose_worker_left_is_not_blamed() -> None:
+    (diagnosis,) = diagnosed(*brokered(broker_stops=False, worker_leaves=True), rule=RULE)
+    assert (diagnosis.severity, diagnosis.subject) == ("warn", "DEALER 10.0.0.3")
+    assert diagnosis.text.startswith("DEALER 10.0.0.2 gets nothing since DEALER 10.0.0.3 left")
 
 
 class Served(Worker):
@@ -289,3 +308,13 @@ def test_pauses_are_the_same_in_blocks_of_any_size(size: int) -> None:
     rhythm = connection.sides[1].rhythm
     assert rhythm is not None
     assert (rhythm.longest_ns // 10**6, rhythm.second_ns // 10**6, rhythm.asked) == (8499, 500, 4)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_turns_are_the_same_in_blocks_of_any_size(size: int) -> None:
+    derivation, _ = derived_from(Worker().asks(2).works(70).beat(5), size=size)
+    (connection,) = derivation.knowledge().connections
+    worker, router = (side.rhythm for side in connection.sides)
+    assert worker is not None
+    assert router is not None
+    assert [(each.turns, each.openings) for each in (worker, router)] == [(64, 0), (64, 64)]

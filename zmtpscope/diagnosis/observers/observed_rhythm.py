@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from zmtpscope.diagnosis.moments import Moment
 
+MIN_TURNS = 4
+"""Minimum number of turns that show which side begins an exchange."""
+
 
 @dataclass(slots=True, eq=False)
 class ObservedRhythm:
@@ -23,11 +26,20 @@ class ObservedRhythm:
     count: int = 0
     recent: tuple[int, ...] = ()
     """Times of the last messages."""
+    turns: int = 0
+    """Number of its first turns that the other side followed."""
+    openings: int = 0
+    """Number of these that came long after the other side's last message, and were answered promptly."""
 
     @property
     def lasted_ns(self) -> int:
         """The time from the first message to the last."""
         return self.last.ns - self.first_ns
+
+    @property
+    def opens(self) -> bool:
+        """Whether this side begins the exchanges, and the other one answers."""
+        return self.turns >= MIN_TURNS and self.openings * 3 >= self.turns * 2
 
     def since(self, time: int) -> int:
         """Return the number of remembered messages after a time."""

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed import ObservedMessages, ObservedSide, ObservedSizes
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedMessages, ObservedSide, ObservedSizes
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
+from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import MAX_LAST, MAX_RECENT, RunSummary
+from zmtpscope.diagnosis.observers.turns import Turns
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.records import from_text
 
@@ -34,6 +36,10 @@ class Came(NamedTuple):
 class SendingObserver(Observer):
     """Observes the messages of one connection."""
 
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        super().__init__(observed, room)
+        self._turns = Turns()
+
     def rows(self, rows: Rows) -> None:
         before = [() if side.rhythm is None else side.rhythm.recent for side in self.observed.sides]
         for number, side in enumerate(self.observed.sides):
@@ -49,6 +55,7 @@ class SendingObserver(Observer):
                 _note_rhythm(side, run, summary, came, rows.files)
                 if not run.source:  # other offsets refer to decrypted boxes
                     _note_last(side, summary, rows.files)
+        self._turns.follow(rows, [side.rhythm for side in self.observed.sides])
 
     def derive(self) -> list[DerivedTable]:
         return []

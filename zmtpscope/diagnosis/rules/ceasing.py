@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from statistics import median
@@ -11,6 +12,7 @@ from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import counted, duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
@@ -62,6 +64,11 @@ HOST_UNKNOWN = (
     "ZMQ_TCP_KEEPALIVE on the other side notices that"
 )
 
+MISSING_HINT = (
+    "see why that program ended, and start it again; a ROUTER drops messages for a peer that is gone, unless "
+    "ZMQ_ROUTER_MANDATORY is set"
+)
+
 MAX_COMPARED = 64
 """Maximum number of silent workers of a host to compare a broker with."""
 
@@ -105,14 +112,23 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if len(of_host) < MAX_COMPARED and _is_worker(silence):
             of_host.append(silence)
     found: dict[tuple[str, int] | tuple[str, str | None], list[Silence]] = {}
+    missed: dict[str, tuple[ObservedConnection, list[Silence]]] = {}
+    """By the connection of a worker that left: the silences of its broker since then."""
     for silence in silences:
         own = workers[silence.connection.endpoint[0]] if silence.is_of_listener else []
-        if not any(_is_waited_for(worker, silence) for worker in own):
+        if any(_is_waited_for(worker, silence) for worker in own):
+            continue
+        left = _left_at(silence, knowledge)
+        if left is not None:
+            missed.setdefault(left.conn_id, (left, []))[1].append(silence)
+        else:
             side = silence.connection.sides[silence.side]
             peer = silence.connection.endpoint if silence.is_of_listener else (side.ip, side.identity)
             found.setdefault(peer, []).append(silence)
     for same in found.values():
         yield _diagnosis(same)
+    for left, same in missed.values():
+        yield _missing(left, same)
 
 
 def _is_worker(silence: Silence) -> bool:
@@ -126,6 +142,40 @@ def _is_waited_for(worker: Silence, broker: Silence) -> bool:
     """Whether a broker has nothing to send to its clients because a worker fell silent at the same time."""
     longest = max(SECOND, worker.rhythm.longest_ns, broker.rhythm.longest_ns)
     return abs(worker.rhythm.last.ns - broker.rhythm.last.ns) <= longest
+
+
+def _left_at(broker: Silence, knowledge: Knowledge) -> ObservedConnection | None:
+    """Return the connection of a worker that left, and did not return, when a broker fell silent to a client.
+
+    The broker closed its side of that connection, so its program runs.
+    """
+    if not broker.is_of_listener or broker.severity != "warn":
+        return None
+    departures, last = _departures(knowledge).get(broker.connection.endpoint[0], ()), broker.rhythm.last.ns
+    near = max(SECOND, broker.rhythm.longest_ns)
+    first = bisect_left(departures, last - near, key=_ended_at)
+    return next((each for each in departures[first : first + 1] if _ended_at(each) <= last + near), None)
+
+
+@once
+def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
+    """Return the last connections of clients that answered messages of a host, then left, by host, in order of end."""
+    found: dict[str, list[ObservedConnection]] = {}
+    for same in knowledge.by_client.values():
+        last = same[-1]
+        client, listener = last.sides[1 - last.listener].rhythm, last.sides[last.listener].rhythm
+        ending = ending_of(last)
+        is_left = ending is not None and ending.side != last.listener and ending.cause == "closed" and not last.is_open
+        if is_left and client is not None and listener is not None and not client.opens:
+            found.setdefault(last.endpoint[0], []).append(last)
+    for departures in found.values():
+        departures.sort(key=_ended_at)
+    return found
+
+
+def _ended_at(connection: ObservedConnection) -> int:
+    ending = ending_of(connection)
+    return 0 if ending is None else ending.moment.ns
 
 
 def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
@@ -167,7 +217,7 @@ def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
 def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silence | None:
     """Return the silence of a side that used to send about one message for each received, and none for the latest."""
     own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
-    if own is None or other is None or own.count < MIN_MESSAGES:
+    if own is None or other is None or own.count < MIN_MESSAGES or own.opens:
         return None
     missed = other.since(own.last.ns)
     before = other.count - missed
@@ -309,6 +359,28 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
     )
 
 
+def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
+    """Return the diagnosis for a worker that left, since when its broker sends nothing to clients."""
+    first = min(same, key=_gravity)
+    connection, rhythm, number = first.connection, first.rhythm, 1 - left.listener
+    worker, broker, client = name_of(left, number), name_of(connection, first.side), name_of(connection, 1 - first.side)
+    more = f" and {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+    moment = Moment(_ended_at(left), left.start.file, None)
+    return Diagnosis.of(
+        FELL_SILENT,
+        "warn",
+        worker,
+        f"{client}{more} {'get' if more else 'gets'} nothing since {worker} left: {broker} sent nothing after packet "
+        f"{rhythm.last.packet}, for {duration(first.until - rhythm.last.ns)}, {first.text}",
+        MISSING_HINT,
+        evidence=(Evidence(rhythm.last, "the last message"), Evidence(moment, f"FIN of {worker}", left.ref)),
+        about=(left, *(each.connection for each in same)),
+        count=len(same),
+        last_ns=first.until,
+        proven=False,
+    )
+
+
 def _host_answers(silence: Silence) -> bool:
     """Whether TCP has acknowledged data sent to the silent side since its last message."""
     other = silence.connection.sides[1 - silence.side]
@@ -355,7 +427,9 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _has_paused(connection: ObservedConnection) -> bool:
     """Whether the listener answers about every message, and once left several unanswered for a long time."""
     own, other = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
-    if own is None or other is None or own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
+    if own is None or other is None or own.opens:
+        return False
+    if own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
         return False
     is_long = own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
     is_stalled = bool(connection.sides[connection.listener].stalls)
@@ -376,9 +450,9 @@ TABLE = (
         "sent for eight times as long, and "
         "where a ROUTER or DEALER that answered each message in turn leaves the last one unanswered for 5 s. It "
         "is likely only: a program that has no more to send looks the same, as does a broker that has no work.",
-        "The peer closes its connection itself, cannot send since its receiver takes nothing, its subscriber cancelled "
-        "a subscription, or nobody goes on. A "
-        "broker goes on to send to a worker that fell silent at the same time, and waits for it.",
+        "The peer closes its connection itself, cannot send since its receiver takes nothing, begins the exchanges, "
+        "its subscriber cancelled a subscription, or nobody goes on. A broker waits for a worker that fell silent or "
+        "left at the same time.",
         _fell_silent,
         ("half-closed",),
     ),
