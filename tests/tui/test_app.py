@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 from tests.suites import some
 from tests.tui.workers import worker_socket
 from zmtpscope.tui.app import Inspector
-from zmtpscope.tui.follow_screen import FollowScreen
+from zmtpscope.tui.follow_pane import FollowPane
 from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.records_pane import EVERYTHING
 from zmtpscope.tui.requests import Started, Table, ViewTitle
@@ -138,13 +138,13 @@ def test_a_view_of_only_what_is_pinned() -> None:
 def test_what_was_said_on_a_connection_has_a_screen_of_its_own(key: str) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("colon", *"follow conn", "enter")
-        await until(pilot, lambda: isinstance(app.screen, FollowScreen))
+        await until(pilot, lambda: isinstance(app.pane, FollowPane))
         pane = app.pane
+        assert isinstance(pane, FollowPane)
         await until(pilot, lambda: pane.rows.current_row() is not None)
-        assert pane is not app.records
         assert pane.rows.count < app.records.rows.count
         await pilot.press(key)
-        await until(pilot, lambda: not isinstance(app.screen, FollowScreen))
+        await until(pilot, lambda: app.pane is app.records)
 
     used(use)
 

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zmtpscope.tui.history import History, Place
-from zmtpscope.tui.requests import ListSpec
 
-PLACES = [Place("messages", ListSpec(), number) for number in range(6)]
+PLACES = [Place("messages", number) for number in range(6)]
 
 
 def test_back_and_forward_again() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,17 +17,19 @@ from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Footer, Input
+from textual.widgets import ContentSwitcher, Input
 
 from zmtpscope.tui import profiles
 from zmtpscope.tui.banner import Banner
-from zmtpscope.tui.client import Client, Notice, RequestFailed, WorkerGone
-from zmtpscope.tui.commands import BY_NAME, COMMANDS, Command, CommandError, parse
-from zmtpscope.tui.follow_screen import FollowScreen
+from zmtpscope.tui.client import Client, Notice
+from zmtpscope.tui.commands import BY_NAME, COMMANDS, RANK_OF_WIDGETS, Command, CommandError, parse
+from zmtpscope.tui.follow_pane import FOLLOWED, FollowPane
 from zmtpscope.tui.harmless import HarmlessLines, fault
 from zmtpscope.tui.help_screen import HelpScreen
 from zmtpscope.tui.history import History, Place
+from zmtpscope.tui.key_bar import KeyBar
 from zmtpscope.tui.menu import may_overwrite
+from zmtpscope.tui.pane import Pane, reported
 from zmtpscope.tui.profiles import Profile, ProfileError
 from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
@@ -76,7 +79,7 @@ def _bindings() -> list[BindingType]:
             command.keys,
             f"command('{command.name}')",
             command.title,
-            show=command.in_footer,
+            show=command.rank > 0,
             priority=command.is_instant,
         )
         for command in COMMANDS
@@ -116,6 +119,8 @@ class Inspector(App[None]):
         self._states: dict[str, ListState] = {}
         """List states by name, received and not yet shown."""
         self.records: RecordsPane
+        self._panes: dict[str, Pane] = {}
+        """All panes opened so far, by name."""
 
     def compose(self) -> ComposeResult:
         self.client.start()
@@ -125,13 +130,14 @@ class Inspector(App[None]):
             self.notify(str(error), severity="error", markup=False)
         profile = self.profile
         spec = ListSpec(filter=self._filter, columns=profile.columns, time=profile.time, rules=profile.rules)
-        self.records = RecordsPane(self.client, MESSAGES.name, spec, id=MESSAGES.name)
+        self.records = RecordsPane(self.client, MESSAGES.name, spec)
+        self._panes[MESSAGES.name] = self.records
         yield self._title_bar
         yield self._banner
         yield self._view_bar
         with ContentSwitcher(initial=MESSAGES.name):
             yield self.records
-        yield Footer()
+        yield KeyBar(self._rank_of)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters for every drawn line."""
@@ -179,7 +185,7 @@ class Inspector(App[None]):
 
     def _show_states(self) -> None:
         states, self._states = self._states, {}
-        for pane in (self.records, self.pane):
+        for pane in self.query(RecordsPane):
             if (state := states.get(pane.list_name)) is not None:
                 pane.show_state(state)
 
@@ -226,7 +232,8 @@ class Inspector(App[None]):
         await self.client.ask(reading)
         self._reading = reading
         self._history = History()
-        self.records.forget_numbers()
+        for pane in self.query(RecordsPane):
+            pane.forget_numbers()
 
     def _on_worker_gone(self) -> None:
         self.exit(return_code=1, message=WORKER_GONE)
@@ -234,8 +241,9 @@ class Inspector(App[None]):
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable commands and views while an input is focused."""
-        return not (action in ("command", "view") and isinstance(self.focused, Input))
+        """Disable commands and views while an input is focused, or something covers the view."""
+        is_of_view = action in ("command", "view")
+        return not (is_of_view and (isinstance(self.focused, Input) or self.screen.is_modal))
 
     async def action_command(self, name: str) -> None:
         """Run a command of `commands.py` after its key was pressed."""
@@ -244,6 +252,20 @@ class Inspector(App[None]):
             await self._do(command, "")
         else:
             self._begin_or_ask(command)
+
+    def _rank_of(self, action: str) -> int:
+        """Return the position of a key on the last line; 0 if it has no meaning in the open view."""
+        found = re.fullmatch(r"command\('(\w+)'\)", action)
+        if found is None:
+            return RANK_OF_WIDGETS
+        command = BY_NAME[found[1]]
+        return 0 if self._owner_of(command) is None else command.rank
+
+    def _owner_of(self, command: Command) -> Pane | Inspector | None:
+        """Return the object whose method runs a command: the open view, or else the application."""
+        if self.pane.has_command(command.name):
+            return self.pane
+        return self if hasattr(self, f"do_{command.name}") else None
 
     def action_view(self, name: str) -> None:
         """Open a view whose key is a letter."""
@@ -256,7 +278,9 @@ class Inspector(App[None]):
 
     def _begin_or_ask(self, command: Command, argument: str = "") -> None:
         """Run a command, first asking for a required argument."""
-        if command.argument and not argument and not command.is_optional:
+        if self._owner_of(command) is None:
+            self._begin(command, argument)
+        elif command.argument and not argument and not command.is_optional:
             self._ask_for(command)
         else:
             self._begin(command, argument)
@@ -265,24 +289,21 @@ class Inspector(App[None]):
         self.run_worker(self._do(command, argument), exit_on_error=True)
 
     async def _do(self, command: Command, argument: str) -> None:
-        pane = self.pane
-        owner = pane if hasattr(pane, f"do_{command.name}") else self
-        try:
-            await getattr(owner, f"do_{command.name}")(argument)
-        except (RequestFailed, CommandError, ProfileError) as error:
-            self.notify(str(error), severity="error", markup=False)
-        except WorkerGone:
-            self._on_worker_gone()
+        owner = self._owner_of(command)
+        if owner is None:
+            text = f'"{command.title}" ({command.name}) has no meaning in {self.pane.title}'
+            self.notify(text, severity="warning", markup=False)
+        else:
+            await reported(self, getattr(owner, f"do_{command.name}")(argument))
 
     @property
-    def pane(self) -> RecordsPane:
-        """The record list that commands apply to."""
-        screen = self.screen
-        return screen.pane if isinstance(screen, FollowScreen) else self.records
+    def pane(self) -> Pane:
+        """The open view: commands apply to it."""
+        return self._panes[self._open_view]
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Yield the entries of the palette: every command of zmtpscope, and none of Textual's."""
-        for command in COMMANDS:
+        for command in filter(self._owner_of, COMMANDS):
             title = f"{command.title} ({command.name})"
             yield SystemCommand(title, command.argument or command.group, partial(self._begin_or_ask, command))
 
@@ -318,8 +339,7 @@ class Inspector(App[None]):
 
     @property
     def _here(self) -> Place:
-        selected = self.records.shown if self._open_view == MESSAGES.name else None
-        return Place(self._open_view, self.records.spec, selected)
+        return Place(self._open_view, self.pane.snapshot)
 
     async def do_view(self, argument: str) -> None:
         """Open a view by its name or key."""
@@ -331,15 +351,21 @@ class Inspector(App[None]):
             await self._open(view.name)
 
     async def _open(self, name: str) -> None:
+        """Show another pane, and give it the keys."""
         switcher = self.query_one(ContentSwitcher)
-        if not switcher.query(f"#{name}"):
-            await switcher.add_content(ViewPane(self.client, name, id=name), id=name)
-        switcher.current = name
-        self._open_view = name
+        if name not in self._panes:
+            self._panes[name] = self._new_pane(name)
+            await switcher.add_content(self._panes[name], id=name)
+        if name != self._open_view:
+            self.pane.left_for_another()
+        self._open_view = switcher.current = name
         self._view_bar.show(self._views, name)
-        pane = switcher.get_child_by_id(name)
-        assert isinstance(pane, RecordsPane | ViewPane)
-        pane.take_focus()
+        self.pane.take_focus()
+
+    def _new_pane(self, name: str) -> Pane:
+        if name == FOLLOWED:
+            return FollowPane(self.client)
+        return ViewPane(self.client, next(view for view in self._views if view.name == name))
 
     async def do_back(self, argument: str) -> None:
         """Return to the previous place."""
@@ -353,42 +379,63 @@ class Inspector(App[None]):
         if place is None:
             self.notify("there is no other place to go to", markup=False)
             return
-        if place.spec != self.records.spec:
-            await self.records.open(place.spec)
-        await self._open(place.view)
-        if place.selected is not None:
-            await self.records.go_to_record(place.selected)
+        await self._open(place.pane)
+        await self.pane.restore(place.snapshot)
 
-    async def on_view_bar_chosen(self, event: ViewBar.Chosen) -> None:
-        await self.do_view(event.name)
+    def on_view_bar_chosen(self, event: ViewBar.Chosen) -> None:
+        self._begin(BY_NAME["view"], event.name)
 
-    async def on_line_view_digits(self, event: LineView.Digits) -> None:
+    def on_line_view_digits(self, event: LineView.Digits) -> None:
         if any(view.key == str(event.number) for view in self._views):
-            await self.do_view(str(event.number))
+            self._begin(BY_NAME["view"], str(event.number))
 
-    async def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
+    def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
         """Show the counted rows or the record of a row."""
-        self._history.leave(self._here)
         row = event.row
         if row.record is not None:
-            await self._open(MESSAGES.name)
-            await self.records.go_to_record(row.record)
+            self._go(self._show_record(row.record))
         elif row.filter:
-            records = next(view.records for view in self._views if view.name == event.view)
-            await self.records.open(replace(self.records.spec, records=records, filter=row.filter, only=None))
-            await self._open(MESSAGES.name)
+            self._go(self._show_counted(row.filter, event.view.records))
+
+    def on_records_pane_record_asked(self, event: RecordsPane.RecordAsked) -> None:
+        self.run_worker(reported(self, self._show_record(event.number)))
+
+    def on_pane_follow_asked(self, event: Pane.FollowAsked) -> None:
+        self._go(self._follow(event))
+
+    def _go(self, task: Coroutine[Any, Any, None]) -> None:
+        """Go to another place, and remember this one."""
+        self._history.leave(self._here)
+        self.run_worker(reported(self, task))
+
+    async def _show_record(self, number: int) -> None:
+        await self._open(MESSAGES.name)
+        await self.records.go_to_record(number)
+
+    async def _show_counted(self, filter: str, records: tuple[str, ...]) -> None:
+        await self.records.open(replace(self.records.spec, records=records, filter=filter, only=None))
+        await self._open(MESSAGES.name)
+
+    async def _follow(self, asked: Pane.FollowAsked) -> None:
+        await self._open(FOLLOWED)
+        pane = self._panes[FOLLOWED]
+        assert isinstance(pane, FollowPane)
+        await pane.follow(
+            asked.title, asked.filter, replace(self.records.spec, records=asked.records, filter="", only=None)
+        )
+
+    def on_follow_pane_closed(self) -> None:
+        self._begin(BY_NAME["back"], "")
 
     def on_records_pane_asked(self, event: RecordsPane.Asked) -> None:
         """Add a valid filter to the history."""
         self.profile.remember(event.filter)
-        self.pane.filter_bar.set_history(self.profile.filters)
+        for pane in self.query(RecordsPane):
+            pane.filter_bar.set_history(self.profile.filters)
 
-    def on_records_pane_left(self, event: RecordsPane.Left) -> None:
+    def on_pane_left(self, event: Pane.Left) -> None:
         """Remember the place that the user leaves."""
-        self._history.leave(Place(MESSAGES.name, event.spec, event.record))
-
-    async def on_records_pane_follow_asked(self, event: RecordsPane.FollowAsked) -> None:
-        self.push_screen(FollowScreen(self.client, event.title, event.filter, self.records.spec))
+        self._history.leave(Place(event.name, event.snapshot))
 
     # -- look ----------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command. `Inspector` or `RecordsPane` has a method `do_NAME` for each."""
+    """A command. Each `Pane` in which it has a meaning has a method `do_NAME`, or `Inspector` has one for all."""
 
     name: str
     keys: str
@@ -16,22 +16,25 @@ class Command(NamedTuple):
     """Argument description for the prompt; "" without argument."""
     is_optional: bool = False
     """Whether the argument may be missing."""
-    in_footer: bool = False
+    rank: int = 0
+    """Position among the keys on the last line; 0 for none. Keys of the focused widget have `RANK_OF_WIDGETS`."""
     group: str = "Look around"
     is_instant: bool = False
-    """Whether it only moves the focus: keys typed after it belong to the new focus."""
+    """Whether it precedes queued keys: they belong to the new focus, or the application ends."""
 
+
+RANK_OF_WIDGETS = 3
 
 COMMANDS = (
-    Command("help", "question_mark,f1", "Keys", in_footer=True, is_instant=True),
-    Command("quit", "q", "Quit", in_footer=True),
+    Command("help", "question_mark,f1", "Keys", rank=1, is_instant=True),
+    Command("quit", "q", "Quit", rank=2, is_instant=True),
     Command(
         "filter",
         "slash",
         "Filter",
         "FILTER, as of -Y",
         is_optional=True,
-        in_footer=True,
+        rank=4,
         group="Filter",
         is_instant=True,
     ),
@@ -47,23 +50,31 @@ COMMANDS = (
         is_optional=True,
         group="Filter",
     ),
-    Command("find", "F", "Find", "TEXT, /EXPRESSION/ or 0xHEX", in_footer=True),
+    Command("find", "F", "Find", "TEXT, /EXPRESSION/ or 0xHEX", rank=10),
     Command("next", "n", "Next that was found"),
     Command("previous", "N", "The one before that was found"),
     Command("go", "", "Go to a row", "NUMBER of the row"),
-    Command("back", "b,backspace,alt+left", "Back", in_footer=True),
+    Command("back", "b,backspace,alt+left", "Back", rank=9),
     Command("forward", "B,alt+right", "Forward"),
     Command("view", "", "Another view", "NAME of the view"),
-    Command("follow", "o", "Follow", "conn, peer or topic", is_optional=True, in_footer=True),
+    Command("follow", "o", "Follow", "conn, peer or topic", is_optional=True, rank=6),
     Command("maximise", "backslash", "One pane only, or all", is_instant=True),
-    Command("time", "t", "Another form of time", "r, a or d", is_optional=True, group="List"),
-    Command("sort", "", "Sort", "COLUMN, with - in front for the largest first", group="List"),
+    Command("time", "t", "Times", "r, a or d", is_optional=True, rank=11, group="List"),
+    Command(
+        "sort",
+        "s",
+        "Sort",
+        "COLUMN, with - in front for the largest first",
+        is_optional=True,
+        rank=5,
+        group="List",
+    ),
     Command("unsort", "z", "In the order of the capture again", group="List"),
     Command("columns", "C", "Which columns", "NAMES, separated by commas", group="List"),
     Command("mark", "m", "Mark, or no longer", group="List"),
     Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),
-    Command("copy", "y", "Copy", "FORM", is_optional=True, in_footer=True, group="Take away"),
-    Command("export", "e", "Export", "FILE.jsonl, .csv, .parquet or .pcapng", in_footer=True, group="Take away"),
+    Command("copy", "y", "Copy", "FORM", is_optional=True, rank=7, group="Take away"),
+    Command("export", "e", "Export", "FILE.jsonl, .csv, .parquet or .pcapng", rank=8, group="Take away"),
     Command("cancel", "", "Cancel the file that is being written", group="Take away"),
     Command("screenshot", "", "Screenshot", "FILE.svg", group="Take away"),
     Command("decode", "d", "Read again with a rule", "RULE, as of -d, or none", group="Capture"),
@@ -92,6 +103,14 @@ class Typed(NamedTuple):
 
 class CommandError(Exception):
     """The typed line is not a command; the message lists valid ones."""
+
+
+def row_place(argument: str, count: int) -> int:
+    """Parse the number of a row, counted from 1, and return its place. Raises `CommandError`."""
+    digits = argument.replace(",", "")
+    if not digits.isdecimal() or not 0 < int(digits) <= count:
+        raise CommandError(f"there is no row {argument}: rows are numbered from 1 to {count:,}" if count else "no rows")
+    return int(digits) - 1
 
 
 def parse(line: str) -> Typed:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from zmtpscope.tui.requests import ListSpec
+from typing import Any, NamedTuple
 
 MAX_PLACES = 200
 
 
 class Place(NamedTuple):
-    """A visited place: a view, the records in the list, and the selected record."""
+    """A visited place: a pane by name, and what it showed."""
 
-    view: str
-    spec: ListSpec
-    selected: int | None
+    pane: str
+    snapshot: Any
 
 
 class History:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.message import Message
 from textual.timer import Timer
 
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
-from zmtpscope.tui.commands import CommandError
-from zmtpscope.tui.menu import Menu, may_overwrite
+from zmtpscope.tui.commands import CommandError, row_place
+from zmtpscope.tui.menu import may_overwrite
+from zmtpscope.tui.pane import Pane
 from zmtpscope.tui.profiles import Profile
 from zmtpscope.tui.requests import (
     COPY_FORMS,
@@ -24,7 +26,6 @@ from zmtpscope.tui.requests import (
     DetailsOf,
     FilterProblem,
     Find,
-    FollowsOf,
     ListSpec,
     ListState,
     OpenList,
@@ -36,7 +37,7 @@ from zmtpscope.tui.requests import (
 )
 from zmtpscope.tui.widgets.details_pane import DetailsPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
-from zmtpscope.tui.widgets.filter_bar import FilterBar
+from zmtpscope.tui.widgets.filter_bar import FilterBar, state_text
 from zmtpscope.tui.widgets.row_list import RowList
 
 SETTLED = 0.05
@@ -45,7 +46,7 @@ SETTLED = 0.05
 TIMES = ("r", "a", "d")
 
 
-class RecordsPane(Vertical):
+class RecordsPane(Pane):
     """Shows the list `list_name` of the worker, limited to records that match `scope`."""
 
     DEFAULT_CSS = """
@@ -53,21 +54,14 @@ class RecordsPane(Vertical):
     RecordsPane DetailsPane { height: 2fr; border-top: solid $foreground 20%; }
     """
 
-    class Left(Message):
-        """Posted before the user goes to another place, with the current one."""
+    title = "Messages"
 
-        def __init__(self, spec: ListSpec, record: int | None) -> None:
+    class RecordAsked(Message):
+        """Request to go to a record that this list does not contain."""
+
+        def __init__(self, number: int) -> None:
             super().__init__()
-            self.spec = spec
-            self.record = record
-
-    class FollowAsked(Message):
-        """Request to follow a conversation on its own screen."""
-
-        def __init__(self, title: str, filter: str) -> None:
-            super().__init__()
-            self.title = title
-            self.filter = filter
+            self.number = number
 
     class Asked(Message):
         """Posted when a valid filter was applied."""
@@ -76,13 +70,11 @@ class RecordsPane(Vertical):
             super().__init__()
             self.filter = filter
 
-    def __init__(
-        self, client: Client, list_name: str, spec: ListSpec, *, scope: str = "", id: str | None = None
-    ) -> None:
-        super().__init__(id=id)
-        self._client = client
-        self.list_name = list_name
-        self._scope = scope
+    def __init__(self, client: Client, name: str, spec: ListSpec) -> None:
+        super().__init__(client, name)
+        self.list_name = name
+        self.scope = ""
+        """Show only records that match this filter, whatever the user filters."""
         self.spec = spec
         """The shown list; changed by `open`."""
         self.state: ListState | None = None
@@ -102,9 +94,20 @@ class RecordsPane(Vertical):
         yield self.rows
         yield self.details
 
-    async def on_mount(self) -> None:
+    def on_mount(self) -> None:
         self.filter_bar.set_text(self.spec.filter)
-        self.run_worker(self.open(self.spec))
+        self.perform(self.open(self.spec))
+
+    @property
+    def snapshot(self) -> Any:
+        return self.spec, self.shown
+
+    async def restore(self, snapshot: Any) -> None:
+        spec, selected = snapshot
+        if spec != self.spec:
+            await self.open(spec)
+        if selected is not None:
+            await self.go_to_record(selected)
 
     def take_focus(self) -> None:
         self.rows.focus()
@@ -117,7 +120,7 @@ class RecordsPane(Vertical):
         Raises `RequestFailed` if the filter is invalid; the list then stays.
         """
         row = self.rows.current_row()
-        state = await self._client.ask(OpenList(self.list_name, self._scoped(spec)))
+        state = await self.client.ask(OpenList(self.list_name, self._scoped(spec)))
         self.spec = spec
         self.filter_bar.set_text(spec.filter)
         self.show_state(state)
@@ -125,9 +128,9 @@ class RecordsPane(Vertical):
             await self._select_nearest(row.number)
 
     def _scoped(self, spec: ListSpec) -> ListSpec:
-        if not self._scope:
+        if not self.scope:
             return spec
-        return replace(spec, filter=f"({self._scope}) && ({spec.filter})" if spec.filter else self._scope)
+        return replace(spec, filter=f"({self.scope}) && ({spec.filter})" if spec.filter else self.scope)
 
     def show_state(self, state: ListState) -> None:
         """Show a new state of the list."""
@@ -140,7 +143,7 @@ class RecordsPane(Vertical):
             self.rows.set_columns(state.columns, self.spec.sort)
         self._show_why_empty()
         self.rows.set_count(state.found)
-        self.filter_bar.show_state(state)
+        self.filter_bar.show_state(state_text(state, self.spec.filter))
         if not is_new and before is not None and before.order < state.order:
             self._show_other_order()
 
@@ -168,7 +171,7 @@ class RecordsPane(Vertical):
 
     async def _select_nearest(self, number: int) -> bool:
         """Select a record or the nearest one. Return whether it was the record itself."""
-        found = await self._client.ask(PlaceOf(self.list_name, number))
+        found = await self.client.ask(PlaceOf(self.list_name, number))
         if found is not None:
             self.rows.go_to(found.place)
         return found is not None and found.is_exact
@@ -185,15 +188,15 @@ class RecordsPane(Vertical):
 
     async def _fetch(self, low: int, high: int) -> Page:
         try:
-            return await self._client.ask(Rows(self.list_name, low, high))
+            return await self.client.ask(Rows(self.list_name, low, high))
         except (RequestFailed, WorkerGone):
             return Page(low, ())
 
     async def _check(self, text: str) -> FilterProblem | None:
-        return await self._client.ask(CheckFilter(text))
+        return await self.client.ask(CheckFilter(text))
 
     async def _complete(self, text: str, place: int) -> Completion:
-        return await self._client.ask(CompleteFilter(text, place))
+        return await self.client.ask(CompleteFilter(text, place))
 
     # -- details -------------------------------------------------------------------------------------------------------
 
@@ -209,7 +212,7 @@ class RecordsPane(Vertical):
         if number is None:
             return
         try:
-            details = await self._client.ask(DetailsOf(number))
+            details = await self.client.ask(DetailsOf(number))
         except (RequestFailed, WorkerGone):
             return
         if number == self.shown:
@@ -219,13 +222,16 @@ class RecordsPane(Vertical):
         """Move the focus to the fields."""
         self.details.fields.focus()
 
-    async def on_field_tree_followed(self, event: FieldTree.Followed) -> None:
+    def on_field_tree_followed(self, event: FieldTree.Followed) -> None:
         self.leave()
-        await self.go_to_record(event.record)
+        self.perform(self._follow_link(event.record))
 
-    def leave(self) -> None:
-        """Remember the current place before going to another one."""
-        self.post_message(self.Left(self.spec, self.shown))
+    async def _follow_link(self, number: int) -> None:
+        found = await self.client.ask(PlaceOf(self.list_name, number))
+        if found is not None and found.is_exact:
+            self.rows.go_to(found.place)
+        else:
+            self.post_message(self.RecordAsked(number))
 
     # -- commands: filter ----------------------------------------------------------------------------------------------
 
@@ -236,12 +242,9 @@ class RecordsPane(Vertical):
         else:
             self.filter_bar.type_in()
 
-    async def on_filter_bar_submitted(self, event: FilterBar.Submitted) -> None:
-        try:
-            await self._ask(event.text)
-        except RequestFailed:
-            return  # the bar has shown the error while it was typed
+    def on_filter_bar_submitted(self, event: FilterBar.Submitted) -> None:
         self.rows.focus()
+        self.perform(self._ask(event.text))  # the bar has checked it
 
     def on_filter_bar_left(self) -> None:
         self.rows.focus()
@@ -278,7 +281,7 @@ class RecordsPane(Vertical):
         cell = self.rows.current_cell()
         if cell is None:
             raise CommandError("there is no value here")
-        return await self._client.ask(CellFilter(cell.number, cell.column))
+        return await self.client.ask(CellFilter(cell.number, cell.column))
 
     async def do_marked(self, argument: str) -> None:
         """Show only marked records, or all again."""
@@ -297,9 +300,7 @@ class RecordsPane(Vertical):
 
     async def do_go(self, argument: str) -> None:
         """Go to a row, counted from 1."""
-        if not argument.replace(",", "").isdecimal():
-            raise CommandError(f"{argument} is no number of a row")
-        self.rows.go_to(int(argument.replace(",", "")) - 1)
+        self.rows.go_to(row_place(argument, self.rows.count))
 
     async def do_find(self, argument: str) -> None:
         """Find a text, a regular expression or octets from the cursor on."""
@@ -315,7 +316,7 @@ class RecordsPane(Vertical):
     async def _find(self, *, forward: bool) -> None:
         if not self._sought:
             raise CommandError("nothing was sought yet: F finds")
-        place = await self._client.ask(Find(self.list_name, self._sought, self.rows.cursor, forward))
+        place = await self.client.ask(Find(self.list_name, self._sought, self.rows.cursor, forward))
         if place is None:
             nearer, other = ("later", "N looks back") if forward else ("earlier", "n looks on")
             raise CommandError(f'no {nearer} row has "{self._sought}": {other}')
@@ -327,16 +328,7 @@ class RecordsPane(Vertical):
         row = self.rows.current_row()
         if row is None:
             raise CommandError("there is nothing to follow")
-        offered = {each.name: each for each in await self._client.ask(FollowsOf(row.number))}
-        if not offered:
-            raise CommandError("this record belongs to no connection")
-        if not argument:
-            choices = [(each.name, each.title) for each in offered.values()]
-            argument = await self.app.push_screen_wait(Menu("What was said on, by or under", choices))
-        if argument in offered:
-            self.post_message(self.FollowAsked(offered[argument].title, offered[argument].filter))
-        elif argument:
-            raise CommandError(f"here can be followed: {', '.join(offered)}")
+        await self.follow_record(row.number, argument)
 
     async def do_end(self, argument: str) -> None:
         """Toggle following the end of a growing list."""
@@ -350,11 +342,14 @@ class RecordsPane(Vertical):
         await self.open(replace(self.spec, time=argument or following))
 
     async def do_sort(self, argument: str) -> None:
-        """Sort by a column; `-size` puts the largest first."""
-        await self._sort(Sort(argument.lstrip("-"), argument.startswith("-")))
+        """Sort by a column, or by the one under the cursor; `-size` puts the largest first."""
+        if argument:
+            await self._sort(Sort(argument.lstrip("-"), argument.startswith("-")))
+        else:
+            self.rows.sort_by_cursor()
 
-    async def on_row_list_sort_asked(self, event: RowList.SortAsked) -> None:
-        await self._sort(event.sort)
+    def on_row_list_sort_asked(self, event: RowList.SortAsked) -> None:
+        self.perform(self._sort(event.sort))
 
     async def _sort(self, sort: Sort) -> None:
         """Sort, and go to the first row."""
@@ -384,7 +379,7 @@ class RecordsPane(Vertical):
         """Copy the current record, the value under the cursor, or the filter."""
         row = self.rows.current_row()
         choices = {"value": "what is under the cursor", **dict(COPY_FORMS), "filter": "the filter of the list"}
-        form = argument or await self.app.push_screen_wait(Menu("Copy", tuple(choices.items())))
+        form = argument or await self.choose("Copy", list(choices.items()))
         if form and form not in choices:
             raise CommandError(f"there is no {form} to copy: {', '.join(choices)}")
         if form == "filter":
@@ -392,7 +387,7 @@ class RecordsPane(Vertical):
         elif form == "value":
             text = self._value_here()
         elif form and row is not None:
-            text = await self._client.ask(CopyTextOf(row.number, form))
+            text = await self.client.ask(CopyTextOf(row.number, form))
         else:
             return
         self.app.copy_to_clipboard(text)
@@ -408,8 +403,8 @@ class RecordsPane(Vertical):
     async def do_export(self, argument: str) -> None:
         """Write the rows, or their packets, to a file."""
         asked = SaveRows(argument, self.list_name)
-        if not await self._client.ask(asked) and await may_overwrite(self.app, argument):
-            await self._client.ask(replace(asked, force=True))
+        if not await self.client.ask(asked) and await may_overwrite(self.app, argument):
+            await self.client.ask(replace(asked, force=True))
 
     async def do_colour(self, argument: str) -> None:
         """Add a colour rule (style, then filter). `none` removes all rules."""

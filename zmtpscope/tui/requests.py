@@ -236,6 +236,7 @@ class ViewTitle(Struct, frozen=True, array_like=True):
     meaning: str
     records: tuple[str, ...]
     """Record types that the filters of its rows match."""
+    has_times: bool = False
 
 
 class Views(Request[tuple[ViewTitle, ...]], frozen=True):
@@ -247,7 +248,8 @@ class Views(Request[tuple[ViewTitle, ...]], frozen=True):
 class TableOf(Request[Table], frozen=True):
     """Request a view (`worker/views/`) of the records that match `filter`.
 
-    At most `most` rows are returned. `opened` are the keys of rows with shown children.
+    At most `most` rows are returned: those that contain a text, with the rows above and below them. `opened` are the
+    keys of rows with shown children. `time` is one of `-t` (r, a).
     """
 
     reply: ClassVar[object] = Table
@@ -256,6 +258,8 @@ class TableOf(Request[Table], frozen=True):
     sort: Sort | None = None
     opened: tuple[str, ...] = ()
     most: int = 1000
+    containing: str = ""
+    time: str = "r"
 
 
 # -- filters -----------------------------------------------------------------------------------------------------------
@@ -322,6 +326,18 @@ class SaveRows(Request[bool], frozen=True):
     reply: ClassVar[object] = bool
     path: str
     list: str
+    force: bool = False
+
+
+class SaveTable(Request[bool], frozen=True):
+    """Write the rows of a view to a file, as .jsonl or .csv, with unscaled numbers; times are nanoseconds.
+
+    Reply and progress are those of `SaveRows`.
+    """
+
+    reply: ClassVar[object] = bool
+    path: str
+    table: TableOf
     force: bool = False
 
 

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Static
 
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
-from zmtpscope.tui.requests import Sort, Table, TableOf, TableRow
+from zmtpscope.tui.commands import CommandError, row_place
+from zmtpscope.tui.menu import may_overwrite
+from zmtpscope.tui.pane import Pane
+from zmtpscope.tui.requests import (
+    MESSAGES,
+    Completion,
+    FilterProblem,
+    SaveTable,
+    Sort,
+    Table,
+    TableOf,
+    TableRow,
+    ViewTitle,
+)
+from zmtpscope.tui.widgets.filter_bar import FilterBar
+from zmtpscope.tui.widgets.filter_hints import NOTHING
 from zmtpscope.tui.widgets.table_view import TableView
 
 LOOK_SECONDS = 0.5
 """Interval between two updates, in seconds."""
 FIRST_LOOK_SECONDS = 0.05
+
+TIMES = ("r", "a")
+"""Formats of times in views: the one of differences needs neighbours."""
+FORMS = {"line": "the row", "json": "JSON", "filter": "the filter of its records"}
+"""Formats in which a row can be copied."""
+MAX_NAMES = 3
+"""Cells that name a row."""
 
 SHORT, BETWEEN = 40, "   "
 """Maximum cells of texts that share a line, and their separator."""
@@ -51,37 +74,38 @@ class CutCells(Static):
         self.display = bool(cells)
 
 
-class ViewPane(Vertical):
+class ViewPane(Pane):
+    """A view of the worker. Its filter keeps the rows that contain a text."""
+
     DEFAULT_CSS = """
     ViewPane TableView { height: 1fr; }
+    ViewPane FilterBar { display: none; }
     """
 
     class Chosen(Message):
         """Request to go to the records counted in this row."""
 
-        def __init__(self, view: str, row: TableRow) -> None:
+        def __init__(self, view: ViewTitle, row: TableRow) -> None:
             super().__init__()
             self.view = view
             self.row = row
 
-    def __init__(self, client: Client, view: str, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._client = client
+    def __init__(self, client: Client, view: ViewTitle) -> None:
+        super().__init__(client, view.name)
+        self.title = view.title
         self._view = view
-        self._sort: Sort | None = None
-        self._opened: tuple[str, ...] = ()
+        self._request = TableOf(view.name)
         self._pinned: TableRow | None = None
         """Show only the records of this row."""
         self._timer: Timer | None = None
+        self._bar = FilterBar(_any_text, _no_completion)
         self._table = TableView()
         self._cut = CutCells()
 
     def compose(self) -> ComposeResult:
+        yield self._bar
         yield self._table
         yield self._cut
-
-    async def on_mount(self) -> None:
-        await self._look()
 
     def take_focus(self) -> None:
         self._table.focus()
@@ -98,21 +122,30 @@ class ViewPane(Vertical):
             self._timer.stop()
         self._timer = self.set_timer(seconds, self._look)
 
-    async def _look(self) -> None:
-        filter = self._pinned.scope if self._pinned is not None else ""
+    def _look(self) -> None:
+        self.run_worker(self._show_table(), exclusive=True, group="table")
+
+    async def _show_table(self) -> None:
         try:
-            table = await self._client.ask(TableOf(self._view, filter, self._sort, self._opened))
+            table = await self.client.ask(self._request)
         except (RequestFailed, WorkerGone):
             return
         self._show(table)
         self._wait(FIRST_LOOK_SECONDS if table.looked_at < table.total else LOOK_SECONDS)
+
+    def _change(self, **changes: Any) -> None:
+        """Show the table differently."""
+        self._request = replace(self._request, **changes)
+        self._look()
 
     def _show(self, table: Table) -> None:
         table = without_hasty_words(table)
         if self._pinned is not None:
             pinned = f"only {self._pinned.cells[0]}; p shows everything again"
             table = replace(table, text=(pinned, *table.text))
-        self._table.show(table, self._sort)
+        self._table.set_empty_text("no row contains the text: esc shows all" if self._request.containing else "")
+        self._table.show(table, self._request.sort)
+        self._bar.show_state(f"{len(table.rows):,}")
         self._cut.show(self._table.cut_cells())
 
     def on_table_view_selected(self) -> None:
@@ -122,21 +155,142 @@ class ViewPane(Vertical):
         """Update the cut texts."""
         self.call_after_refresh(lambda: self._cut.show(self._table.cut_cells()))
 
-    async def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
-        self._sort = event.sort
-        await self._look()
+    def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
+        self._change(sort=event.sort)
 
-    async def on_table_view_opened_changed(self, event: TableView.OpenedChanged) -> None:
-        self._opened = event.opened
-        await self._look()
+    def on_table_view_opened_changed(self, event: TableView.OpenedChanged) -> None:
+        self._change(opened=event.opened)
 
-    async def on_table_view_pinned(self, event: TableView.Pinned) -> None:
+    def on_table_view_pinned(self, event: TableView.Pinned) -> None:
         """Show only the records of a row, or all again."""
-        self._pinned = event.row if self._pinned is None and event.row.scope else None
-        await self._look()
+        if self._pinned is not None:
+            self._pin(None)
+        elif event.row.scope:
+            self._pin(event.row)
+        else:
+            self.notify("this row has no records of its own to count", severity="warning", markup=False)
+
+    def _pin(self, row: TableRow | None) -> None:
+        self._pinned = row
+        self._change(filter="" if row is None else row.scope)
 
     def on_table_view_chosen(self, event: TableView.Chosen) -> None:
-        self.post_message(self.Chosen(self._view, event.row))
+        """Go to the records of a row; without records, open or close it."""
+        row = event.row
+        if row.record is not None or row.filter:
+            self.post_message(self.Chosen(self._view, row))
+        elif not self._table.action_open_or_close():
+            self.notify("this row counts no records", severity="warning", markup=False)
+
+    def has_command(self, name: str) -> bool:
+        return super().has_command(name) and (name != "time" or self._view.has_times)
+
+    # -- commands ------------------------------------------------------------------------------------------------------
+
+    async def do_filter(self, argument: str) -> None:
+        """Show only rows that contain a text, or focus the filter bar."""
+        self._bar.display = True
+        if argument:
+            self._contain(argument)
+        else:
+            self._bar.type_in()
+
+    def on_filter_bar_submitted(self, event: FilterBar.Submitted) -> None:
+        self._contain(event.text)
+
+    def on_filter_bar_left(self) -> None:
+        self._contain(self._request.containing)
+
+    def _contain(self, text: str) -> None:
+        self._bar.set_text(text)
+        self._bar.display = bool(text)
+        self._table.focus()
+        self._change(containing=text)
+
+    async def do_clear(self, argument: str) -> None:
+        """Show all rows, then the rows of all records."""
+        if self._request.containing:
+            self._contain("")
+        elif self._pinned is not None:
+            self._pin(None)
+
+    async def do_go(self, argument: str) -> None:
+        """Go to a row, counted from 1."""
+        self._table.go_to(row_place(argument, self._table.count))
+
+    async def do_sort(self, argument: str) -> None:
+        """Sort by a column, chosen from a menu if not given; `-size` puts the largest first."""
+        columns = {column.name: column for column in self._table.columns}
+        chosen = argument or await self.choose(
+            "Sort by (r reverses, z restores the order)", [(name, each.heading) for name, each in columns.items()]
+        )
+        name = chosen.lstrip("-")
+        if name in columns:
+            is_descending = chosen.startswith("-") if argument else columns[name].is_number
+            self._change(sort=Sort(name, is_descending))
+        elif chosen:
+            raise CommandError(f"there is no column {name}: {', '.join(columns)}")
+
+    async def do_unsort(self, argument: str) -> None:
+        """Return to the order of the view."""
+        self._change(sort=None)
+
+    async def do_time(self, argument: str) -> None:
+        """Set the format of times, or switch to the next one."""
+        if argument and argument not in TIMES:
+            raise CommandError(f"times of a view are {' or '.join(TIMES)}, not {argument}")
+        following = TIMES[(TIMES.index(self._request.time) + 1) % len(TIMES)]
+        self._change(time=argument or following)
+
+    async def do_follow(self, argument: str) -> None:
+        """Follow the records of the row."""
+        row = self._row()
+        if row.record is not None:
+            await self.follow_record(row.record, argument)
+        elif row.filter:
+            records = MESSAGES if MESSAGES[0] in self._view.records else self._view.records
+            self.post_message(self.FollowAsked(f"{self.title}: {_name_of(row)}", row.filter, records))
+        else:
+            raise CommandError("this row counts no records to follow")
+
+    async def do_copy(self, argument: str) -> None:
+        """Copy the current row, or its filter."""
+        row = self._row()
+        names = [column.name for column in self._table.columns]
+        cells = {name: cell for name, cell in zip(names, row.cells, strict=True) if cell}
+        texts = {"line": "\t".join(cells.values()), "json": msgspec.json.encode(cells).decode(), "filter": row.filter}
+        choices = [(name, FORMS[name]) for name, text in texts.items() if text]
+        form = argument or await self.choose("Copy", choices)
+        if form and not texts.get(form):
+            raise CommandError(f"there is no {form} to copy: {', '.join(name for name, _ in choices)}")
+        if form:
+            self.app.copy_to_clipboard(texts[form])
+            self.notify(f"copied: {FORMS[form]}", markup=False)
+
+    async def do_export(self, argument: str) -> None:
+        """Write the rows to a file."""
+        asked = SaveTable(argument, self._request)
+        if not await self.client.ask(asked) and await may_overwrite(self.app, argument):
+            await self.client.ask(replace(asked, force=True))
+
+    def _row(self) -> TableRow:
+        row = self._table.current_row()
+        if row is None:
+            raise CommandError("there is no row here")
+        return row
+
+
+def _name_of(row: TableRow) -> str:
+    """Return the first texts of a row, in place of a name."""
+    return " ".join([cell for cell in row.cells if cell][:MAX_NAMES])
+
+
+async def _any_text(text: str) -> FilterProblem | None:
+    return None
+
+
+async def _no_completion(text: str, place: int) -> Completion:
+    return NOTHING
 
 
 def without_hasty_words(table: Table) -> Table:

@@ -17,7 +17,6 @@ from zmtpscope.tui.requests import (
     Completion,
     Details,
     FilterProblem,
-    ListState,
     Node,
     Page,
     Row,
@@ -119,7 +118,7 @@ class Records(App[None]):
         rows.set_marked({2})
         rows.focus()
         self.query_one(DetailsPane).show(DETAILS)
-        self.query_one(FilterBar).show_state(ListState("messages", 1, len(ROWS), 12, 12))
+        self.query_one(FilterBar).show_state(f"{len(ROWS)}")
 
 
 class Topics(App[None]):

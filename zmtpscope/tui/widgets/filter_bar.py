@@ -118,8 +118,9 @@ class FilterBar(Vertical):
         self._history = tuple(texts)
         self._back = 0
 
-    def show_state(self, state: ListState | None) -> None:
-        self._state.update(Content(state_text(state, self._submitted)))
+    def show_state(self, text: str) -> None:
+        """Show the number of rows, or progress."""
+        self._state.update(Content(text))
 
     def type_in(self) -> None:
         self.screen.set_focus(self._input)  # at once: `focus` would take effect after queued keys

@@ -234,7 +234,7 @@ class LineView(ScrollView, can_focus=True):
     def _draw_empty(self, place: int, width: int) -> Strip:
         """Draw a line of `empty_text`."""
         texts = wrap(self.empty_text, max(1, width - 2 * EMPTY_MARGIN))
-        text = fitted(" " * EMPTY_MARGIN + texts[place], width) if place < len(texts) else ""
+        text = fitted(" " * EMPTY_MARGIN + texts[place] if place < len(texts) else "", width)
         return line_of([Cell(0, width, text, self.palette.style("muted"))], self.base, width)
 
     def notify_style_update(self) -> None:

@@ -57,8 +57,7 @@ class RowList(LineView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "cell(1)", "Next cell, or further in the last one", show=False),
         Binding("left,h", "cell(-1)", "Cell before", show=False),
-        Binding("s", "sort", "Sort by this column", show=False),
-        Binding("enter", "choose", "Open", show=False),
+        Binding("enter", "choose", "Fields"),
     ]
 
     class Selected(Message):
@@ -241,7 +240,8 @@ class RowList(LineView):
         rows = filter(None, map(self._pages.row, range(self.top, self.top + self.page_height)))
         return any(width_of(_text(row, slot.column)) - self._skip > slot.width for row in rows)
 
-    def action_sort(self) -> None:
+    def sort_by_cursor(self) -> None:
+        """Ask to sort by the column under the cursor."""
         if self._columns:
             self._ask_to_sort(self._column)
 

@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from zmtpscope.tui.requests import Sort, Table, TableRow
+from zmtpscope.tui.requests import Sort, Table, TableColumn, TableRow
 from zmtpscope.tui.widgets.columns import (
     GAP,
     Cell,
@@ -37,8 +37,8 @@ class TableView(LineView):
     heading_lines = 1
     count_wait = 0.02  # a digit nearly always means another view
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Show what was counted here", show=False),
-        Binding("right,l", "open", "Open", show=False),
+        Binding("enter", "choose", "Records"),
+        Binding("right,l", "open", "Open"),
         Binding("left,h", "close", "Close, or go out", show=False),
         Binding("space", "open_or_close", "Open or close", show=False),
         Binding("greater_than_sign", "sort_by(1)", "Sort by the next column", show=False),
@@ -46,7 +46,7 @@ class TableView(LineView):
         Binding("r", "reverse", "Sort the other way round", show=False),
         Binding("right_square_bracket", "shift(1)", "Columns further to the right", show=False),
         Binding("left_square_bracket", "shift(-1)", "Columns further to the left", show=False),
-        Binding("p", "pin", "Only what is here, or everything again", show=False),
+        Binding("p", "pin", "Only this"),
     ]
 
     class _OfRow(Message):
@@ -107,6 +107,16 @@ class TableView(LineView):
                 break
 
     @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        """All columns, hidden ones included."""
+        return self._table.columns
+
+    @property
+    def rows(self) -> tuple[TableRow, ...]:
+        """All rows."""
+        return self._table.rows
+
+    @property
     def opened(self) -> tuple[str, ...]:
         """Keys of the opened rows."""
         return tuple(self._opened)
@@ -163,10 +173,11 @@ class TableView(LineView):
         if (row := self.current_row()) is not None:
             self.post_message(self.Pinned(row))
 
-    def action_open(self) -> None:
+    def action_open(self) -> bool:
+        """Open the row, or go into it. Return whether there was something to do."""
         row = self.current_row()
         if row is None:
-            return
+            return False
         if row.key in self._opened:
             self.go_to(self.cursor + 1)
         elif row.has_more:
@@ -174,8 +185,10 @@ class TableView(LineView):
                 del self._opened[next(iter(self._opened))]
             self._opened[row.key] = None
             self.post_message(self.OpenedChanged(self.opened))
+        return row.has_more or row.key in self._opened
 
     def action_close(self) -> None:
+        """Close the row, or go out of it."""
         row = self.current_row()
         if row is None:
             return
@@ -186,12 +199,13 @@ class TableView(LineView):
             rows = self._table.rows
             self.go_to(next(place for place in range(self.cursor - 1, -1, -1) if rows[place].depth < row.depth))
 
-    def action_open_or_close(self) -> None:
+    def action_open_or_close(self) -> bool:
+        """Open a closed row, close an open one. Return whether there was something to do."""
         row = self.current_row()
-        if row is not None and row.key in self._opened:
-            self.action_close()
-        else:
-            self.action_open()
+        if row is None or row.key not in self._opened:
+            return self.action_open()
+        self.action_close()
+        return True
 
     def action_sort_by(self, step: int) -> None:
         names = [column.name for column in self._table.columns]

@@ -12,19 +12,24 @@ from zmtpscope.filter import Filter
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, TableOf, ViewTitle
 from zmtpscope.tui.worker.views.catalogue import VIEWS
-from zmtpscope.tui.worker.views.view import Counter, Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import Counter, Step, View, ViewTable, Wanted
 
 if TYPE_CHECKING:
     from zmtpscope.tui.worker.views.derived import Derived
 
 C = TypeVar("C", bound=Counter)
 
+MAX_SAVED = 1_000_000
+"""Maximum rows of a view in a file."""
 MAX_VIEWS = 16
 """Maximum views kept; the one shown longest ago is dropped."""
 
 
 def view_titles() -> tuple[ViewTitle, ...]:
-    return tuple(ViewTitle(kind.name, kind.key, kind.title, kind.meaning, kind.records) for kind in VIEWS.values())
+    return tuple(
+        ViewTitle(kind.name, kind.key, kind.title, kind.meaning, kind.records, kind.has_times)
+        for kind in VIEWS.values()
+    )
 
 
 class Counting(Generic[C]):
@@ -86,8 +91,17 @@ class CountedView:
         """Return the table, cached for a repeated request."""
         made, steps = self._made, self.counting.steps
         if made is None or (made.request, made.steps) != (request, steps):
-            made = self._made = Made(request, steps, self.view.table(request.sort, request.opened, request.most))
+            made = self._made = Made(request, steps, self.view.table(_wanted(request)))
         return made.table
+
+    def raw_table(self, request: TableOf) -> ViewTable:
+        """Return all rows, with unscaled numbers."""
+        return self.view.table(_wanted(request)._replace(most=MAX_SAVED, is_raw=True))
+
+
+def _wanted(request: TableOf) -> Wanted:
+    opened = frozenset(request.opened)
+    return Wanted(request.sort, opened, request.most, request.containing, request.time)
 
 
 class CountedViews:
@@ -119,14 +133,22 @@ class CountedViews:
 
     def table(self, request: TableOf) -> Table:
         """Return the table of a view, which becomes the shown view."""
+        view = self._shown(request)
+        made = view.table(request)
+        return Table(made.columns, made.rows, view.counting.looked_at, len(self._store), made.text)
+
+    def raw_table(self, request: TableOf) -> ViewTable:
+        """Return all rows of a view for a file, as far as they are counted."""
+        return self._shown(request).raw_table(request)
+
+    def _shown(self, request: TableOf) -> CountedView:
         key = request.view, request.filter
         view = self._views.pop(key, None) or self._view(*key)
         self._views[key] = view
-        counting = self._looked_at = view.counting
+        self._looked_at = view.counting
         while len(self._views) > MAX_VIEWS:
             del self._views[next(iter(self._views))]
-        made = view.table(request)
-        return Table(made.columns, made.rows, counting.looked_at, len(self._store), made.text)
+        return view
 
     def _view(self, name: str, filter: str) -> CountedView:
         kind = VIEWS[name]

@@ -37,6 +37,7 @@ from zmtpscope.tui.requests import (
     Rows,
     SaveCapture,
     SaveRows,
+    SaveTable,
     StopCapture,
     TableOf,
     Views,
@@ -101,6 +102,7 @@ class Worker:
             SaveRows: lambda request: self._save(
                 lambda: saving_of(request, self._lists.get(request.list), self._loading)
             ),
+            SaveTable: self._save_table,
             SaveCapture: self._save_capture,
             StopCapture: lambda request: self._loading.stop(),
             CancelSaving: lambda request: self._cancel_saving(),
@@ -206,6 +208,11 @@ class Worker:
         from zmtpscope.tui.worker.saved_capture import capture_saving_of  # slow to import: rows are shown first
 
         return self._save(lambda: capture_saving_of(request, self._loading))
+
+    def _save_table(self, request: SaveTable) -> bool:
+        from zmtpscope.tui.worker.saved_table import table_saving_of  # slow to import: rows are shown first
+
+        return self._save(lambda: table_saving_of(request, lambda: self._views.raw_table(request.table), self._loading))
 
     def _read_again(self, request: ReadAgain) -> int:
         from zmtpscope.tui.worker.reading_again import loading_again  # keys and CURVE are slow to import

@@ -14,7 +14,7 @@ from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import Sort, TableRow
 from zmtpscope.tui.worker.views.catalogue import VIEWS
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
-from zmtpscope.tui.worker.views.view import CountingView, Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import CountingView, Step, View, ViewTable, Wanted
 
 
 @cache
@@ -60,7 +60,7 @@ def opened_whole(view: View, sort: Sort | None = None) -> ViewTable:
     """The table with everything open that can be."""
     keys: set[str] = set()
     while True:
-        table = view.table(sort, keys, most=10_000)
+        table = view.table(Wanted(sort, keys, most=10_000))
         more = {row.key for row in table.rows if row.has_more}
         if not more:
             return table

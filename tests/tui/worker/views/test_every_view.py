@@ -19,7 +19,7 @@ from zmtpscope.filter import Filter
 from zmtpscope.store import Spool, Store
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.catalogue import VIEWS
-from zmtpscope.tui.worker.views.view import ViewTable
+from zmtpscope.tui.worker.views.view import ViewTable, Wanted
 
 MESSAGES = " and record == message"
 COUNTED = {
@@ -83,7 +83,7 @@ def test_rows_can_be_sorted_by_every_column() -> None:
         table = view.table()
         for column in table.columns:
             for descending in (False, True):
-                rows = view.table(Sort(column.name, descending)).rows
+                rows = view.table(Wanted(Sort(column.name, descending))).rows
                 assert sorted(row.key for row in rows) == sorted(row.key for row in table.rows)
 
 
@@ -101,8 +101,8 @@ def test_at_most_so_many_rows_are_shown_and_that_there_are_more_is_said() -> Non
     store = store_of(next(path for path in FILES if path.stem == "port-scan" or path.stem == "holes"))
     for name in VIEWS:
         view = view_of(name, store)
-        table = view.table(opened=[row.key for row in view.table().rows])
+        table = view.table(Wanted(opened=[row.key for row in view.table().rows]))
         if len(table.rows) > 1:
-            shorter = view.table(opened=[row.key for row in table.rows], most=1)
+            shorter = view.table(Wanted(opened=[row.key for row in table.rows], most=1))
             assert shorter.rows == table.rows[:1]
             assert shorter.text[-1].startswith("the first 1 row")

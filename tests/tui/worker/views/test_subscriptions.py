@@ -11,7 +11,7 @@ from tests.tui.worker.views.fed import cell, cells, opened_whole, store_of, view
 from zmtpscope.filter import Filter
 from zmtpscope.tui.requests import Sort, TableRow
 from zmtpscope.tui.worker.views import subscriptions
-from zmtpscope.tui.worker.views.view import ViewTable
+from zmtpscope.tui.worker.views.view import ViewTable, Wanted
 
 LOST = "problems/subscription-lost-on-reconnect.pcap"
 GROUPS = "problems/groups-joined-in-time.pcap"
@@ -137,7 +137,7 @@ def test_more_subscribers_than_there_are_columns_for_are_counted(monkeypatch: py
 def test_topics_can_be_sorted_by_what_a_subscriber_has_of_them() -> None:
     view = view_of_capture("subscriptions", "problems/subscriptions-over-hwm-lost-on-reconnect.pcap")
     first = next(column for column in view.table().columns if column.heading == "10.0.0.2")
-    table = view.table(Sort(first.name, descending=True))
+    table = view.table(Wanted(Sort(first.name, descending=True)))
     states = [state.split(", ")[0] for state in (cell(table, row, first.name) for row in table.rows[1:]) if state]
     assert states[-1] == "not again"
     assert states[0] != "not again"

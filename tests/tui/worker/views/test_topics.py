@@ -15,6 +15,7 @@ from zmtpscope.tui.worker.views import topics
 from zmtpscope.tui.worker.views.last_values import members_changed
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
+from zmtpscope.tui.worker.views.view import Wanted
 
 
 def test_messages_of_each_topic_are_those_that_subscribers_received() -> None:
@@ -42,6 +43,13 @@ def test_topics_that_share_what_stands_in_front_of_a_separator_are_a_tree() -> N
     assert shown[place + 1 : place + 3] == [(1, '"stderr"', "4"), (1, '"stdout"', "2")]
 
 
+def test_a_text_leaves_the_rows_that_contain_it_and_those_above_them() -> None:
+    view = view_of_capture("topics", "implementations/jupyter.pcap")
+    found = view.table(Wanted(containing="STDERR"))
+    assert [(row.depth, row.cells[0]) for row in found.rows] == [(0, '"stream."'), (1, '"stderr"')]
+    assert view.table(Wanted(containing="nothing of the kind")).rows == ()
+
+
 def test_numbers_differ_from_the_one_before_by_so_much() -> None:
     table = view_of_capture("topics", "patterns/xpub-xsub.pcap").table()
     assert ('"beta"', "4", "+2") in cells(table, "topic", "last", "change")
@@ -64,7 +72,7 @@ def test_of_named_members_those_that_differ_are_told(before: dict[str, Any], las
 
 
 def test_the_topic_with_the_most_octets_comes_first_where_that_is_wanted() -> None:
-    table = view_of_capture("topics", "patterns/pubsub.pcap").table(Sort("octets", descending=True))
+    table = view_of_capture("topics", "patterns/pubsub.pcap").table(Wanted(Sort("octets", descending=True)))
     assert cells(table, "topic")[0] == ('"b.topic"',)
 
 

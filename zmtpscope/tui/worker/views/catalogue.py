@@ -33,6 +33,9 @@ class ViewKind(NamedTuple):
     is_derived: bool = False
     """Whether it shows shared derived data."""
 
+    has_times: bool = False
+    """Whether its rows contain points in time."""
+
     def of(self, what: Store | Derived) -> Any:
         """Return this view of a store or of derived data."""
         return getattr(import_module(f"zmtpscope.tui.worker.views.{self.name}"), self.view)(what)
@@ -59,11 +62,26 @@ VIEWS: dict[str, ViewKind] = {
             "SubscriptionsView",
             ("message", "command"),
             is_derived=True,
+            has_times=True,
         ),
         ViewKind(
-            "findings", "6", "Findings", "what is wrong or worth knowing, and where", "FindingsView", ("finding",)
+            "findings",
+            "6",
+            "Findings",
+            "what is wrong or worth knowing, and where",
+            "FindingsView",
+            ("finding",),
+            has_times=True,
         ),
-        ViewKind("zre", "7", "ZRE", "nodes, groups, and how they found each other", "ZreView", ("message", "datagram")),
+        ViewKind(
+            "zre",
+            "7",
+            "ZRE",
+            "nodes, groups, and how they found each other",
+            "ZreView",
+            ("message", "datagram"),
+            has_times=True,
+        ),
         ViewKind(
             "statistics",
             "8",
@@ -80,6 +98,7 @@ VIEWS: dict[str, ViewKind] = {
             "DiagnosesView",
             EVERYTHING,
             is_derived=True,
+            has_times=True,
         ),
         ViewKind(
             "peers",
@@ -89,6 +108,7 @@ VIEWS: dict[str, ViewKind] = {
             "PeersView",
             EVERYTHING,
             is_derived=True,
+            has_times=True,
         ),
         ViewKind(
             "requests",
@@ -97,6 +117,7 @@ VIEWS: dict[str, ViewKind] = {
             "what waits for a reply, and what took long",
             "RequestsView",
             is_derived=True,
+            has_times=True,
         ),
     )
 }

@@ -18,11 +18,10 @@ from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.known_connections import MAX_CONNECTIONS, KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.sums import sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
 
 MAX_FACTS = 12
 """Maximum greetings and commands listed below a connection."""
@@ -161,11 +160,11 @@ class ConnectionsView(CountingView):
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         rows = sorted(self._counted.values(), key=lambda row: row.known.number)
         text = [", ".join(self._summary(rows))] if rows else ["no connections that speak ZMTP"]
         lines = chain(map(self._line, rows), starmap(_attempts, self._attempts.items()))
-        return table_of(COLUMNS, lines, sort, opened, most, text + self._known.left_out())
+        return table_of(COLUMNS, lines, wanted, text + self._known.left_out())
 
     def _summary(self, rows: Collection[Counted]) -> Iterator[str]:
         yield counted(len(rows), "connection")

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
 from zmtpscope.export.top.table import scaled
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import ViewTable
+from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
 
 
 class DiagnosesView(DerivedView):
     """One line per cause, worst first. Below it are linked evidence and consequences."""
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        shown_time = since_start(self.store)
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+        shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),
             Column("cause", "CAUSE", widest=96),
@@ -32,7 +31,7 @@ class DiagnosesView(DerivedView):
         summary = self.derived.summary
         text = "looking for causes" if summary is None else summary or "nothing wrong was found"
         lines = [self._line(each.diagnosis, each.consequences) for each in self.derived.diagnoses or ()]
-        return table_of(columns, lines, sort, opened, most, [text])
+        return table_of(columns, lines, wanted, [text])
 
     def _line(self, diagnosis: Diagnosis, consequences: Sequence[Diagnosis] = ()) -> Line:
         first = min((each.moment.ns for each in diagnosis.evidence), default=None)

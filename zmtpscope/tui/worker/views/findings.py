@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,10 +15,9 @@ from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
+from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
 
 MAX_SINGLE = 1000
 """Maximum findings listed below a kind."""
@@ -58,9 +57,9 @@ class FindingsView(CountingView):
             if values["conn"] is not None:
                 kind.connections.add(values["conn"])
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         """Return the kinds, worst first, then the most frequent."""
-        shown_time = since_start(self.store)
+        shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),
             Column("id", "ID"),
@@ -77,7 +76,7 @@ class FindingsView(CountingView):
         for kind in kinds:
             counts[kind.severity] += len(kind.numbers)
         text = ", ".join(f"{severity}: {count}" for severity, count in counts.items()) or "nothing was found"
-        return table_of(columns, [self._line(kind) for kind in kinds], sort, opened, most, [text])
+        return table_of(columns, [self._line(kind) for kind in kinds], wanted, [text])
 
     def _line(self, kind: Kind) -> Line:
         known = FINDINGS[kind.id]

@@ -15,12 +15,11 @@ from zmtpscope.export.words import counted, size
 from zmtpscope.filter.quoting import one_of
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.sums import Sum, sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
 
 MAX_TOPICS = 4
 """Maximum topics named on a line and remembered of a connection."""
@@ -95,13 +94,13 @@ class MapView(CountingView):
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         by_endpoint = _grouped(self._known, lambda known: known.address(known.listener))
         total = sum(sum(flow.octets) for flow in self._flows.values())
         lines = [self._endpoint(address, connections) for address, connections in by_endpoint.items()]
         lines.sort(key=lambda line: (-line.values[OCTETS], line.key))
         columns = self._columns(total)
-        return table_of(columns, lines, sort, opened, most, [*self._text(len(by_endpoint), total)])
+        return table_of(columns, lines, wanted, [*self._text(len(by_endpoint), total)])
 
     def _columns(self, total: int) -> Sequence[Column]:
         start = self.store.first_time if self.store.first_time is not None else self._first_ns or 0

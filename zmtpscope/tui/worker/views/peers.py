@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from zmtpscope.diagnosis.across.endings import ending_of
@@ -11,11 +11,10 @@ from zmtpscope.diagnosis.across.words import address
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import ViewTable
+from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
 
 CAUSES = {
     "closed": "closed it",
@@ -37,9 +36,9 @@ CONNECTED, ENDED, AWAY = "█", "┃", "·"
 class PeersView(DerivedView):
     """One line per peer, with its connections below."""
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         """Return the peers, listening ones first."""
-        shown_time = since_start(self.store)
+        shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("peer", "PEER"),
             Column("type", "TYPE"),
@@ -57,7 +56,7 @@ class PeersView(DerivedView):
             f"{counted(len(found), 'peer')}; connections of one peer belong together also where it came back",
             f"lifelines, over the time of the capture: {CONNECTED} connected, {ENDED} a connection ended, {AWAY} away",
         ]
-        return table_of(columns, list(map(self._line, found)), sort, opened, most, text)
+        return table_of(columns, list(map(self._line, found)), wanted, text)
 
     def _line(self, peer: Peer) -> Line:
         values = peer.record(0).values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,12 +16,11 @@ from zmtpscope.diagnosis.observers.request_table import OPEN, OUTCOMES, UNANSWER
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues
 from zmtpscope.tui.worker.views.tables import Column, Line, Value, seconds, table_of
-from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import ViewTable
+from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
 
 WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not captured")
 """Text of outcomes, in the order of `OUTCOMES`."""
@@ -39,8 +38,8 @@ class RequestsView(DerivedView):
         super().__init__(derived)
         self._contents = LastValues(derived.store)
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        shown_time = since_start(self.store)
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+        shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("request", "REQUEST", self._content),
             Column("outcome", "OUTCOME"),
@@ -60,7 +59,7 @@ class RequestsView(DerivedView):
         ]
         found.sort(key=lambda each: (-_without_reply(*each), -(self._longest(each[1]) or 0), each[0].start.ns))
         lines = (self._connection(*each) for each in found)
-        return table_of(columns, lines, sort, opened, most, list(_text(found)), prepare=self._read)
+        return table_of(columns, lines, wanted, list(_text(found)), prepare=self._read)
 
     def _connection(self, connection: ObservedConnection, seen: ObservedRequests) -> Line:
         conn_id, asker, latency = connection.conn_id, seen.asker, seen.latency

@@ -23,10 +23,9 @@ from zmtpscope.filter.quoting import equals, every
 from zmtpscope.records import RECORDS, SECOND
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.known_connections import KnownConnections
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED
 
 MAX_CONNECTIONS = 4096
@@ -116,7 +115,7 @@ class StatisticsView(CountingView):
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         """Return a line for all messages, and subdivided headings."""
         every_message = self._row_of(self._all, 1)
         lines = [
@@ -125,7 +124,7 @@ class StatisticsView(CountingView):
             _heading("connections", "messages by connection", self._by_connection),
             _heading("types", "records by type", self._by_type, is_open=True),
         ]
-        return table_of(COLUMNS, lines, sort, opened, most, list(self._text(every_message)))
+        return table_of(COLUMNS, lines, wanted, list(self._text(every_message)))
 
     def _text(self, row: Row) -> Iterator[str]:
         if not row.messages:

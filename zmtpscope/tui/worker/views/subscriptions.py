@@ -14,7 +14,6 @@ from zmtpscope.export.preview import quoted
 from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import begins_with, equals, every, one_of
 from zmtpscope.records import to_text
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.subscribers import (
     LATE_NS,
@@ -27,8 +26,8 @@ from zmtpscope.tui.worker.views.subscribers import (
     subscribers_of,
 )
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import ViewTable
+from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
 
 MAX_SUBSCRIBERS = 32
 """Maximum subscribers with a column; the others are counted in one."""
@@ -57,8 +56,9 @@ class SubscriptionsView(DerivedView):
     Subscriptions below topics link to records.
     """
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         """Return publishers with sorted topics, lost ones first."""
+        self._shown_time = shown_times(self.store, wanted.time)
         found = subscribers_of(self.derived.knowledge)
         shown = dict(islice(found.names.items(), MAX_SUBSCRIBERS))
         others = len(found.names) - len(shown)
@@ -68,7 +68,7 @@ class SubscriptionsView(DerivedView):
             *([Column("others", "OTHERS", str, is_number=True)] if others else []),
         ]
         lines = (self._publisher(each, found, shown, others) for each in found.publishers)
-        return table_of(columns, lines, sort, opened, most, list(_summary(found, others)))
+        return table_of(columns, lines, wanted, list(_summary(found, others)))
 
     def _publisher(
         self, publisher: SubscribedPublisher, found: Subscribers, shown: Collection[str], others: int
@@ -142,7 +142,7 @@ class SubscriptionsView(DerivedView):
 
     def _sentence(self, subscriber: Subscriber, subscription: ObservedSubscription, *, is_lost: bool) -> str:
         """Describe a subscription: subscriber, period, matched messages."""
-        shown_time, connection = since_start(self.store), subscriber.connection
+        shown_time, connection = self._shown_time, subscriber.connection
         who = f"connection {connection.stream.conn} of {name_of_subscriber(subscriber)}"
         who += ", not made again after it" if is_lost else ""
         words = [f"{who}: from {shown_time(subscription.moment.ns)}"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import counted, scaled
 from zmtpscope.tui.requests import Sort, TableColumn, TableRow
-from zmtpscope.tui.worker.views.view import ViewTable
+from zmtpscope.tui.worker.views.view import ViewTable, Wanted
 
 Value = Any
 """Value to show and sort: text, a number, or None for an empty cell."""
@@ -55,26 +55,23 @@ class Line:
 def table_of(
     columns: Sequence[Column],
     lines: Iterable[Line],
-    sort: Sort | None,
-    opened: Collection[str],
-    most: int,
+    wanted: Wanted,
     text: Sequence[str] = (),
     prepare: Callable[[Sequence[Line]], object] = len,
 ) -> ViewTable:
-    """Return a table with at most `most` rows.
+    """Return a table of the rows that are wanted.
 
-    `lines` are in the order of the view; without `sort`, only shown ones are consumed. `prepare` is called with the
-    shown lines before formatting.
+    `lines` are in the order of the view; if they are not sorted, only shown ones are consumed. `prepare` is called with
+    the shown lines before formatting.
     """
-    are_open = frozenset(opened)
-    shown: list[tuple[Line, int]] = []
-    for each in _opened(columns, lines, sort, are_open, 0):
-        if len(shown) == most:
-            text = [*text, f"the first {counted(most, 'row')} of more: a filter leaves fewer"]
+    shown: list[ShownLine] = []
+    for each in _shown(columns, lines, wanted._replace(containing=wanted.containing.casefold()), 0):
+        if len(shown) == wanted.most:
+            text = [*text, f"the first {counted(wanted.most, 'row')} of more: a filter leaves fewer"]
             break
         shown.append(each)
-    prepare([line for line, _ in shown])
-    rows = tuple(_row(columns, line, depth, are_open) for line, depth in shown)
+    prepare([each.line for each in shown])
+    rows = tuple(_row(columns, each, is_raw=wanted.is_raw) for each in shown)
     headings = tuple(
         TableColumn(column.name, column.heading, column.is_number, widest=column.widest, rank=column.rank)
         for column in columns
@@ -82,14 +79,41 @@ def table_of(
     return ViewTable(headings, rows, tuple(text))
 
 
-def _opened(
-    columns: Sequence[Column], lines: Iterable[Line], sort: Sort | None, opened: frozenset[str], depth: int
-) -> Iterator[tuple[Line, int]]:
-    """Yield lines with their depth, and below opened ones their children."""
-    for line in _sorted(columns, lines, sort):
-        yield line, depth
-        if line.children is not None and (line.is_open or line.key in opened):
-            yield from _opened(columns, line.children(), sort if line.is_sorted else None, opened, depth + 1)
+class ShownLine(NamedTuple):
+    """A line of a table, and whether its children are shown below it."""
+
+    line: Line
+    depth: int
+    is_open: bool
+
+
+def _shown(columns: Sequence[Column], lines: Iterable[Line], wanted: Wanted, depth: int) -> Iterator[ShownLine]:
+    """Yield wanted lines, and below opened ones their children.
+
+    Closed lines whose children are like themselves are opened for children with the wanted text.
+    """
+    for line in _sorted(columns, lines, wanted.sort):
+        is_wanted = _contains(columns, line, wanted.containing)
+        is_open = line.children is not None and (line.is_open or line.key in wanted.opened)
+        below: Iterable[ShownLine] = ()
+        if line.children is not None and (is_open or (line.is_sorted and not is_wanted)):
+            of_children = wanted if line.is_sorted else wanted._replace(sort=None)
+            of_children = of_children._replace(containing="" if is_wanted else wanted.containing)
+            below = _shown(columns, line.children(), of_children, depth + 1)
+        if not is_wanted:
+            below = list(below)
+            is_open = bool(below)
+        if is_wanted or is_open:
+            yield ShownLine(line, depth, is_open)
+            yield from below
+
+
+def _contains(columns: Sequence[Column], line: Line, text: str) -> bool:
+    """Whether a text of the line contains `text`. Values that must be formatted first are not searched."""
+    if not text:
+        return True
+    texts = (column.shown(value) for column, value in zip(columns, line.values, strict=True) if isinstance(value, str))
+    return any(text in each.casefold() for each in texts)
 
 
 def _sorted(columns: Sequence[Column], lines: Iterable[Line], sort: Sort | None) -> Iterable[Line]:
@@ -103,9 +127,13 @@ def _sorted(columns: Sequence[Column], lines: Iterable[Line], sort: Sort | None)
     return [*there, *(line for line in lines if line.values[place] is None)]
 
 
-def _row(columns: Sequence[Column], line: Line, depth: int, opened: frozenset[str]) -> TableRow:
-    cells = ["" if value is None else column.shown(value) for column, value in zip(columns, line.values, strict=True)]
-    has_more = line.children is not None and not line.is_open and line.key not in opened
+def _row(columns: Sequence[Column], shown: ShownLine, *, is_raw: bool) -> TableRow:
+    line, depth, is_open = shown
+    cells = [
+        "" if value is None else str(value) if is_raw and column.is_number else column.shown(value)
+        for column, value in zip(columns, line.values, strict=True)
+    ]
+    has_more = line.children is not None and not is_open
     record = line.record() if callable(line.record) else line.record
     scope = line.filter if line.scope is None else line.scope
     looks = tuple(map(_look, columns, line.values)) if any(column.look for column in columns) else ()

@@ -1,19 +1,20 @@
-"""Times in views, as seconds since the first packet."""
+"""Times in views."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from zmtpscope.records import SECOND
+from zmtpscope.export.clock import Clock
 from zmtpscope.store import Store
 
 
-def since_start(store: Store) -> Callable[[int], str]:
-    """Return a formatter of times (nanoseconds since the epoch) as seconds since the first packet.
+def shown_times(store: Store, form: str) -> Callable[[int], str]:
+    """Return a formatter of times (nanoseconds since the epoch), in a format of `-t`.
 
-    The first record counts if the time of the first packet is unknown.
+    Seconds are counted from the first packet, or from the first record if the time of the first packet is unknown.
     """
     start = store.first_time
-    if start is None and len(store):
-        start = store.row(0)["ts_ns"]
-    return lambda time: f"{(time - (start or 0)) / SECOND:.6f}"
+    if start is None:
+        start = store.row(0)["ts_ns"] if len(store) else 0
+    clock = Clock(form, lambda: start)
+    return lambda time: clock(time).strip()

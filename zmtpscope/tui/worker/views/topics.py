@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -19,14 +19,13 @@ from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import begins_with, equals, every
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.known_connections import KnownConnections
 from zmtpscope.tui.worker.views.last_values import LastValues
 from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
-from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
 
 LAST = 6
 """Index of the column of last values."""
@@ -142,7 +141,7 @@ class TopicsView(CountingView):
         for messages in step.messages:
             self._counts.count(messages, self.store.first_time)
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         """Return the topics by name, then the messages without topic."""
         if len(self._counts.topics) != self._tree.topics_then:
             self._tree = Tree.of(self._counts.topics)
@@ -150,7 +149,7 @@ class TopicsView(CountingView):
         lines: Iterable[Line] = self._lines(self._tree.nodes, sums)
         if None in self._counts.topics:
             lines = chain(lines, [self._topic(None, "(no topic)", sums)])
-        return table_of(self._columns(), lines, sort, opened, most, self._text(), self._read)
+        return table_of(self._columns(), lines, wanted, self._text(), self._read)
 
     # -- columns -------------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,23 @@ class Step:
         return self.store.others(self.rows, types)
 
 
+class Wanted(NamedTuple):
+    """What a table shows: at most `most` rows, by `sort` or the view's order, with the children of `opened` rows."""
+
+    sort: Sort | None = None
+    opened: Collection[str] = ()
+    most: int = 1000
+    containing: str = ""
+    """Show only rows with this text in a name or description, in any case, and the rows above and below them."""
+    time: str = "r"
+    """Format of times, as in `ListSpec`."""
+    is_raw: bool = False
+    """Numbers are not scaled, and have no units: times and durations are nanoseconds."""
+
+
+AS_IT_IS = Wanted()
+
+
 class ViewTable(NamedTuple):
     """The contents of a view, safe to print. `text` are lines above the table."""
 
@@ -43,8 +60,8 @@ class View(ABC):
     """A table of counted or derived data."""
 
     @abstractmethod
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """Return at most `most` rows, by `sort` or the view's order, with children of `opened` rows."""
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+        """Return the rows as wanted."""
 
 
 class Counter(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -15,10 +15,9 @@ from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import quoted_text
 from zmtpscope.records import to_text
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
+from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
 
 MESSAGES, BEACONS = "zre", "zre-beacon"
 """Names of the protocols in payload records."""
@@ -149,7 +148,7 @@ class ZreView(CountingView):
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         columns = (
             Column("what", "NODE, OR GROUP"),
             Column("uuid", "UUID"),
@@ -158,7 +157,7 @@ class ZreView(CountingView):
             Column("messages", "MSGS", scaled, is_number=True),
             Column("shouts", "SHOUTS", scaled, is_number=True),
             Column("whispers", "WHISPERS", scaled, is_number=True),
-            Column("last", "LAST", since_start(self.store), is_number=True),
+            Column("last", "LAST", shown_times(self.store, wanted.time), is_number=True),
         )
         nodes, groups = self._nodes, self._groups
         lines = [
@@ -169,8 +168,8 @@ class ZreView(CountingView):
         if self._left_out:
             text.append(f"{len(self._left_out)} more nodes and groups than the {MAX_NODES} that are told apart")
         if not nodes and not groups:
-            return table_of(columns, [], sort, opened, most, ["no ZRE nodes"])
-        return table_of(columns, lines, sort, opened, most, text)
+            return table_of(columns, [], wanted, ["no ZRE nodes"])
+        return table_of(columns, lines, wanted, text)
 
     def _name(self, uuid: str) -> str:
         """Return the name of a node, or the start of its UUID."""

@@ -1,0 +1,101 @@
+"""Base of all views: the pane that has the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from textual.app import App
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widget import Widget
+
+from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
+from zmtpscope.tui.commands import CommandError
+from zmtpscope.tui.menu import Menu
+from zmtpscope.tui.profiles import ProfileError
+from zmtpscope.tui.requests import MESSAGES, FollowsOf
+
+
+async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]) -> None:
+    """Await a task, and notify the user why it failed. The application ends by itself without its worker process."""
+    try:
+        with suppress(WorkerGone):
+            await task
+    except (RequestFailed, CommandError, ProfileError) as error:
+        notifying.notify(str(error), severity="error", markup=False)
+
+
+class Pane(Vertical):
+    """A view that fills the screen.
+
+    It declares its commands (`commands.py`) as methods `do_NAME`; a command without one has no meaning there. Message
+    handlers never wait for the worker process, since keys would wait, too.
+    """
+
+    title = ""
+
+    def __init__(self, client: Client, name: str) -> None:
+        super().__init__(id=name)
+        self.client = client
+
+    class Left(Message):
+        """Posted before the user goes to another place in this pane, with the current one."""
+
+        def __init__(self, pane: Pane) -> None:
+            super().__init__()
+            self.name = pane.id or ""
+            self.snapshot = pane.snapshot
+
+    class FollowAsked(Message):
+        """Request to follow the records that match `filter`, under this title."""
+
+        def __init__(self, title: str, filter: str, records: tuple[str, ...]) -> None:
+            super().__init__()
+            self.title = title
+            self.filter = filter
+            self.records = records
+
+    def has_command(self, name: str) -> bool:
+        """Whether the command has a meaning in this pane."""
+        return hasattr(self, f"do_{name}")
+
+    @property
+    def snapshot(self) -> Any:
+        """What `restore` needs to show the same again."""
+        return None
+
+    async def restore(self, snapshot: Any) -> None:
+        """Show what was shown at this snapshot."""
+
+    def take_focus(self) -> None:
+        """Focus the main list."""
+
+    def left_for_another(self) -> None:
+        """Another pane is shown instead of this one."""
+
+    def leave(self) -> None:
+        """Remember the current place before going to another one."""
+        self.post_message(self.Left(self))
+
+    def perform(self, task: Coroutine[Any, Any, None]) -> None:
+        """Run a task beside the handlers, and show why it failed."""
+        self.run_worker(reported(self, task))
+
+    async def follow_record(self, number: int, argument: str) -> None:
+        """Follow the connection, peer or topic of a record, chosen from a menu if `argument` names none."""
+        offered = {each.name: each for each in await self.client.ask(FollowsOf(number))}
+        if not offered:
+            raise CommandError("this record belongs to no connection")
+        chosen = argument or await self.choose(
+            "Messages of the same", [(each.name, each.title) for each in offered.values()]
+        )
+        if chosen in offered:
+            self.post_message(self.FollowAsked(offered[chosen].title, offered[chosen].filter, MESSAGES))
+        elif chosen:
+            raise CommandError(f"there is no {chosen} to follow here: {', '.join(offered)}")
+
+    async def choose(self, question: str, choices: list[tuple[str, str]]) -> str:
+        """Return the chosen name, or "" if the user chose none."""
+        return await self.app.push_screen_wait(Menu(question, choices))

@@ -1,0 +1,81 @@
+"""Saving the rows of a view as JSON lines or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from zmtpscope.export.files import OutputFile
+from zmtpscope.export.words import counted, size
+from zmtpscope.tui.requests import SaveTable
+from zmtpscope.tui.worker.loading import Loading
+from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, target_of
+from zmtpscope.tui.worker.views.view import ViewTable
+
+MAX_ROWS = 4096
+"""Maximum rows of a step."""
+
+
+def table_saving_of(request: SaveTable, make: Callable[[], ViewTable], loading: Loading) -> Saving | None:
+    """Return a `Saving` of the table that `make` returns, or None if the file exists. Raises `CannotSave`."""
+    path = target_of(request.path)
+    if path.suffix.lower() not in FORMS:
+        raise CannotSave(f"{path}: its ending says as what rows are saved; it is one of {', '.join(FORMS)}")
+    if not is_free(path, loading.captures.files, force=request.force):
+        return None
+    table = make()
+    if not table.rows:
+        raise CannotSave(f"{path}: there are no rows to save")
+    return Saving(path, len(table.rows), _save(path, table))
+
+
+def _save(path: Path, table: ViewTable) -> Steps:
+    file = OutputFile(path)
+    lines = FORMS[path.suffix.lower()]
+    try:
+        file.open()
+        for begin in range(0, len(table.rows), MAX_ROWS):
+            for line in lines(table, begin, begin + MAX_ROWS):
+                file.write(line)
+            yield min(begin + MAX_ROWS, len(table.rows))
+        file.finish()
+        file.commit()
+    finally:
+        with suppress(OSError):
+            file.discard()
+    return f"{counted(len(table.rows), 'row')}, {size(file.octets)}"
+
+
+def _json_lines(table: ViewTable, begin: int, end: int) -> Iterator[bytes]:
+    """Yield an object for each row: its non-empty cells by column."""
+    for row in table.rows[begin:end]:
+        cells = zip(table.columns, row.cells, strict=True)
+        values = {column.name: _number(cell) if column.is_number else cell for column, cell in cells if cell}
+        yield msgspec.json.encode({"depth": row.depth, **values}) + b"\n"
+
+
+def _number(cell: str) -> int | float | str:
+    with suppress(ValueError):
+        return int(cell)
+    with suppress(ValueError):
+        return float(cell)
+    return cell
+
+
+def _csv_lines(table: ViewTable, begin: int, end: int) -> Iterator[bytes]:
+    """Yield the names of the columns as the first line, then a line for each row."""
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, lineterminator="\n")
+    if not begin:
+        writer.writerow(["depth", *(column.name for column in table.columns)])
+    writer.writerows([row.depth, *row.cells] for row in table.rows[begin:end])
+    yield written.getvalue().encode()
+
+
+FORMS: dict[str, Callable[[ViewTable, int, int], Iterator[bytes]]] = {".jsonl": _json_lines, ".csv": _csv_lines}
+"""Functions that yield the lines of rows, by file extension."""
