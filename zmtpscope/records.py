@@ -13,6 +13,7 @@ MASK = "***"
 """What stands in place of a secret, whatever its size."""
 
 SECOND = 1_000_000_000
+MILLISECOND = SECOND // 1000
 """In the unit of all times, nanoseconds."""
 
 SCHEMA = 1

@@ -19,7 +19,7 @@ from tests.traffic import Capture
 from tests.twins import twins
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.observers import subscriptions, topics
-from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscriptions
+from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscriptions
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Analyser, MessageRun, Options

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zmtpscope.export.words import counted, size
+from zmtpscope.export.words import size
+from zmtpscope.words import counted
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from zmtpscope.api.settings import PathLike, Settings, analyser_options, names, 
 from zmtpscope.api.tables import Tabular
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch
-from zmtpscope.export.words import counted
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
+from zmtpscope.words import counted
 
 R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=Record)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.messages import say
-from zmtpscope.export.words import counted, nothing_found
+from zmtpscope.export.words import nothing_found
 from zmtpscope.option_texts import Body, Forced
+from zmtpscope.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures

@@ -11,7 +11,8 @@ import click
 
 from zmtpscope.cli.captures import is_read_once
 from zmtpscope.cli.messages import say
-from zmtpscope.export.words import counted, size
+from zmtpscope.export.words import size
+from zmtpscope.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from zmtpscope.cli.commands import FILTERS, option
-from zmtpscope.export.words import counted
 from zmtpscope.option_texts import Body
+from zmtpscope.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.dissect import Batch, Options

@@ -21,9 +21,9 @@ from zmtpscope.cli.commands import CAPTURE, option
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import PACKETS, names_a_file
 from zmtpscope.cli.status_line import State, status_text
-from zmtpscope.export.words import counted
 from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures

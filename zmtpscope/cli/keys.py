@@ -13,7 +13,7 @@ from zmtpscope.cli.commands import Command, option
 from zmtpscope.cli.key_files import open_keys, say_problems
 from zmtpscope.cli.record_keys import record
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.words import counted
+from zmtpscope.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine

@@ -9,6 +9,7 @@ from typing import Any
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.live.probe.probe import COMPLETE, JOINING, NEEDS_CREDENTIALS, WITHHELD, Found
+from zmtpscope.words import either
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
 SCHEMA = 1
@@ -35,7 +36,7 @@ def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
     if found.socket_type is not None:
         yield "socket type", safe_text(found.socket_type)
     elif found.possible_socket_types:
-        yield "socket type", f"not announced; it may be {_either(found.possible_socket_types)}"
+        yield "socket type", f"not announced; it may be {either(found.possible_socket_types)}"
     elif found.version is not None:
         yield "socket type", "not announced"
     if found.identity is not None:
@@ -97,7 +98,7 @@ def notes(found: Found, *, joins: bool) -> Iterator[str]:
     theirs = found.socket_type
     if found.handshake == NEEDS_CREDENTIALS:
         wanted = safe_text(found.mechanism or "")
-        given = CREDENTIALS.get(found.mechanism or "", f"zmtpscope speaks {_either(['NULL', *CREDENTIALS])} only")
+        given = CREDENTIALS.get(found.mechanism or "", f"zmtpscope speaks {either(['NULL', *CREDENTIALS])} only")
         yield f"it wants {wanted}, and announces what it is only to those that it lets in -> {given}"
     elif found.version == "1.0":
         yield "ZMTP 1.0 does not announce the socket type; nothing was sent, since messages may follow the greeting"
@@ -122,11 +123,6 @@ def notes(found: Found, *, joins: bool) -> Iterator[str]:
         )
     if found.handshake == COMPLETE and found.version == "3.0" and found.ping is None:
         yield "3.0 has no PING, yet many answer it -> --ping sends one; libzmq before 4.2 takes it for a message"
-
-
-def _either(words: list[str]) -> str:
-    """Join words: `a`, `a or b`, `a, b or c`."""
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def to_json(endpoint: str, found: Found) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from zmtpscope.capture import CaptureStatistics
-from zmtpscope.export.words import counted
+from zmtpscope.words import counted
 
 FIRST_SHOWN = 1.0
 """Seconds until the bar is first shown."""

@@ -9,7 +9,7 @@ import click
 
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.messages import say
-from zmtpscope.export.words import counted
+from zmtpscope.words import counted
 
 DEFAULT = "zmtpscope.keys"
 

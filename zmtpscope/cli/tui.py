@@ -24,7 +24,7 @@ from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import BODY, FILES, FORCED, KEYS, MORE_FILES, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
 from zmtpscope.cli.serving import Servable, is_page, serve
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.words import counted
+from zmtpscope.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.dissect import Options

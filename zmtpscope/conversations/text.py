@@ -11,11 +11,11 @@ from typing import Any
 from zmtpscope.conversations.following import MAX_CONNECTIONS
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.describe import DESCRIBE, endpoint
+from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import SideNames
-from zmtpscope.export.words import counted
+from zmtpscope.words import counted, host_port
 
 MARKERS = (">", "<")
 """Markers of side 0 and side 1."""
@@ -119,7 +119,7 @@ class ConversationText:
             stream = Stream(*(values[name] for name in Stream._fields))
             ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
             one, other = ends[::-1] if stream.side == 1 else ends
-            sides = SideNames(endpoint(*one), one[1], 0), SideNames(endpoint(*other), other[1], 1)
+            sides = SideNames(host_port(*one), one[1], 0), SideNames(host_port(*other), other[1], 1)
             if len(self._sides) == MAX_CONNECTIONS:
                 forgotten = next(iter(self._sides))
                 del self._sides[forgotten]
@@ -129,7 +129,7 @@ class ConversationText:
 
 
 def _address(values: Values, which: str) -> str:
-    return endpoint(values[f"{which}_ip"], values[f"{which}_port"])
+    return host_port(values[f"{which}_ip"], values[f"{which}_port"])
 
 
 def _message(values: Values) -> str:

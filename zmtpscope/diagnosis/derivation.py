@@ -10,7 +10,13 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.calls import CallObserver
 from zmtpscope.diagnosis.observers.heartbeats import HeartbeatObserver
 from zmtpscope.diagnosis.observers.jupyter import JupyterObserver
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedOutage, ObservedStall, observe_record
+from zmtpscope.diagnosis.observers.observed import (
+    ObservedConnection,
+    ObservedOutage,
+    ObservedStall,
+    began,
+    observe_record,
+)
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.diagnosis.observers.publishing import PublishingObserver
 from zmtpscope.diagnosis.observers.requests import RequestObserver
@@ -111,7 +117,7 @@ class Derivation:
     def knowledge(self) -> Knowledge:
         """Return the knowledge of all connections so far."""
         connections = [*self.ended.values(), *(each.observed for each in self.open.values())]
-        connections.sort(key=_began)
+        connections.sort(key=began)
         left_out = self.left_out + self.room.left_out
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
@@ -241,7 +247,3 @@ def _by_connection(batch: Batch) -> dict[str, Rows]:
             rows.sides[stream.side or 0].append(run)
             rows.summaries[stream.side or 0].append(summary_of(run))
     return found
-
-
-def _began(connection: ObservedConnection) -> int:
-    return connection.start.ns

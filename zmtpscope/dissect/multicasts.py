@@ -10,6 +10,7 @@ from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.identity import address
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
+from zmtpscope.words import counted, host_port
 from zmtpscope.zmtp.reader import Finding
 
 NO_MEMBER = "RADIO-UDP-02"
@@ -131,7 +132,6 @@ def _add(groups: set[bytes], group: bytes) -> None:
 
 def _note(sent: Sent, group: bytes, other: bytes, host: bytes, ordinal: int) -> Note:
     sender, port = address(sent.key[: len(group)]), int.from_bytes(sent.key[-2:])
-    where = f"[{address(group)}]:{port}" if len(group) > 4 else f"{address(group)}:{port}"
-    times = "1 datagram" if sent.count == 1 else f"{sent.count} datagrams"
-    text = f"{sender} sends {times} to {where}, and {address(host)} joined {address(other)}, where nothing is sent"
+    datagrams, where = counted(sent.count, "datagram"), host_port(address(group), port)
+    text = f"{sender} sends {datagrams} to {where}, and {address(host)} joined {address(other)}, where nothing is sent"
     return Note(None, Finding(NO_MEMBER, None, 0, None, text), stamp(sent.first), ordinal)

@@ -8,7 +8,7 @@ from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
-from zmtpscope.export.words import counted
+from zmtpscope.words import counted
 
 MAX_LINES = 50
 """Maximum number of records in the comment of one packet."""

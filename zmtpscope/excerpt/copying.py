@@ -13,7 +13,7 @@ from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.excerpt.wanted import WantedPackets
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.pcapng import interface_description, packet_block, section_header
-from zmtpscope.export.words import counted
+from zmtpscope.words import counted
 
 
 def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) -> Iterator[int]:

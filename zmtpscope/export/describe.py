@@ -10,8 +10,8 @@ from zmtpscope.dissect.findings.drops import CLOCK_WENT_BACK, PACKETS_DROPPED
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_TYPE, name_of_side, named
-from zmtpscope.export.words import counted
-from zmtpscope.records import MASK, SECOND
+from zmtpscope.records import MASK, MILLISECOND, SECOND
+from zmtpscope.words import counted, either, host_port
 from zmtpscope.zmtp.mechanisms.null import STATUS
 
 Values = dict[str, Any]
@@ -39,12 +39,6 @@ SMALL = 6
 """Maximum number of octets after a command name that are not mentioned."""
 
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
-MILLISECOND = SECOND // 1000
-
-
-def endpoint(address: str | None, port: int | None) -> str:
-    """Format address and port, with IPv6 in brackets."""
-    return f"[{address}]:{port}" if address and ":" in address else f"{address}:{port}"
 
 
 def describe_greeting(values: Values) -> str:
@@ -135,13 +129,8 @@ def _words_of_curve(values: Values) -> Iterator[str]:
         yield f"of the client {values['client_longterm_key']}"
     if values["metadata_size"] is not None:
         guess = values["socket_type_guess"]
-        perhaps = f", perhaps of {_either(guess)}" if guess else ""
+        perhaps = f", perhaps of {either(guess)}" if guess else ""
         yield f"metadata of {counted(values['metadata_size'], 'octet')}{perhaps}"
-
-
-def _either(words: Sequence[str]) -> str:
-    """Join words: `a`, `a or b`, `a, b or c`."""
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def describe_gap(values: Values) -> str:
@@ -166,7 +155,7 @@ def describe_stall(values: Values) -> str:
     if count > 1:
         took, was = "took", "was"
         how_long = f"for {duration} in {count} more stretches, the longest of {_duration(values['longest_ns'])}"
-    receiver = endpoint(values["dst_ip"], values["dst_port"])
+    receiver = host_port(values["dst_ip"], values["dst_port"])
     probes = f" ({counted(values['window_probes'], 'window probe')})" if values["window_probes"] else ""
     return f"{receiver} {took} nothing {how_long}: its receive window {was} closed{probes}"
 
@@ -182,7 +171,7 @@ def describe_retransmission(values: Values) -> str:
     }.get(values["until"], f"for {duration} or longer")
     if count > 1:
         how_long = f"for {duration} in {count} more stretches, the longest of {_duration(values['longest_ns'])}"
-    receiver, probes = endpoint(values["dst_ip"], values["dst_port"]), values["keepalive_probes"]
+    receiver, probes = host_port(values["dst_ip"], values["dst_port"]), values["keepalive_probes"]
     probed = f"{counted(probes, 'keepalive probe')} had no answer" if probes else ""
     if not values["retransmissions"]:
         return f"{receiver} did not answer {how_long}: {probed}"

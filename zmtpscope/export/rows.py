@@ -11,10 +11,10 @@ from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.records.message_columns import KINDS, content_frames, is_enveloped
 from zmtpscope.export.preview import OCTETS, parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.words import counted
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.records import to_text
+from zmtpscope.words import counted
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from copy import copy
 
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.side_names import SideNames
+from zmtpscope.words import host_port
 
 NARROWEST, WIDEST = 17, 28
 """Minimum and maximum width of sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. The
@@ -131,7 +131,7 @@ class SidesColumn:
         if sides is None:
             ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
             one, other = ends[::-1] if stream.side == 1 else ends
-            sides = SideNames(endpoint(*one), one[1], 0), SideNames(endpoint(*other), other[1], 1)
+            sides = SideNames(host_port(*one), one[1], 0), SideNames(host_port(*other), other[1], 1)
             if stream.conn is not None:
                 if len(self._sides) == MAX_CONNECTIONS:
                     del self._sides[next(iter(self._sides))]

@@ -11,13 +11,13 @@ from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Summary
 from zmtpscope.dissect.findings.drops import by_interface
 from zmtpscope.dissect.records.finding_endpoints import AtEndpoint, FindingEndpoints
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.text import is_habitual
-from zmtpscope.export.words import counted, packet_name
+from zmtpscope.export.words import packet_name
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted, host_port
 
 ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "reused": "no packet seen", "evicted": "being given up"}
 LABEL = 16
@@ -130,7 +130,7 @@ def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, wit
     rows = sorted(found.endpoints.items(), key=lambda row: (-row[1].count, row[1].first))
     for (address, port), at in rows[:MAX_ROWS]:
         hint = f" -> {at.hint}" if with_hints and at.hint else ""
-        yield f"{INDENT}{endpoint(address, port)} {_from_whom(at)}: {_first_of(at, files)}{hint}"
+        yield f"{INDENT}{host_port(address, port)} {_from_whom(at)}: {_first_of(at, files)}{hint}"
     if len(rows) > MAX_ROWS:
         more_than = "more than " if found.elsewhere else ""
         yield f"{INDENT}and {more_than}{counted(len(rows) - MAX_ROWS, 'more endpoint')}"

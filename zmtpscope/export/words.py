@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.capture import CaptureStatistics
     from zmtpscope.dissect import Summary
 
 SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 octet`, `2 octets`; `plural` where it is not the noun with an s."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 SEVERITIES_IN_WORDS = {"error": "error", "warn": "warning", "note": "note", "chat": "remark"}

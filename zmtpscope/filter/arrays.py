@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.columns import Bool, Column, Int64, Integers, Lists, Octets, Texts, numbers
+from zmtpscope.dissect.records.topic_words import FACTOR
 from zmtpscope.filter.predicates import Comparison, Contains, IsThere, OneOf, Predicate, Within
 from zmtpscope.records import from_text
 
 LONGEST_NAME = 64
 """Maximum octets of texts to distinguish with arrays, which take one operation for each."""
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
 """A 64-bit odd number with well-mixed bits."""
 
 GATHERED_SHARE = 4

@@ -192,12 +192,15 @@ KINDS = (
     ),
 )
 
+REFUSED, UNANSWERED, HALF_OPEN = "ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16"
+REJECTED, NO_ROUTE = "ZMTP-CONN-20", "ZMTP-CONN-21"
+
 ATTEMPTS = {
-    "ZMTP-CONN-14": "refused",
-    "ZMTP-CONN-15": "not answered",
-    "ZMTP-CONN-16": "never established",
-    "ZMTP-CONN-20": "rejected by ICMP",
-    "ZMTP-CONN-21": "unreachable",
+    REFUSED: "refused",
+    UNANSWERED: "not answered",
+    HALF_OPEN: "never established",
+    REJECTED: "rejected by ICMP",
+    NO_ROUTE: "unreachable",
 }
 """Outcomes of connections that were never established, by finding. Each finding covers all attempts of a client at an
 endpoint."""

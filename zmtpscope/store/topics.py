@@ -8,6 +8,7 @@ import numpy as np
 
 from zmtpscope.dissect.records.columns import Octets
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
+from zmtpscope.dissect.records.topic_words import FACTOR
 from zmtpscope.store.packed import Int64, Packed, joined
 
 TEXT_COST = 64
@@ -18,8 +19,6 @@ PER_ROW = 8
 
 FEW = 1024
 """Octets of texts that are kept for any number of rows."""
-
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Topics:

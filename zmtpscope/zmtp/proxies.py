@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from zmtpscope.records import to_text
+from zmtpscope.words import host_port
 
 PROXY_1 = b"PROXY "
 LONGEST_PROXY_1 = 107
@@ -146,8 +147,7 @@ def _proxy_2(client: _Octets, server: _Octets) -> Read:
 def _address(ip: bytes, port: bytes) -> str:
     from ipaddress import ip_address  # loaded on demand
 
-    host = str(ip_address(ip))
-    return f"[{host}]:{int.from_bytes(port)}" if ":" in host else f"{host}:{int.from_bytes(port)}"
+    return host_port(str(ip_address(ip)), int.from_bytes(port))
 
 
 def _named(name: bytes, port: bytes) -> str:

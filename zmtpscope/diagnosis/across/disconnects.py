@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, began
+from zmtpscope.findings.capturing import ATTEMPTS, HALF_OPEN
 from zmtpscope.records import SECOND
 
 WITHOUT_A_WORD = ("closed", "reset")
 CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAME-06")
-ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21")
+FAILED = ATTEMPTS.keys() - {HALF_OPEN}
+"""Findings about attempts of a client that wanted to connect, which a port scan does not."""
 LONGEST_DEAD = 120 * SECOND
 """Maximum time (ns) until TCP retransmits to a host that is back, which answers with RST."""
 MAX_LATER = 8
@@ -55,6 +57,11 @@ class Disconnect(NamedTuple):
         """Whether the message was sent by the side that left."""
         cut_off = self.cut_off()
         return cut_off is not None and cut_off.side == self.ending.side
+
+
+def ended(disconnect: Disconnect) -> int:
+    """Return its time (ns), as a sort key."""
+    return disconnect.ending.moment.ns
 
 
 @once
@@ -101,7 +108,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
     if ending is None or not ending.is_reset:
         return None
     end, heard = ending.moment.ns, connection.sides[1 - connection.listener].last_ns or 0
-    first = bisect_left(own, max(heard, connection.start.ns + 1, end - LONGEST_DEAD), key=_start)
+    first = bisect_left(own, max(heard, connection.start.ns + 1, end - LONGEST_DEAD), key=began)
     for later in islice(own, first, first + MAX_LATER):
         later_end = ending_of(later)
         is_alive = later_end is None or later_end.moment.ns > end
@@ -118,10 +125,6 @@ def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
     )
 
 
-def _start(connection: ObservedConnection) -> int:
-    return connection.start.ns
-
-
 class LastAttempts(NamedTuple):
     """When a client last began to try in vain (ns), and whether it tried for long."""
 
@@ -135,7 +138,7 @@ NO_ATTEMPTS = LastAttempts(0, False)
 def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], LastAttempts]:
     found: dict[tuple[str, Endpoint], LastAttempts] = {}
     for finding in knowledge.findings:
-        if finding.id in ATTEMPTS and finding.client is not None and finding.endpoint is not None:
+        if finding.id in FAILED and finding.client is not None and finding.endpoint is not None:
             pair = finding.client, finding.endpoint
             last = LastAttempts(finding.moment.ns, finding.severity == "warn")
             found[pair] = max(found.get(pair, NO_ATTEMPTS), last)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import MILLISECOND, steady
+from zmtpscope.diagnosis.across.words import steady
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.records import SECOND
+from zmtpscope.records import MILLISECOND, SECOND
 
 MIN_WAIT = SECOND * 9 // 10
 """A side that closes sooner (ns) may have other reasons, unless it waits equally long each time."""

@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of, steady
 from zmtpscope.diagnosis.observers.distribution import Distribution
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_requests import ObservedRequest, ObservedRequests
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, ObservedRequests
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_requests import ObservedRequest
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, began
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest
 from zmtpscope.records import SECOND
 
 LONGEST_HOP_NS = SECOND
@@ -156,7 +156,7 @@ class _Later(NamedTuple):
 def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[_Later]]:
     """Return the connections with a reply, by endpoint, client address and socket type, in order of start."""
     found: dict[tuple[Endpoint, str, str | None], list[_Later]] = {}
-    for connection in sorted(knowledge.connections, key=_began, reverse=True):
+    for connection in sorted(knowledge.connections, key=began, reverse=True):
         first = first_request(connection)
         if first is not None and connection.requests is not None and connection.requests.latency.count:
             client = connection.sides[first.asker]
@@ -177,10 +177,6 @@ def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection
 
 def _time(asked: Asked) -> int:
     return asked.ns
-
-
-def _began(connection: ObservedConnection) -> int:
-    return connection.start.ns
 
 
 def _start(later: _Later) -> int:

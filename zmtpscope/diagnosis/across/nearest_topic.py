@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.words import counted
+from zmtpscope.words import counted
 
 MAX_EXAMINED = 512
 """Maximum number of topics to compare."""

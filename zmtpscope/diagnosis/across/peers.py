@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, cadence
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, began
 from zmtpscope.diagnosis.observers.observer import derived
 from zmtpscope.dissect import Record
 from zmtpscope.findings.capturing import ATTEMPTS
@@ -123,7 +123,7 @@ def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, lis
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
         merged = [connection for connections in known.values() for connection in connections]
-        return {whole[0]: sorted(merged, key=_began)}
+        return {whole[0]: sorted(merged, key=began)}
     return known
 
 
@@ -178,7 +178,3 @@ def _departure_values(departure: Departure) -> dict[str, Any]:
 
 def _ended(departure: Departure) -> int:
     return departure.ending.moment.ns
-
-
-def _began(connection: ObservedConnection) -> int:
-    return connection.start.ns

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.silences import MILLISECOND, TIMER_NS, TTL_KEPT, is_past_ttl
-from zmtpscope.records import SECOND
+from zmtpscope.diagnosis.observers.silences import TIMER_NS, TTL_KEPT, is_past_ttl
+from zmtpscope.records import MILLISECOND, SECOND
 
 WRAPS_MS = 1 << 16
 """libzmq up to 4.3.6 stores a received TTL in 16 bits of milliseconds."""

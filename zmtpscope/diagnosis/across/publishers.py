@@ -11,10 +11,11 @@ from zmtpscope.diagnosis.across.endings import Ending, ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import address, topic_name
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
-from zmtpscope.diagnosis.observers.observed_subscriptions import JOIN, ObservedSubscription
+from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopic
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
+from zmtpscope.intervals import disjoint
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
 
 FILTERING = ("3.0", "3.1")
@@ -150,7 +151,7 @@ class Subscriber:
         if found is None:
             end, matching = self.last_ns, self.matching(key)
             times = [(each.moment.ns, end if each.until_ns is None else each.until_ns) for each in matching]
-            found = self._intervals[place] = _apart(times)
+            found = self._intervals[place] = disjoint(times)
         return found
 
     @cached_property
@@ -165,19 +166,6 @@ class Subscriber:
     def places(self, topics: Sequence[bytes]) -> list[range]:
         """Return the index ranges of `topics`, which ascend, that one of its subscriptions matches, active or not."""
         return places_of(self.subscriptions, topics)
-
-
-def _apart(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the time ranges with overlaps merged."""
-    if len(intervals) < 2:
-        return intervals
-    found: list[tuple[int, int]] = []
-    for start, until in sorted(intervals):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], until)
-        else:
-            found.append((start, until))
-    return found
 
 
 def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[bytes]) -> list[range]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.records import SECOND
 
 RECONNECT_NS = 60 * SECOND

@@ -18,11 +18,12 @@ from zmtpscope.diagnosis.across.deliveries import ARRIVES_NS
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.diagnosis.across.topic_messages import TopicSearch
-from zmtpscope.diagnosis.across.words import address, counted, duration, name_of, topic_name
+from zmtpscope.diagnosis.across.words import address, duration, name_of, topic_name
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedFinding, ObservedOutage
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 AT_ONCE_NS = SECOND // 20
 """A message sent within this time (ns) after an outage may have waited for its end."""

@@ -9,20 +9,18 @@ from statistics import median
 
 from zmtpscope.diagnosis.across.knowledge import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.records import SECOND, from_text, to_text
+from zmtpscope.records import MILLISECOND, SECOND, from_text, to_text
+from zmtpscope.words import counted, host_port
 
 MIN_CADENCE = 3
 """Minimum number of times for a rhythm."""
 LARGEST_DEVIATION = 0.25
 """Maximum deviation of an interval from the median, as a fraction of it."""
 
-MILLISECOND = SECOND // 1000
-
 
 def address(endpoint: Endpoint) -> str:
     """Return, for example, `10.0.0.1:5555` or `[::1]:5555`."""
-    ip, port = endpoint
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+    return host_port(*endpoint)
 
 
 def client_name(connection: ObservedConnection) -> str:
@@ -65,11 +63,6 @@ def cadence(times: Sequence[int]) -> int | None:
     if len(times) < MIN_CADENCE:
         return None
     return steady([later - sooner for sooner, later in pairwise(times)])
-
-
-def counted(count: int, what: str) -> str:
-    """Return, for example, `1 client` or `3 clients`."""
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def how_often(times: Sequence[int], count: int | None = None) -> str:

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed_calls import MAX_OPEN, ObservedCalls
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls
+from zmtpscope.diagnosis.observers.observer import Observer, Rows
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.payloads.dissected import Dissected
 
@@ -61,16 +61,10 @@ class CallObserver(Observer):
         """Remember a call if there is room."""
         if id_ in calls.open:
             return
-        if len(calls.open) < MAX_OPEN and self.room.take(self.observed, OCTETS):
+        if len(calls.open) < MAX_CALLS and self.room.take(self.observed, OCTETS):
             calls.open[id_] = moment, name
         else:
             calls.is_incomplete = True
-
-    def derive(self) -> list[DerivedTable]:
-        return []
-
-    def finish(self, ordinal: int) -> list[DerivedTable]:
-        return []
 
 
 def _order(each: tuple[int, int, MessageRun, int, Call]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ import numpy as np
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.distribution import Distribution
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ref_of
-from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedHeartbeats, ObservedPing
+from zmtpscope.diagnosis.observers.observed_facts import ObservedHeartbeats, ObservedPing
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, derived
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.silences import REPLY_NS, SHORTEST_NS

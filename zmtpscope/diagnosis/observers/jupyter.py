@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed_jupyter import MAX_IDS, ObservedJupyter
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.diagnosis.observers.observed_facts import MAX_IDS, ObservedJupyter
+from zmtpscope.diagnosis.observers.observer import Observer, Rows
 
 PROTOCOL = "jupyter"
 KERNEL_INFO = "kernel_info_request"
@@ -53,9 +53,3 @@ class JupyterObserver(Observer):
                 return
             observed.forgot_ns = observed.responses.pop(next(iter(observed.responses)))
         observed.responses[id_] = ns
-
-    def derive(self) -> list[DerivedTable]:
-        return []
-
-    def finish(self, ordinal: int) -> list[DerivedTable]:
-        return []

@@ -14,13 +14,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed_calls import ObservedCalls
-from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedHeartbeats
-from zmtpscope.diagnosis.observers.observed_jupyter import ObservedJupyter
-from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
-from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
-from zmtpscope.diagnosis.observers.observed_rounds import ObservedRound
-from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscriptions
+from zmtpscope.diagnosis.observers.observed_facts import (
+    ObservedCalls,
+    ObservedHeartbeats,
+    ObservedJupyter,
+    ObservedRequests,
+    ObservedRhythm,
+    ObservedRound,
+    ObservedSubscriptions,
+)
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream, listening_side
@@ -349,6 +351,11 @@ class ObservedConnection:
             if id_ in ids and (found is None or each.moment.ns < found.moment.ns):
                 found = each
         return found
+
+
+def began(connection: ObservedConnection) -> int:
+    """Return the time of its start (ns), as a sort key."""
+    return connection.start.ns
 
 
 def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[ObservedConnection], Answer]:

@@ -44,7 +44,7 @@ def first_order(run: MessageRun) -> int:
     return int(run.orders[0])
 
 
-class Observer(ABC):
+class Observer:
     """Follows one aspect of one connection, and writes facts into `observed` for comparisons.
 
     It gets the records of each batch first, then the messages, all in order.
@@ -55,22 +55,22 @@ class Observer(ABC):
         self.room = room
         """Memory limit shared by all connections, for facts that may become many."""
 
-    def record(self, record: Record) -> None:  # noqa: B027 - optional: some observers need messages only
+    def record(self, record: Record) -> None:
         """Process a greeting, command or gap."""
 
-    def rows(self, rows: Rows) -> None:  # noqa: B027 - optional: some observers need records only
+    def rows(self, rows: Rows) -> None:
         """Process the messages of a batch."""
 
-    @abstractmethod
     def derive(self) -> list[DerivedTable]:
         """Return everything decided since the last call."""
+        return []
 
-    @abstractmethod
     def finish(self, ordinal: int) -> list[DerivedTable]:
         """Return the rest at the end of the connection or the capture, with the segment `ordinal`.
 
         `observed.values` shows which of the two ended.
         """
+        return self.derive()
 
 
 def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = None, /, **own: object) -> Record:

@@ -18,7 +18,7 @@ import numpy as np
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.matching import OpenRequests, Paired, pair
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_requests import MAX_LONGEST, Answered, ObservedRequest, ObservedRequests
+from zmtpscope.diagnosis.observers.observed_facts import MAX_LONGEST, Answered, ObservedRequest, ObservedRequests
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.diagnosis.observers.request_rows import (
     Envelope,

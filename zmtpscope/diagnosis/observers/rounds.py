@@ -7,7 +7,7 @@ from zlib import crc32
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_rounds import MAX_TIMES, ObservedRound
+from zmtpscope.diagnosis.observers.observed_facts import MAX_ARRIVALS, ObservedRound
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect.records.batch import MessageRun
@@ -46,7 +46,7 @@ class RoundObserver(Observer):
             known.come(ns)
             if content in rounds:
                 continue
-            if known.count == MAX_TIMES and len(rounds) < MAX_ROUNDS:
+            if known.count == MAX_ARRIVALS and len(rounds) < MAX_ROUNDS:
                 rounds[content] = known
             elif self._has_room():
                 recent[content] = known
@@ -61,9 +61,6 @@ class RoundObserver(Observer):
         if self._recent:
             del self._recent[next(iter(self._recent))]
         return bool(self._taken)
-
-    def derive(self) -> list[DerivedTable]:
-        return []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
         self.room.give_back(self.observed, self._taken * OCTETS)

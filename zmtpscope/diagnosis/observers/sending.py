@@ -9,7 +9,7 @@ import numpy as np
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedMessages, ObservedSide, ObservedSizes
-from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import MAX_LAST, MAX_RECENT, RunSummary
@@ -56,9 +56,6 @@ class SendingObserver(Observer):
                 if not run.source:  # other offsets refer to decrypted boxes
                     _note_last(side, summary, rows.files)
         self._turns.follow(rows, [side.rhythm for side in self.observed.sides])
-
-    def derive(self) -> list[DerivedTable]:
-        return []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
         for side in self.observed.sides:

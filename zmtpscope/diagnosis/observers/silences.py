@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedPing
-from zmtpscope.records import SECOND
+from zmtpscope.diagnosis.observers.observed_facts import ObservedPing
+from zmtpscope.records import MILLISECOND, SECOND
 
-MILLISECOND = SECOND // 1000
 MANY_TIMES = 10
 """A PONG is missing after this many times the longest latency so far."""
 SHORTEST_NS = 20 * MILLISECOND

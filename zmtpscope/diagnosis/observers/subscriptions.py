@@ -13,7 +13,7 @@ import numpy as np
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_subscriptions import JOIN, ObservedSubscription, ObservedSubscriptions
+from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription, ObservedSubscriptions
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Rows, derived
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect import Record

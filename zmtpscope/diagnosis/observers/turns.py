@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.diagnosis.observers.observer import Rows
 from zmtpscope.diagnosis.observers.run_summaries import RunSummary
 

@@ -8,10 +8,11 @@ from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.hanging import behind_brokers
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.outages import Outage, outages
-from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 MIN_LONG = 3 * SECOND
 """Shorter outages are a note: TCP recovered, or may still recover."""

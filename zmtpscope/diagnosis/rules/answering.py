@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
 
 LATE, UNASKED = "late-reply", "reply-to-nobody"
 

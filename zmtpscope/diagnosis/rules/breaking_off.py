@@ -11,7 +11,6 @@ from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.handshakes import MIN_IDLE, MIN_WAIT, OTHER_CAUSES, hung_handshakes, rejects_type
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import (
-    MILLISECOND,
     address,
     client_name,
     duration,
@@ -22,7 +21,7 @@ from zmtpscope.diagnosis.across.words import (
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.records import SECOND
+from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
 
 ROLES = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import address, counted, name_of
+from zmtpscope.diagnosis.across.words import address, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.words import counted
 
 ONE_SIDE, GAP = "ZMTP-CONN-02", "ZMTP-CONN-05"
 DROPPED, DAMAGED, CLOCK = "CAPTURE-01", "CAPTURE-02", "CAPTURE-03"

@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
-from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 FELL_SILENT = "fell-silent"
 
@@ -45,8 +47,7 @@ knows."""
 SAME_RHYTHM = 2
 """Similar clients have longest pauses that differ by at most this factor."""
 
-PUBLISHERS = ("PUB", "XPUB", "RADIO")
-SENDERS = (*PUBLISHERS, "PUSH", "SCATTER")
+SENDERS = PUBLISHERS_AND_RADIO | {"PUSH", "SCATTER"}
 """Sockets whose messages need no request."""
 ASKERS = ("REQ", "CLIENT")
 """Sockets that stop when they have nothing more to request."""
@@ -202,7 +203,7 @@ def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> b
     if rhythm is None or side.is_sending or rhythm.lasted_ns < MIN_LASTED:
         return False
     is_stalled = any(stall.end_ns > rhythm.last.ns for stall in side.stalls)
-    is_unwanted = side.socket_type in PUBLISHERS and _was_cancelled(connection.sides[1 - number], rhythm)
+    is_unwanted = side.socket_type in PUBLISHERS_AND_RADIO and _was_cancelled(connection.sides[1 - number], rhythm)
     return until - rhythm.last.ns >= MIN_SILENCE and not is_stalled and not is_unwanted
 
 

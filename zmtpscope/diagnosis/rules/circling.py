@@ -9,7 +9,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_rounds import MAX_TIMES, ObservedRound
+from zmtpscope.diagnosis.observers.observed_facts import MAX_ARRIVALS, ObservedRound
 
 LONGEST_ROUND_NS, LONGEST_ON_ONE_HOST_NS = 250_000_000, 5_000_000
 """Messages repeated later may have been published again on both sides or, on one host, forwarded twice."""
@@ -68,7 +68,7 @@ def _alternates(one: Link, other: Link, number: int) -> bool:
         here, there = there, here
     merged = [time for pair in zip(here, there, strict=True) for time in pair]
     longest = LONGEST_ON_ONE_HOST_NS if one.hosts[0] == one.hosts[1] else LONGEST_ROUND_NS
-    return merged == sorted(merged) and merged[-1] - merged[0] <= longest * MAX_TIMES
+    return merged == sorted(merged) and merged[-1] - merged[0] <= longest * MAX_ARRIVALS
 
 
 def _diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosis:

@@ -10,14 +10,15 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.successors import passing
-from zmtpscope.diagnosis.across.words import address, counted, duration
+from zmtpscope.diagnosis.across.words import address, duration
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
+from zmtpscope.findings.capturing import NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
-REFUSED, UNANSWERED, REJECTED, NO_ROUTE = "ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-20", "ZMTP-CONN-21"
 MIN_LATE = SECOND
 """A client that connects within this time (ns) has lost nothing: clients of libzmq often start before their servers."""
 MIN_OUTAGE = 10 * SECOND

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, ended
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.successors import FOR_EVER, passing
-from zmtpscope.diagnosis.across.words import client_name, counted, duration, steady
+from zmtpscope.diagnosis.across.words import client_name, duration, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
 from zmtpscope.diagnosis.rules.connecting import MIN_OUTAGE
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 TOGETHER_NS = SECOND // 2
 """Endpoints lost within this time (ns) of each other belong to one process, or one service."""
 
 MAX_NAMED, MAX_LISTED = 3, 32
 
-PUBLISHERS = ("PUB", "XPUB", "RADIO")
 MIN_GONE = 3 * SECOND
 """Minimum time (ns) after a publisher left until its subscribers count as gone for good."""
 
@@ -48,7 +49,7 @@ def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
 def is_abandoned(departure: Disconnect, now: int) -> bool:
     """Whether a publisher left and its subscribers have not returned."""
     connection = departure.connection
-    is_publisher = connection.sides[connection.listener].socket_type in PUBLISHERS
+    is_publisher = connection.sides[connection.listener].socket_type in PUBLISHERS_AND_RADIO
     is_left = departure.by_listener and not departure.is_missed and departure.back_ns is None
     return is_publisher and is_left and now - departure.ending.moment.ns >= MIN_GONE
 
@@ -85,7 +86,7 @@ def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence
 
 def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
     """Return the diagnosis for one process that left several endpoints."""
-    departures = sorted((each for of_endpoint in left for each in of_endpoint), key=_ended)
+    departures = sorted((each for of_endpoint in left for each in of_endpoint), key=ended)
     first, last = departures[0], departures[-1]
     host = first.connection.endpoint[0]
     names = [_name(of_endpoint[0]) for of_endpoint in left]
@@ -128,7 +129,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
             key = connection.endpoint[0], connection.sides[connection.listener].socket_type
             hosts.setdefault(key, []).extend(departures)
     for (host, socket_type), left in hosts.items():
-        left.sort(key=_ended)
+        left.sort(key=ended)
         ports = [*dict.fromkeys(str(each.connection.endpoint[1]) for each in left)]
         named = ", ".join(ports[:MAX_NAMED]) + (f" and {len(ports) - MAX_NAMED} more" if len(ports) > MAX_NAMED else "")
         missed = [client_name(each.connection) for each in left if each.is_missed and each.back_ns is None]
@@ -153,10 +154,6 @@ def _name(departure: Disconnect) -> str:
     """Return, for example, `ROUTER :5555`."""
     connection = departure.connection
     return " ".join(filter(None, (connection.sides[connection.listener].socket_type, f":{connection.endpoint[1]}")))
-
-
-def _ended(departure: Disconnect) -> int:
-    return departure.ending.moment.ns
 
 
 def _began(departures: Sequence[Disconnect]) -> int:

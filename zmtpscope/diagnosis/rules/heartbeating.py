@@ -9,13 +9,14 @@ from zmtpscope.diagnosis.across.disconnects import CUT_OFF
 from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.promises import broken_promises
-from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, how_often, name_of
+from zmtpscope.diagnosis.across.words import address, duration, how_often, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
-from zmtpscope.diagnosis.observers.observed_heartbeats import ObservedHeartbeats, ObservedPing
+from zmtpscope.diagnosis.observers.observed_facts import ObservedHeartbeats, ObservedPing
 from zmtpscope.diagnosis.observers.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.records import SECOND
+from zmtpscope.records import MILLISECOND, SECOND
+from zmtpscope.words import counted
 
 HEARTBEAT_TIMEOUT = "heartbeat-timeout"
 

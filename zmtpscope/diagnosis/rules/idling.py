@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, ended
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
@@ -12,7 +12,6 @@ from zmtpscope.diagnosis.rules.leaving import (
     LARGEST_DEVIATION,
     MIN_PERIOD,
     disconnected,
-    ended,
     ends_of,
     how_they_end,
     relayed_by,

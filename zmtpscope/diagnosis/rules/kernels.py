@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import address, counted, duration, name_of
+from zmtpscope.diagnosis.across.words import address, duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_jupyter import ObservedJupyter
+from zmtpscope.diagnosis.observers.observed_facts import ObservedJupyter
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 UNANSWERED = "jupyter-unanswered"
 WRONG_SIGNATURE = "JUPYTER-01"

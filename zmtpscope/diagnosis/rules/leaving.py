@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, disconnects
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, disconnects, ended
 from zmtpscope.diagnosis.across.endings import ending_of, lifetime
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name, steady
@@ -338,10 +338,6 @@ def ends_of(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
         )
         for each in departures[:MAX_EVIDENCE]
     )
-
-
-def ended(departure: Disconnect) -> int:
-    return departure.ending.moment.ns
 
 
 STORM = "ZMTP-CONN-10"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.disconnects import ATTEMPTS, CUT_OFF, WITHOUT_A_WORD, disconnects
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, FAILED, WITHOUT_A_WORD, disconnects
 from zmtpscope.diagnosis.across.endings import Ending, ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, name_of
@@ -109,7 +109,7 @@ def _is_reset_alone(sent: Sent, knowledge: Knowledge, back: Mapping[str, int | N
         other is not None and other.side == connection.listener and abs(other.moment.ns - ending.moment.ns) <= AT_ONCE
         for other in others
     ) and not any(
-        finding.id in ATTEMPTS
+        finding.id in FAILED
         and finding.endpoint == connection.endpoint
         and ending.moment.ns <= finding.moment.ns <= again
         for finding in knowledge.findings

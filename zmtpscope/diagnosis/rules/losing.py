@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from zmtpscope.diagnosis.across.hanging import Hanging, behind_brokers, hanging, is_lost
 from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.rules.requesting import STUCK
+from zmtpscope.words import counted
 
 LOST = "request-lost"
 

@@ -12,14 +12,15 @@ from zmtpscope.diagnosis.across.deliveries import MAX_SIBLINGS
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.across.words import counted, duration, name_of, of_topics, topic_name
+from zmtpscope.diagnosis.across.words import duration, name_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import ref_of_subscription
 from zmtpscope.diagnosis.observers.timeline import EXACT
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopic
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 PATIENCE_NS = SECOND
 """A subscription active for less time (ns) may have had no chance, unless it nearly equals a topic."""

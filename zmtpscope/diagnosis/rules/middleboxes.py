@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, lifetime
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import counted, duration, how_often, name_of
+from zmtpscope.diagnosis.across.words import duration, how_often, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.words import counted
 
 HINT = (
     "see the idle time-out of the load balancer, firewall or NAT between the two, and its log: ZMQ_HEARTBEAT_IVL, or "

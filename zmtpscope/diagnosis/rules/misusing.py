@@ -7,19 +7,11 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed, lifetime
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import (
-    address,
-    client_name,
-    counted,
-    duration,
-    name_of,
-    server_name,
-    shown,
-    steady,
-)
+from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name, shown, steady
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 TO_ITSELF = "ZMTP-CONN-11"
 

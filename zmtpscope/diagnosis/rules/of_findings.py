@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.across.handshakes import hung_handshakes
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, began
 from zmtpscope.findings.kinds import Severity
 
 LONGEST_DETAIL = 110
@@ -120,14 +120,14 @@ def _evident(kind: OfFindings, finding: ObservedFinding) -> str:
 def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
     """Return the client's first connection that began after `time` and agreed on ZMTP, or None."""
     own = _came_about(knowledge).get(asker, [])
-    place = bisect_right(own, time, key=_start)
+    place = bisect_right(own, time, key=began)
     return own[place] if place < len(own) else None
 
 
 def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
     """Return the client's last connection that began at or before `time` and agreed on ZMTP, or None."""
     own = _came_about(knowledge).get(asker, [])
-    place = bisect_right(own, time, key=_start)
+    place = bisect_right(own, time, key=began)
     return own[place - 1] if place else None
 
 
@@ -144,10 +144,6 @@ def _came_about(knowledge: Knowledge) -> dict[Asker, list[ObservedConnection]]:
 def _asker(connection: ObservedConnection) -> Asker:
     client = connection.sides[1 - connection.listener]
     return connection.endpoint, client.ip, client.username
-
-
-def _start(connection: ObservedConnection) -> int:
-    return connection.start.ns
 
 
 def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:

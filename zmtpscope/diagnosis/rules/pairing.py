@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.handshakes import rejects_type
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import MILLISECOND, address, how_often, name_of, server_name, shown
+from zmtpscope.diagnosis.across.words import address, how_often, name_of, server_name, shown
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
 from zmtpscope.diagnosis.rules.of_findings import Met, OfFindings, closed_at_once, diagnoses_of
+from zmtpscope.records import MILLISECOND
 from zmtpscope.zmtp.socket_types import may_meet
 
 TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")

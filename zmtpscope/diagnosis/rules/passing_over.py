@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.across.words import counted, duration, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 PASSED_OVER = "subscriber-passed-over"
 

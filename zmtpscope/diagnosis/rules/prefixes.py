@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Subscriber, publishers
-from zmtpscope.diagnosis.across.words import counted, name_of, of_topics, topic_name
+from zmtpscope.diagnosis.across.words import name_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.topics import GOES_ON, KINDS
+from zmtpscope.words import counted
 
 LONGER_TOPIC = "longer-topic"
 

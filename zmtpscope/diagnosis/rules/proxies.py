@@ -8,11 +8,12 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, surely_sent
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.across.words import counted, name_of, topic_name
+from zmtpscope.diagnosis.across.words import name_of, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.timeline import Timeline
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 PATIENCE_NS = SECOND
 """A proxy forwards a subscription within this time (ns)."""

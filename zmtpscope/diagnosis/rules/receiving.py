@@ -9,12 +9,13 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, Delivery, deliveries, got_most
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.publishers import Subscriber
-from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, name_of, topic_name
+from zmtpscope.diagnosis.across.words import address, duration, name_of, topic_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.records import SECOND
+from zmtpscope.records import MILLISECOND, SECOND
+from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"

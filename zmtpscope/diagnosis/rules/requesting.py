@@ -18,9 +18,10 @@ from zmtpscope.diagnosis.across.hanging import (
 )
 from zmtpscope.diagnosis.across.hops import asked_again
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import counted, duration
+from zmtpscope.diagnosis.across.words import duration
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 UNANSWERED = "request-unanswered"
 

@@ -7,10 +7,11 @@ from ipaddress import ip_address
 
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import address, client_name, counted, name_of, server_name
+from zmtpscope.diagnosis.across.words import address, client_name, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.words import counted
 
 PASSWORD = "PLAIN-04"
 MAX_NAMED = 3

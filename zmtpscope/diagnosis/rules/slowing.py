@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import LONG_NS, MANY_TIMES, latencies, longest_beside, slowest
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import MILLISECOND, address, counted, duration, name_of
+from zmtpscope.diagnosis.across.words import address, duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_requests import ObservedRequests
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
+from zmtpscope.records import MILLISECOND
+from zmtpscope.words import counted
 
 MIN_REPLIES = 64
 """Minimum number of replies of a connection; fewer are not evaluated."""

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
-from zmtpscope.diagnosis.across.words import address, counted, how_often, server_name
+from zmtpscope.diagnosis.across.words import address, how_often, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.findings.capturing import ATTEMPTS, NO_ROUTE
+from zmtpscope.words import counted
 
-ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16", "ZMTP-CONN-20")
+REACHED = ATTEMPTS.keys() - {NO_ROUTE}
 MIN_PORTS = 5
 """A client that tries this many endpoints looks for open ports, unless it retries."""
 MAX_TRIES = 2
@@ -28,7 +30,7 @@ def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
     """Return the addresses that try many ports, with the first attempt at each endpoint."""
     tried: dict[str, dict[Endpoint, RunFinding]] = {}
     for finding in knowledge.findings:
-        if finding.id in ATTEMPTS and finding.endpoint is not None and finding.client and finding.times <= MAX_TRIES:
+        if finding.id in REACHED and finding.endpoint is not None and finding.client and finding.times <= MAX_TRIES:
             tried.setdefault(finding.client, {}).setdefault(finding.endpoint, finding)
     return {client: by_endpoint for client, by_endpoint in tried.items() if len(by_endpoint) >= MIN_PORTS}
 

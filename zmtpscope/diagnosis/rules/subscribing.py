@@ -9,13 +9,14 @@ from zmtpscope.diagnosis.across.deliveries import Delivery, Missed, deliveries, 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_of, publishers
 from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
-from zmtpscope.diagnosis.across.words import MILLISECOND, counted, duration, name_of, of_topics, topic_name
+from zmtpscope.diagnosis.across.words import duration, name_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
 from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN, TopicKey
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.records import SECOND
+from zmtpscope.records import MILLISECOND, SECOND
+from zmtpscope.words import counted
 
 LATEST_NS = 10 * SECOND
 """A subscriber that subscribes more than this after its sibling (ns) is not late, but joined later."""

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import address, client_name, counted, duration, how_often, name_of, server_name
+from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import FAILING, MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 VIOLATION = "protocol-violation"
 NO_HANDSHAKE = "handshake-failing"

@@ -20,7 +20,9 @@ from zmtpscope.dissect.records.facts import Attempt
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.dissect.tcp.connection import CONNECTED, HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED, UNDER_WAY
+from zmtpscope.findings import capturing
 from zmtpscope.records import SECOND
+from zmtpscope.words import host_port
 from zmtpscope.zmtp.reader import Finding
 
 MAX_PAIRS = 4096
@@ -36,11 +38,11 @@ MAX_LISTED = 20
 """Maximum number of series reported at the end, most attempts first; the others are reported as one number."""
 
 FINDING_BY_OUTCOME = {
-    REFUSED: "ZMTP-CONN-14",
-    UNANSWERED: "ZMTP-CONN-15",
-    HALF_OPEN: "ZMTP-CONN-16",
-    REJECTED: "ZMTP-CONN-20",
-    NO_ROUTE: "ZMTP-CONN-21",
+    REFUSED: capturing.REFUSED,
+    UNANSWERED: capturing.UNANSWERED,
+    HALF_OPEN: capturing.HALF_OPEN,
+    REJECTED: capturing.REJECTED,
+    NO_ROUTE: capturing.NO_ROUTE,
 }
 """Each finding covers many attempts and contains their number."""
 
@@ -109,8 +111,7 @@ class Tried:
         syns = f" ({self.syns} SYNs)" if self.syns > self.count else ""
         seconds = max(0, self.last.last.time - self.first.connection.start.time) / SECOND
         took = f" in {seconds:.1f} s" if self.syns > 1 else ""
-        host = f"[{stream.dst_ip}]" if ":" in stream.dst_ip else stream.dst_ip
-        return f"{stream.src_ip} tried {times}{syns}{took} to reach {host}:{stream.dst_port}"
+        return f"{stream.src_ip} tried {times}{syns}{took} to reach {host_port(stream.dst_ip, stream.dst_port)}"
 
 
 class Attempts:

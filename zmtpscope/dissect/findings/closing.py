@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.durations import SECOND, duration
 from zmtpscope.dissect.findings.side_state import Fault, SideState
 from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.records import SECOND
+from zmtpscope.words import duration
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 from zmtpscope.zmtp.reader import Finding

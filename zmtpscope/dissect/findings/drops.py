@@ -12,12 +12,12 @@ from zmtpscope.capture import CaptureProblem
 from zmtpscope.capture.clock import SetBack
 from zmtpscope.capture.errors import STDIN_NAME
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.durations import duration
 from zmtpscope.dissect.records.batch import RANKS, Record
 from zmtpscope.dissect.records.record_writer import AT_THE_END
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import SCHEMA, empty
+from zmtpscope.words import duration
 
 PACKETS_DROPPED = "CAPTURE-01"
 FILE_DAMAGED = "CAPTURE-02"

@@ -14,10 +14,10 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.durations import SECOND
 from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.records import SECOND
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zmtpscope.dissect.arrivals import Arrival, is_decided_by_time
-from zmtpscope.dissect.durations import SECOND
 from zmtpscope.dissect.findings import closing
 from zmtpscope.dissect.findings.heartbeats import Heartbeats
 from zmtpscope.dissect.findings.refusals import NOT_JUDGED, REFUSING, explain
@@ -22,6 +21,7 @@ from zmtpscope.dissect.records.facts import Said
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.outputs import UnitRead
+from zmtpscope.records import SECOND
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet

@@ -15,6 +15,7 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.facts import Endpoint, Relayed, WithoutZmtp
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.records import SECOND
+from zmtpscope.words import host_port
 from zmtpscope.zmtp.reader import Finding
 
 MAX_REMEMBERED = 4096
@@ -139,8 +140,7 @@ def _note(asked: Asked, granted: Relayed | None, end: Arrival) -> Note:
     is_over = granted is not None and granted.target == first.target and _began(granted) > _began(last)
     seconds = max(0, last.connection.start.time - first.connection.start.time) / SECOND
     times = "once" if asked.count == 1 else f"{asked.count} times in {seconds:.1f} s"
-    host = f"[{stream.dst_ip}]" if ":" in stream.dst_ip else stream.dst_ip
-    proxy = f"{first.protocol} proxy {host}:{stream.dst_port}"
+    proxy = f"{first.protocol} proxy {host_port(stream.dst_ip, stream.dst_port)}"
     text = f"the {proxy} did not connect {stream.src_ip} to {first.target}, {times}: {first.refusal}"
     if is_over and granted is not None:
         text += f"; it did {max(0, granted.connection.start.time - last.connection.start.time) / SECOND:.1f} s later"

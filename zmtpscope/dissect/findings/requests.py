@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.durations import SECOND
 from zmtpscope.dissect.findings.envelopes import EMPTY, NO_DELIMITER, NOT_KNOWN, envelopes
 from zmtpscope.dissect.findings.row_rules import note_on
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.records import SECOND
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PEERS
 

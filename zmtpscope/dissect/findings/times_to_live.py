@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.durations import SECOND, duration
 from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import BlockView
+from zmtpscope.records import SECOND
+from zmtpscope.words import duration
 from zmtpscope.zmtp.reader import Finding
 
 MILLISECOND = 1_000_000

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from zmtpscope.dissect.durations import SECOND
 from zmtpscope.dissect.findings.row_rules import note_on
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.topics import Change, Unmatched
+from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import may_meet
 
 MAX_WAITING = 64

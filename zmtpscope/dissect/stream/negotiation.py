@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
-from zmtpscope.dissect.durations import SECOND, duration
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.records.leftovers import NOT_ZMTP, TOO_FEW
 from zmtpscope.dissect.records.notes import Note
@@ -18,6 +17,8 @@ from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.side_stream import Mode, SideStream
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
+from zmtpscope.records import SECOND
+from zmtpscope.words import duration
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
 from zmtpscope.zmtp.proxies import Proxied, find_proxied
 from zmtpscope.zmtp.reader import Finding

@@ -13,8 +13,8 @@ from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.words import folded, when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
-from zmtpscope.export.words import counted
 from zmtpscope.findings import SEVERITIES
+from zmtpscope.words import counted
 
 INDENT = "      "
 

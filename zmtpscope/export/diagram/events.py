@@ -15,7 +15,6 @@ import numpy as np
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
-from zmtpscope.dissect.durations import SECOND, duration
 from zmtpscope.dissect.findings.attempts import FINDING_BY_OUTCOME
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import KINDS, MessageColumns
@@ -24,7 +23,8 @@ from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import name_of_side
 from zmtpscope.export.text import LOSS, is_habitual
-from zmtpscope.export.words import counted
+from zmtpscope.records import SECOND
+from zmtpscope.words import counted, duration
 from zmtpscope.zmtp.events import SPECIAL
 
 Values = dict[str, Any]

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zmtpscope.dissect.durations import SECOND, duration
 from zmtpscope.export.diagram.events import ARROWS, Event, closings, opening
 from zmtpscope.export.diagram.folding import Fold, Folding, Step
 from zmtpscope.export.diagram.lifelines import MAX_LIFELINES, Lifeline, Lifelines, name_all
 from zmtpscope.export.diagram.sequence import EventSequence
 from zmtpscope.export.diagram.thinning import Key, Thinning
-from zmtpscope.export.words import counted
+from zmtpscope.records import SECOND
+from zmtpscope.words import counted, duration
 
 FOLD, PAUSE, REST = "fold", "pause", "rest"
 """Kinds of rows that are not events: a fold, a pause, and a summary of omitted events at the end."""

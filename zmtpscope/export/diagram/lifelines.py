@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from zmtpscope.dissect.identity import listening_side
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.diagram.events import End, Ends, Values
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_SHORT_IDENTITY, LONGEST_TYPE, name_and_type, named
+from zmtpscope.words import host_port
 
 MAX_SINGLE = 12
 """If there were more lifelines, clients with one type and the same peers share one."""
@@ -69,7 +69,7 @@ class Lifeline:
             return []
         more = [f":{each}" for each_host, each in others if each_host == host][: MAX_ADDRESSES - 1]
         more += ["..."] * (len(others) > len(more))
-        where = ", ".join([endpoint(host, port), *more])
+        where = ", ".join([host_port(host, port), *more])
         return [*filter(None, [who]), where + (" bound" if self.is_bound else "")]
 
 
@@ -171,7 +171,7 @@ def name_all(lines: Sequence[Lifeline]) -> None:
     counts = Counter(names)
     for place, line in enumerate(lines):
         if counts[names[place]] > 1 and not line.kind and line.ends[0][1]:
-            names[place] = endpoint(*line.ends[0])
+            names[place] = host_port(*line.ends[0])
     counts = Counter(names)
     numbers: Counter[str] = Counter()
     for line, name in zip(lines, names, strict=True):

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from zmtpscope.capture import CaptureStatistics
-from zmtpscope.export.describe import endpoint as endpoint_name
 from zmtpscope.export.inventory.inventory import Inventory
 from zmtpscope.export.inventory.json_lines import objects
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.words import counted
 from zmtpscope.export.wrap import wrap
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted, host_port
 
 WIDTH = 80
 """Width of the report, also in files, pipes and wider terminals."""
@@ -49,14 +48,14 @@ def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture:
         yield "NOT LET IN"
         for each in refusals:
             times = "once" if each["count"] == 1 else f"{each['count']} times"
-            yield f"  {each['client']} at {endpoint_name(each['ip'], each['port'])}, {times}: {each['outcome']}"
+            yield f"  {each['client']} at {host_port(each['ip'], each['port'])}, {times}: {each['outcome']}"
             if each["text"] is not None:
                 yield _below(f"{each['finding']} {safe_text(each['text'])}")
     if rest:
         yield ""
         yield "TCP WITHOUT ZMTP"
         for each in rest[:MAX_OTHERS]:
-            yield f"  {endpoint_name(each['ip'], each['port'])}  {counted(each['connections'], 'connection')}"
+            yield f"  {host_port(each['ip'], each['port'])}  {counted(each['connections'], 'connection')}"
         if len(rest) > MAX_OTHERS:
             yield f"  ... and {len(rest) - MAX_OTHERS} more endpoints: --json has all"
 
@@ -65,7 +64,7 @@ def _endpoint(values: dict[str, Any]) -> Iterator[str]:
     is_udp = values["transport"] == "udp"
     types = [values[name] for name in ("socket_types", "client_types") if values[name]]
     sockets = " < ".join(map(_first, types))
-    name = endpoint_name(values["ip"], values["port"])
+    name = host_port(values["ip"], values["port"])
     yield _row(
         (
             name,

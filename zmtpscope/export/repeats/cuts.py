@@ -13,7 +13,7 @@ from zmtpscope.dissect import Record
 from zmtpscope.dissect.tcp.reassembly import SNAP_LENGTH
 from zmtpscope.export.front import Files
 from zmtpscope.export.repeats.stretches import ITSELF, Repeats, Stretch
-from zmtpscope.export.words import counted
+from zmtpscope.words import counted
 
 LOSS = "ZMTP-CONN-05"
 """Id of the finding that accompanies each gap."""

@@ -15,8 +15,8 @@ from zmtpscope.export.statistics.statistics import KINDS, Statistics
 from zmtpscope.export.summary import LABEL, damage_of
 from zmtpscope.export.top.counters import CONNECTIONS, FRAMES
 from zmtpscope.export.top.table import scaled
-from zmtpscope.export.words import counted
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 PLURALS = {"endpoint": "endpoints", "topic": "topics", "peer": "peers", "connection": "connections", "type": "types"}
 SHOWN_ROWS = 5

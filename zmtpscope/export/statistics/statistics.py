@@ -15,7 +15,6 @@ import numpy as np
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.statistics.group import MAX_ROWS, Group
 from zmtpscope.export.statistics.tally import MIN_BAR_NS, Scale, Tally
 from zmtpscope.export.top.columns import Columns, columns_of, first_places
@@ -24,6 +23,7 @@ from zmtpscope.export.top.open_connections import OpenConnections
 from zmtpscope.export.top.peers import ConnectionEnds
 from zmtpscope.export.top.room import count_with_room
 from zmtpscope.export.top.topic_rows import TopicRows
+from zmtpscope.words import host_port
 
 KINDS = ("all", "endpoint", "topic", "peer", "connection", "type")
 ALL = "all"
@@ -36,7 +36,7 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return endpoint(self.ip, self.port)
+        return host_port(self.ip, self.port)
 
 
 OTHER_COMMANDS, MAX_COMMANDS = "other commands", 200

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zmtpscope.dissect.identity import Stream, listening_side
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_TYPE, named
+from zmtpscope.words import host_port
 
 
 class Peer(NamedTuple):
@@ -24,7 +24,7 @@ class Peer(NamedTuple):
         if self.identity:
             name = named(self.identity)
         else:
-            name = str(self.address) if self.port is None else endpoint(self.address, self.port)
+            name = str(self.address) if self.port is None else host_port(self.address, self.port)
         return name if self.socket_type is None else f"{name} {safe_text(self.socket_type)[:LONGEST_TYPE]}"
 
 
@@ -73,7 +73,7 @@ class ConnectionEnds:
         """Return printable text such as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
         ends = []
         for (address, port), peer in zip(self.addresses, self.peers, strict=True):
-            words = [endpoint(address, port)]
+            words = [host_port(address, port)]
             words += [safe_text(peer.socket_type)[:LONGEST_TYPE]] if peer.socket_type else []
             words += [named(peer.identity)] if peer.identity else []
             ends.append(" ".join(words))

@@ -11,12 +11,12 @@ from time import time_ns
 from typing import Any
 
 from zmtpscope.export.message_lines import Render, typed
-from zmtpscope.export.words import counted
 from zmtpscope.live.cat.message_input import BadMessage
 from zmtpscope.live.cat.standard_streams import Messages, Output
 from zmtpscope.live.peer.connection import Unreachable
 from zmtpscope.live.peer.routing import ROUTES, Route
 from zmtpscope.live.peer.socket import FIRST_DELAY, ConnectionClosed, Socket
+from zmtpscope.words import counted
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
     Dropped,

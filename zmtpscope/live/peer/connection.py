@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from zmtpscope.live.peer.endpoint import Endpoint
 from zmtpscope.live.peer.inbox import TURN, Inbox
 from zmtpscope.live.peer.streams import StreamReader, connect_ipc, connect_tcp
+from zmtpscope.words import host_port
 from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 
 if TYPE_CHECKING:
@@ -373,4 +374,4 @@ def remote_name(writer: asyncio.StreamWriter) -> str:
     if not isinstance(address, tuple):
         return "ipc"
     host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return host_port(host, port)

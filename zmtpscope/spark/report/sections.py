@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import SECOND
 from zmtpscope.spark.report import plots, units
 from zmtpscope.spark.report.plots import SERIES, Part, Plot, Range
+from zmtpscope.words import host_port
 
 Row = dict[str, Any]
 
@@ -46,7 +46,7 @@ def _peer(row: Row) -> str:
 def _endpoint(address: str | None, port: int | None) -> str:
     if address is None:
         return "others"
-    return address if port is None else str(endpoint(address, port))
+    return address if port is None else str(host_port(address, port))
 
 
 def _quoted(text: str) -> str:

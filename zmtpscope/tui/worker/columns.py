@@ -10,7 +10,7 @@ from zmtpscope.dissect import Batch, MessageRun, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.describe import DESCRIBE, endpoint
+from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
@@ -19,6 +19,7 @@ from zmtpscope.filter.conditions import Operand
 from zmtpscope.records import to_text
 from zmtpscope.tui.requests import Row, TableColumn
 from zmtpscope.tui.worker.sides import Sides
+from zmtpscope.words import host_port
 
 Values = Mapping[str, Any]
 
@@ -93,7 +94,7 @@ def _who(line: Line, shown: Shown, *, receiver: bool) -> str:
 
 def _address(line: Line, shown: Shown, *, end: str) -> str:
     address = line.values.get(f"{end}_ip")
-    return "" if address is None else endpoint(address, line.values[f"{end}_port"])
+    return "" if address is None else host_port(address, line.values[f"{end}_port"])
 
 
 def _topic(line: Line, shown: Shown) -> str:

@@ -11,12 +11,13 @@ from zmtpscope.capture import CaptureError, Captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.words import counted, nothing_found
+from zmtpscope.export.words import nothing_found
 from zmtpscope.live.analysis import FollowedCapture, end, steps
 from zmtpscope.records import SECOND
 from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Progress
 from zmtpscope.tui.worker.sides import Sides
+from zmtpscope.words import counted
 
 STEP_SECONDS = 0.03
 """Approximate CPU seconds of a step: the longest wait after a key press.

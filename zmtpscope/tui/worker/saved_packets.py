@@ -12,11 +12,12 @@ import numpy as np
 from zmtpscope.excerpt.copying import copy_packets, shortcomings
 from zmtpscope.excerpt.wanted import WantedPackets
 from zmtpscope.export.files import OutputFile
-from zmtpscope.export.words import counted, size
+from zmtpscope.export.words import size
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 from zmtpscope.tui.worker.saved_rows import portions
 from zmtpscope.tui.worker.saving import CannotSave, Steps
+from zmtpscope.words import counted
 
 FORM = ".pcapng"
 

@@ -15,11 +15,12 @@ from zmtpscope.dissect import Batch, FrameRun, MessageRun
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.json_lines import text_of
 from zmtpscope.export.tables import MakeTable, Table, by_type, table_maker
-from zmtpscope.export.words import counted, size
+from zmtpscope.export.words import size
 from zmtpscope.records import RECORDS
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 from zmtpscope.tui.worker.saving import CannotSave, Steps
+from zmtpscope.words import counted
 
 FORMS = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 """Formats by file extension."""

@@ -11,11 +11,12 @@ from pathlib import Path
 import msgspec
 
 from zmtpscope.export.files import OutputFile
-from zmtpscope.export.words import counted, size
+from zmtpscope.export.words import size
 from zmtpscope.tui.requests import SaveTable
 from zmtpscope.tui.worker.loading import Loading
 from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, target_of
 from zmtpscope.tui.worker.views.view import ViewTable
+from zmtpscope.words import counted
 
 MAX_ROWS = 4096
 """Maximum rows of a step."""

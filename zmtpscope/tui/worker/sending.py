@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect import MessageRun
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.side_names import OPENER
 from zmtpscope.records import from_text
 from zmtpscope.store import Store
 from zmtpscope.tui.worker.channel import CannotAnswer
 from zmtpscope.tui.worker.sides import Sides
+from zmtpscope.words import host_port
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.socket_types import IDENTIFIED, PEERS
 
@@ -45,7 +45,7 @@ class Sending(NamedTuple):
     @property
     def endpoint(self) -> str:
         """The endpoint as libzmq writes it."""
-        return f"tcp://{endpoint(self.host, self.port)}"
+        return f"tcp://{host_port(self.host, self.port)}"
 
 
 def sending_of(store: Store, sides: Sides, number: int) -> Sending:

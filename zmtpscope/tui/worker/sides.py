@@ -7,8 +7,8 @@ from array import array
 import numpy as np
 
 from zmtpscope.dissect import Batch
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.side_names import OPENER, name_and_type
+from zmtpscope.words import host_port
 
 MAX_CONNECTIONS = 100
 """Maximum connections of a peer to follow."""
@@ -66,5 +66,5 @@ class Sides:
         said, identity = self.said(conn, side)
         words = name_and_type(said or socket_type, identity)
         if not words:
-            return endpoint(address, port)
+            return host_port(address, port)
         return " ".join(words if side == OPENER else [*words, f":{port}"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.records.details import Detail
 from zmtpscope.export.details import OPENED
+from zmtpscope.intervals import disjoint
 from zmtpscope.store.packets import ShownPacket
 from zmtpscope.tui.requests import Source
 
@@ -82,7 +83,9 @@ class Sources:
     def all(self) -> tuple[Source, ...]:
         """Return all sources, cut to `MAX_OCTETS`."""
         return tuple(
-            Source(each.title, each.first, bytes(each.octets[:MAX_OCTETS]), apart(each.stars), tuple(each.parts))
+            Source(
+                each.title, each.first, bytes(each.octets[:MAX_OCTETS]), tuple(disjoint(each.stars)), tuple(each.parts)
+            )
             for each in self._parts
         )
 
@@ -93,14 +96,3 @@ class Sources:
         if longest <= MAX_OCTETS:
             return None
         return f"the first {MAX_OCTETS:,} of {longest:,} octets are shown: read --json has all of them"
-
-
-def apart(stars: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sort ranges, and merge overlapping and adjacent ones."""
-    found: list[tuple[int, int]] = []
-    for start, stop in sorted(stars):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], stop)
-        else:
-            found.append((start, stop))
-    return tuple(found)

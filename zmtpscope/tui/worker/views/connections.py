@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from itertools import chain, starmap
 from typing import Any
 
-from zmtpscope.export.describe import DESCRIBE, endpoint
+from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import name_of_side
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.values import record_values
-from zmtpscope.export.words import counted
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.store import Store
@@ -22,6 +21,7 @@ from zmtpscope.tui.worker.views.known_connections import MAX_CONNECTIONS, KnownC
 from zmtpscope.tui.worker.views.sums import sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.words import counted, host_port
 
 MAX_FACTS = 12
 """Maximum greetings and commands listed below a connection."""
@@ -243,7 +243,7 @@ def _attempts(number: int, values: dict[str, Any]) -> Line:
     ended = f"{ATTEMPTS[values['id']]} ({counted(values['count'] or 1, 'attempt')})"
     for name, value in (
         ("from", values["src_ip"]),
-        ("to", None if values["dst_ip"] is None else endpoint(values["dst_ip"], values["dst_port"])),
+        ("to", None if values["dst_ip"] is None else host_port(values["dst_ip"], values["dst_port"])),
         ("ended", ended),
         ("finding", f"{values['severity']} {values['id']}"),
     ):

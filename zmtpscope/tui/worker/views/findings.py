@@ -12,12 +12,12 @@ import numpy as np
 
 from zmtpscope.dissect import Record
 from zmtpscope.export.top.table import scaled
-from zmtpscope.export.words import counted
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import shown_times
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.words import counted
 
 MAX_SINGLE = 1000
 """Maximum findings listed below a kind."""

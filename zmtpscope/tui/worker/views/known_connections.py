@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from zmtpscope.dissect.identity import Stream, listening_side
-from zmtpscope.export.describe import endpoint
 from zmtpscope.export.side_names import name_and_type
 from zmtpscope.export.top.peers import ConnectionEnds
-from zmtpscope.export.words import counted
 from zmtpscope.store.counting import Sender
+from zmtpscope.words import counted, host_port
 
 MAX_CONNECTIONS = 16_384
 """Maximum distinct connections (some 1 kB each); more are only counted."""
@@ -70,7 +69,7 @@ class KnownConnection:
     def address(self, side: int) -> str:
         """Return the address of a side, with its port only if it was connected to: others change each time."""
         address, port = self.ends.addresses[side]
-        return endpoint(address, port) if side == self.listener else str(address)
+        return host_port(address, port) if side == self.listener else str(address)
 
     def name(self, side: int) -> str:
         """Return a name safe to print: `"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`."""

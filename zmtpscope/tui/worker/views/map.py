@@ -11,7 +11,7 @@ from typing import NamedTuple
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
-from zmtpscope.export.words import counted, size
+from zmtpscope.export.words import size
 from zmtpscope.filter.quoting import one_of
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
@@ -20,6 +20,7 @@ from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.sums import Sum, sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.words import counted
 
 MAX_TOPICS = 4
 """Maximum topics named on a line and remembered of a connection."""

@@ -11,16 +11,16 @@ import numpy as np
 from zmtpscope.diagnosis.across.words import name_of
 from zmtpscope.diagnosis.observers.distribution import Distribution
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_requests import ObservedRequest, ObservedRequests
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, ObservedRequests
 from zmtpscope.diagnosis.observers.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
-from zmtpscope.export.words import counted
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues
 from zmtpscope.tui.worker.views.tables import Column, Line, Value, seconds, table_of
 from zmtpscope.tui.worker.views.times import shown_times
 from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
+from zmtpscope.words import counted
 
 WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not captured")
 """Text of outcomes, in the order of `OUTCOMES`."""

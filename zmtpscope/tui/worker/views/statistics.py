@@ -18,7 +18,6 @@ from zmtpscope.export.statistics.statistics import ALL, MAX_COMMANDS, OTHER_COMM
 from zmtpscope.export.statistics.tally import BARS, MIN_BAR_NS, Scale, Tally
 from zmtpscope.export.top.counters import OTHERS
 from zmtpscope.export.top.table import scaled
-from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import equals, every
 from zmtpscope.records import RECORDS, SECOND
 from zmtpscope.store import Store
@@ -26,6 +25,7 @@ from zmtpscope.store.counting import CountedMessages
 from zmtpscope.tui.worker.views.known_connections import KnownConnections
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.words import counted
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED
 
 MAX_CONNECTIONS = 4096

@@ -7,11 +7,10 @@ from functools import partial
 from itertools import islice
 
 from zmtpscope.diagnosis.across.publishers import Subscriber
-from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.preview import quoted
-from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import begins_with, equals, every, one_of
 from zmtpscope.records import to_text
 from zmtpscope.tui.worker.views.derived import DerivedView
@@ -28,6 +27,7 @@ from zmtpscope.tui.worker.views.subscribers import (
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.times import shown_times
 from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
+from zmtpscope.words import counted
 
 MAX_SUBSCRIBERS = 32
 """Maximum subscribers with a column; the others are counted in one."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.words import counted, scaled
+from zmtpscope.export.words import scaled
 from zmtpscope.tui.requests import Sort, TableColumn, TableRow
 from zmtpscope.tui.worker.views.view import ViewTable, Wanted
+from zmtpscope.words import counted
 
 Value = Any
 """Value to show and sort: text, a number, or None for an empty cell."""

@@ -15,7 +15,6 @@ from zmtpscope.export.preview import quoted
 from zmtpscope.export.statistics.report import Look, sparkline
 from zmtpscope.export.top.subscriptions import Holders
 from zmtpscope.export.top.table import scaled
-from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import begins_with, equals, every
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
@@ -26,6 +25,7 @@ from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.words import counted
 
 LAST = 6
 """Index of the column of last values."""

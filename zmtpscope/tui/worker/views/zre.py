@@ -11,13 +11,13 @@ import numpy as np
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.top.table import scaled
-from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import quoted_text
 from zmtpscope.records import to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import shown_times
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.words import counted
 
 MESSAGES, BEACONS = "zre", "zre-beacon"
 """Names of the protocols in payload records."""

@@ -1,0 +1,272 @@
+"""Facts about one side of a connection: its requests, subscriptions, heartbeats, calls and messages."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.distribution import Distribution
+from zmtpscope.diagnosis.observers.trend import Trend
+
+
+@dataclass(slots=True, eq=False)
+class ObservedRequest:
+    """A request; `content` is a checksum of its content, or 0 if not computed."""
+
+    moment: Moment
+    ref: str
+    size: int
+    content: int
+    end: int
+    """Offset in the TCP stream after its last octet; -1 if encrypted."""
+
+
+class Answered(NamedTuple):
+    """A request with the latency of its reply (ns)."""
+
+    took: int
+    request: ObservedRequest
+
+
+MAX_LONGEST = 4
+"""Maximum number of slow replies to remember for a connection."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedRequests:
+    """The requests of one side of a connection, and their outcomes."""
+
+    asker: int
+    is_lock_step: bool
+    """The asker is a REQ, which waits for the reply before it asks again."""
+    is_guessed: bool = False
+    """The start was not captured, and the asker is inferred from alternating messages."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Number of requests by outcome."""
+    latency: Distribution = field(default_factory=Distribution)
+    trend: Trend = field(default_factory=Trend)
+    """Change of latency, if the asker waits for each reply."""
+    first: ObservedRequest | None = None
+    last_reply: Moment | None = None
+    """The last reply to a request."""
+    longest: list[Answered] = field(default_factory=list)
+    """The slowest replies, slowest first."""
+    late: ObservedRequest | None = None
+    """The first request with a reply that arrived after the asker had asked again."""
+    takes_late: bool = False
+    """Requests have no id (ZMQ_REQ_CORRELATE), so the asker takes a late reply for the answer to its next request."""
+    unasked: ObservedRequest | None = None
+    """The first reply without a request."""
+    without_id: ObservedRequest | None = None
+    """The first reply with only the empty frame, although each request of the REQ has an id before it."""
+    abandoned: ObservedRequest | None = None
+    """The first request still unanswered when the asker asked again."""
+    waiting: list[ObservedRequest] = field(default_factory=list)
+    """The oldest requests without reply at the end of the connection or capture, or by now."""
+    waiting_count: int = 0
+    """Number of all waiting requests."""
+
+
+JOIN = "join"
+"""The form of a group."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedSubscription:
+    """A subscription, or a group that a DISH joined (`form` is join), and its messages.
+
+    `moment` is the first of `times` equal ones. It matched `messages`, the first at `first_ns`.
+    """
+
+    topic: bytes
+    form: str
+    moment: Moment
+    source: int
+    offset: int
+    length: int
+    times: int = 1
+    until_ns: int | None = None
+    ended_by: Literal["cancel", "close"] | None = None
+    messages: int = 0
+    first_ns: int | None = None
+
+    left: int = 0
+    """Number of LEAVEs of a group, since a RADIO counts them."""
+
+    def matches(self, topic: bytes) -> bool:
+        """Whether it matches messages of a topic: by prefix, or for a group by equality."""
+        return topic == self.topic if self.form == JOIN else topic.startswith(self.topic)
+
+    def count(self, messages: int, first_ns: int) -> None:
+        """Count matching messages."""
+        self.messages += messages
+        if self.first_ns is None:
+            self.first_ns = first_ns
+
+
+@dataclass(slots=True, eq=False)
+class ObservedSubscriptions:
+    """The subscriptions of one side: the active ones by topic, and the last ended ones.
+
+    `left_out` were not followed because there were too many; `forgotten` are older ended ones.
+    """
+
+    open: dict[bytes, ObservedSubscription] = field(default_factory=dict)
+    ended: deque[ObservedSubscription] = field(default_factory=deque)
+    left_out: int = 0
+    forgotten: int = 0
+
+    def all(self) -> list[ObservedSubscription]:
+        """Return all, in order of their subscription."""
+        return sorted([*self.ended, *self.open.values()], key=lambda each: each.moment.ns)
+
+
+@dataclass(slots=True, eq=False)
+class ObservedPing:
+    """A PING without PONG.
+
+    `heard_ns` is when its peer first sent anything after it. `is_within`: it was sent while a message of its peer was
+    arriving.
+    """
+
+    moment: Moment
+    ref: str
+    heard_ns: int | None = None
+    is_within: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ObservedHeartbeats:
+    """The PINGs of a side and their outcomes."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """Number of PINGs by outcome."""
+    interval: Distribution = field(default_factory=Distribution)
+    """Times from one PING to the next."""
+    rtt: Distribution = field(default_factory=Distribution)
+    last: Moment | None = None
+    """The last PING."""
+    ttl_ms: int = 0
+    """TTL of the last PING."""
+    waiting: list[ObservedPing] = field(default_factory=list)
+    """The oldest PINGs without PONG at the end of the connection or capture, or by now."""
+
+
+MAX_CALLS = 64
+"""Maximum number of calls without reply to remember for a side; newer ones are dropped."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedCalls:
+    """The calls of a side."""
+
+    open: dict[str, tuple[Moment, str]] = field(default_factory=dict)
+    """Calls without reply, by id: moment and name."""
+    answered: int = 0
+    longest_ns: int = 0
+    """The longest latency of a reply."""
+    last_answered_ns: int = 0
+    """The time of the last call that has a reply."""
+    is_incomplete: bool = False
+    """There were more calls than remembered."""
+
+    def reply(self, id_: str | None, ns: int) -> bool:
+        """Remove the call that a reply belongs to (without an id, the oldest), and return whether it was open."""
+        called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
+        if called is not None:
+            self.answered += 1
+            self.longest_ns = max(self.longest_ns, ns - called[0].ns)
+            self.last_answered_ns = max(self.last_answered_ns, called[0].ns)
+        return called is not None
+
+
+MAX_IDS = 64
+"""Maximum number of ids of requests, and of responses, to remember for a side."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedJupyter:
+    """The Jupyter messages of a side."""
+
+    requests: int = 0
+    asked: dict[str, Moment] = field(default_factory=dict)
+    """The first requests, by id."""
+    responses: dict[str, int] = field(default_factory=dict)
+    """The time of the last response to each request, by request id."""
+    response_count: int = 0
+    """Number of responses."""
+    forgot_ns: int = 0
+    """The time of the last response no longer in `responses`."""
+    is_busy: bool = False
+    """The last published status was not idle."""
+
+
+MIN_TURNS = 4
+"""Minimum number of turns that show which side begins an exchange."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedRhythm:
+    """The messages of a side: the first at `first_ns`; `longest_ns` is the longest pause."""
+
+    first_ns: int
+    last: Moment
+    longest_ns: int = 0
+    second_ns: int = 0
+    """The second longest pause."""
+    longest_from: Moment | None = None
+    """The message before the longest pause."""
+    asked: int = 0
+    """Number of messages from the other side in the longest pause, at most MAX_RECENT."""
+    count: int = 0
+    recent: tuple[int, ...] = ()
+    """Times of the last messages."""
+    turns: int = 0
+    """Number of its first turns that the other side followed."""
+    openings: int = 0
+    """Number of these that came long after the other side's last message, and were answered promptly."""
+
+    @property
+    def lasted_ns(self) -> int:
+        """The time from the first message to the last."""
+        return self.last.ns - self.first_ns
+
+    @property
+    def opens(self) -> bool:
+        """Whether this side begins the exchanges, and the other one answers."""
+        return self.turns >= MIN_TURNS and self.openings * 3 >= self.turns * 2
+
+    def since(self, time: int) -> int:
+        """Return the number of remembered messages after a time."""
+        return sum(each > time for each in self.recent)
+
+    def has_message(self, start: int, stop: int) -> bool:
+        """Whether a message is known to have been sent between two times."""
+        if any(start < each < stop for each in self.recent):
+            return True
+        known = max(start, self.first_ns - 1)
+        return stop < self.last.ns and stop - known > self.longest_ns
+
+
+MAX_ARRIVALS = 8
+"""Minimum number of arrivals of one message."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedRound:
+    """An identical message that arrived several times on one connection."""
+
+    first: Moment
+    last_ns: int
+    count: int = 0
+    times: list[int] = field(default_factory=list)
+    """The first times at which it arrived (ns)."""
+
+    def come(self, ns: int) -> None:
+        """Count another arrival."""
+        self.count += 1
+        self.last_ns = ns
+        if len(self.times) < MAX_ARRIVALS:
+            self.times.append(ns)

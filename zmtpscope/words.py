@@ -1,0 +1,33 @@
+"""Counts, endpoints, durations and alternatives in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zmtpscope.records import SECOND
+
+SHORT = 50_000
+"""Durations (ns) below this are printed in microseconds."""
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return, for example, `1 client` or `3 clients`; `plural` if it is not the noun with an s."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def host_port(host: str | None, port: int | None) -> str:
+    """Return, for example, `10.0.0.1:5555` or `[::1]:5555`."""
+    return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"
+
+
+def either(words: Sequence[str]) -> str:
+    """Return, for example, `a`, `a or b`, or `a, b or c`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def duration(nanoseconds: int) -> str:
+    """Format the absolute value of a duration: `3.0 s`, `0.2 ms` or `1.4 us`."""
+    length = abs(nanoseconds)
+    if length < SHORT:
+        return f"{length / 1e3:.3g} us"
+    return f"{length / SECOND:.1f} s" if length > SECOND else f"{length / 1e6:.1f} ms"
