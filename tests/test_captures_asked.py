@@ -17,7 +17,10 @@ from zmtpscope.payloads.side import SidePayloads
 ALL = sorted(path for path in CAPTURES.rglob("*.pcap*") if ".pcap" in path.suffixes or ".pcapng" in path.suffixes)
 
 
-@pytest.mark.parametrize(("is_counted", "most"), [(True, 0.07), (False, 0.15)], ids=["counted", "written"])
+@pytest.mark.parametrize(
+    ("is_counted", "most"),
+    [pytest.param(True, 0.07, id="counted"), pytest.param(False, 0.15, id="written", marks=pytest.mark.slow)],
+)
 def test_few_messages_are_asked_about_that_nobody_claims(
     is_counted: bool, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

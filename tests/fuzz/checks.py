@@ -38,7 +38,7 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Analyser
 from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.export.clock import rfc_3339
-from zmtpscope.export.line_tables import CELLS, json_cell
+from zmtpscope.export.line_tables import CELLS, json_cell, text_cell
 from zmtpscope.export.tables import Tables
 from zmtpscope.filter.fields import FIELDS
 from zmtpscope.findings import FINDINGS, SEVERITIES
@@ -410,7 +410,8 @@ def csv_rows(path: Path) -> list[list[str]]:
 
 def csv_wanted(record: str, lines: list[bytes]) -> list[list[str]]:
     """The cells of JSON lines, as a reader of CSV finds them."""
-    cells = {field.name: CELLS.get(field.type, json_cell) for field in RECORDS[record].fields} | {"time": str}
+    of_types = CELLS | {"octets": text_cell}  # JSON has base64
+    cells = {field.name: of_types.get(field.type, json_cell) for field in RECORDS[record].fields} | {"time": str}
     text = "".join(
         ",".join("" if value is None else cells[name](value) for name, value in orjson.loads(line).items()) + "\r\n"
         for line in lines

@@ -1,4 +1,4 @@
-"""Tables of lines: JSON lines, and CSV (RFC 4180, UTF-8) for spreadsheets. Both contain the output of `read --json`.
+"""Tables of lines: JSON lines, and CSV (RFC 4180, UTF-8) for spreadsheets. Both contain the values of `read --json`.
 
 CSV cells are never formulas. Null is an empty cell and empty text `""`; octets are base64; lists and structs are JSON.
 Control, invisible and direction-changing characters are escaped; other formats have the exact text. `time` follows
@@ -8,17 +8,20 @@ Control, invisible and direction-changing characters are escaped; other formats 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
 from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect.records.columns import Column, Words
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export.clock import timestamp
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.json_lines import escaped, text_of
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS
-
-T = TypeVar("T", str, bytes)
 
 FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """Characters that start a formula in spreadsheets; the last four are their full-width forms."""
@@ -27,130 +30,78 @@ APOSTROPHE = "'"
 """Precedes text that would be a formula, and text that starts with an apostrophe. A first apostrophe is therefore never
 data."""
 
-LINE_END = b"\r\n"
-
-LONGEST, MOST = 1000, 1000
-"""Maximum octets of a cached text, and maximum number of cached texts."""
+LINE_END = "\r\n"
 
 
-class LineTable:
-    """One record type as lines, with `columns` in order."""
+class JsonLinesTable:
+    """One record type as JSON lines: the lines of `read --json`, or only their members `columns`, in order."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
         self._file = file
         self._options = options
-        self._types = {field.name: field.type for field in RECORDS[record].fields}
-        self._whole = columns == tuple(self._types)
+        self._is_whole = columns == tuple(field.name for field in RECORDS[record].fields)
         self._names = with_time(columns)
 
     def add(self, batch: Batch) -> None:
         """Write the records of a batch."""
         for text in text_of(batch, self._options):
-            self._file.write(self._translated(text))
+            self._file.write(text if self._is_whole else b"".join(map(self._part, text.splitlines())))
         rows = sum(len(run.orders) for run in batch.runs) + sum(len(run.orders) for run in batch.frame_runs)
         self.rows += rows + len(batch.records)
 
     def close(self) -> None:
         """Do nothing, because all lines are written."""
 
-    def _translated(self, json_lines: bytes) -> bytes:
-        raise NotImplementedError
-
-    def _wanted(self, line: bytes) -> dict[str, Any]:
-        """Return the wanted members of a JSON line."""
-        values = orjson.loads(line)
-        return values if self._whole else {name: values[name] for name in self._names}
-
-
-class JsonLinesTable(LineTable):
-    """One record type as JSON lines: the lines of `read --json`, or only their wanted members."""
-
-    def _translated(self, json_lines: bytes) -> bytes:
-        return json_lines if self._whole else b"".join(map(self._part, json_lines.splitlines()))
-
     def _part(self, line: bytes) -> bytes:
-        return orjson.dumps(self._wanted(line), option=orjson.OPT_APPEND_NEWLINE)
+        values = orjson.loads(line)
+        return orjson.dumps({name: values[name] for name in self._names}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-class CsvTable(LineTable):
-    """One record type as CSV: a header line, then a line for each record.
-
-    Most values of a message equal those of the previous row. Its JSON line is therefore split around the values that
-    differ, first by message and then by packet, and the rest is converted to cells once for all rows that share it.
-    """
+class CsvTable:
+    """One record type as CSV: a header line, then a line for each record with the cells of `columns`."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
-        super().__init__(file, record, columns, options)
-        texts = Memory(text_cell)
-        self._cell_of: dict[str, Callable[[Any], str]] = {
-            name: texts.__getitem__ if type_ == "text" else CELLS.get(type_, json_cell)
-            for name, type_ in self._types.items()
-        }
-        self._cell_of["time"] = str
-        self._fronts = Memory(self._front)
-        self._backs = Memory(self._back)
-        self._members = Memory(lambda members: self._cells(orjson.loads(b"{%b}" % members)))
-        self._line = self._message if self._whole and record == "message" else self._record
-        file.write(",".join(self._names).encode() + LINE_END)
+        self.rows = 0
+        self._file = file
+        self._options = options
+        types = {field.name: field.type for field in RECORDS[record].fields}
+        self._cell_of = {name: CELLS.get(types[name], json_cell) for name in columns}
+        file.write((",".join(with_time(columns)) + LINE_END).encode())
 
-    def _translated(self, json_lines: bytes) -> bytes:
-        return b"".join(map(self._line, json_lines.splitlines()))
+    def add(self, batch: Batch) -> None:
+        """Write the records of a batch."""
+        column_of = self._column_of(batch)
+        cells: list[list[str]] = []
+        for name, cell_of in self._cell_of.items():
+            column = column_of(name)
+            cells.append(cells_of(column, cell_of))
+            if name == "ts_ns":
+                cells.append(cells_of(column, timestamp))
+        rows = [",".join(row) + LINE_END for row in zip(*cells, strict=True)]
+        self._file.write("".join(rows).encode())
+        self.rows += len(rows)
 
-    def _record(self, line: bytes) -> bytes:
-        return self._cells(self._wanted(line)) + LINE_END
+    def close(self) -> None:
+        """Do nothing, because all lines are written."""
 
-    def _cells(self, values: dict[str, Any]) -> bytes:
-        cell_of = self._cell_of
-        return ",".join(["" if value is None else cell_of[name](value) for name, value in values.items()]).encode()
-
-    # No text contains these separators, because a quotation mark in a text follows a backslash.
-
-    def _message(self, line: bytes) -> bytes:
-        front, _, line = line.partition(b',"offset":')
-        offset, _, line = line.partition(b',"length":')
-        sizes, _, line = line.partition(b',"bodies":')
-        bodies, _, back = line.partition(b',"bodies_kept":')
-        return b"%b,%b,%b,%b,%b\r\n" % (
-            self._fronts[front],
-            offset,
-            self._members[b'"length":' + sizes],
-            b"" if bodies == b"null" else b'"%b"' % bodies.replace(b'"', b'""'),
-            self._backs[back],
-        )
-
-    def _front(self, front: bytes) -> bytes:
-        stream, _, front = front.partition(b',"ts_ns":')
-        nanoseconds, _, front = front.partition(b',"time":"')
-        time, _, front = front.partition(b'","file":')
-        file, _, front = front.partition(b',"packet":')
-        packet, _, ends = front.partition(b',"src_ip":')
-        cells = self._members
-        file, ends = cells[b'"file":' + file], cells[b'"src_ip":' + ends]
-        return b"%b,%b,%b,%b,%b,%b" % (cells[stream[1:]], nanoseconds, time, file, packet, ends)
-
-    def _back(self, back: bytes) -> bytes:
-        kept, _, back = back.partition(b',"packet_end":')
-        packet, _, back = back.partition(b',"ts_end_ns":')
-        nanoseconds, _, rest = back.partition(b',"version":')
-        cells = self._members
-        kept, rest = cells[b'"bodies_kept":' + kept], cells[b'"version":' + rest[:-1]]
-        return b"%b,%b,%b,%b" % (kept, packet, nanoseconds, rest)
+    def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
+        """Return a function that returns the values of a field of the batch."""
+        if batch.runs:
+            return MessageColumns.of(batch, self._options).__getitem__
+        if batch.frame_runs:
+            return FrameRowColumns.of(batch.frame_runs, batch.files).__getitem__
+        records = [record_values(record, self._options) for record in batch.records]
+        return lambda name: [values[name] for values in records]
 
 
-class Memory(dict[T, T]):
-    """A bounded cache of translated texts."""
-
-    def __init__(self, translate: Callable[[T], T]) -> None:
-        self._translate: Callable[[T], T] = translate
-
-    def __missing__(self, text: T) -> T:
-        translated: T = self._translate(text)
-        if len(text) <= LONGEST:
-            if len(self) == MOST:
-                self.clear()
-            self[text] = translated
-        return translated
+def cells_of(column: Column | list[Any], cell_of: Callable[[Any], str]) -> list[str]:
+    """Return the cells of a column."""
+    if isinstance(column, Words):
+        cells = cells_of(list(column.words), cell_of)
+        return [cells[code] for code in column.codes.tolist()]
+    values = column if isinstance(column, list) else column.tolist()
+    return ["" if value is None else cell_of(value) for value in values]
 
 
 def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -175,14 +126,14 @@ def text_cell(text: str) -> str:
 
 def json_cell(value: Any) -> str:
     """Return a list or struct as JSON in ASCII."""
-    return _quoted(escaped(orjson.dumps(value)).decode())
+    return _quoted(escaped(orjson.dumps(value, default=as_base64)).decode())
 
 
 CELLS: dict[str, Callable[[Any], str]] = {
     "int": str,
     "bool": lambda value: "true" if value else "false",
     "text": text_cell,
-    "octets": text_cell,
+    "octets": lambda value: text_cell(as_base64(value)),
 }
 """Formats of the logical types; lists, structs and json use `json_cell`."""
 
