@@ -4,7 +4,9 @@ it between any two blocks."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from tests.dissect.talks import disturbed, hello, message, said
 from tests.payloads.zre import hello as zre_hello
 from tests.traffic import Capture, Conversation, Packet, record_of
+from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect import Analyser, Options, Summary
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.lane import Lane
@@ -284,12 +287,38 @@ def test_p19_topics_are_found_in_whichever_blocks_messages_come(
     assert read(packets, size, options, now_and_then(random, released)) == without_lane(packets, size, options)
 
 
-def without_lane(packets: list[Packet], size: int, options: Options) -> Read:
+def without_lane(packets: list[Packet], size: int, options: Options, step: Step = keep) -> Read:
     """What is read where no connection enters the lane."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zmtpscope.dissect.lane.lane.Lane.adopt", lambda lane, connection: None)
         patch.setattr("zmtpscope.dissect.lane.openings.Openings.behind", lambda *_: None)
-        return read(packets, size, options, keep)
+        return read(packets, size, options, step)
+
+
+SESSIONS = [
+    lambda random: talk(random, 0, random.randrange(1, 9)),
+    lambda random: asking(random, 0),
+    lambda random: publishing(random, 0),
+]
+
+
+@given(seed=st.integers(0, 1 << 32), kind=st.sampled_from(SESSIONS), options=st.sampled_from(OPTIONS))
+def test_p19_a_session_can_be_handed_over_at_every_ordinal(
+    seed: int, kind: Callable[[Random], list[Packet]], options: Options
+) -> None:
+    """The slow path resumes with the state that it would have had, and ends with equal records."""
+    packets = in_any_order(Random(seed), [kind(Random(seed))])
+    states: list[Any] = []
+    expected = without_lane(packets, 1, options, lambda analyser: states.append(deepcopy(state_of(analyser))))
+
+    def hand_over(place: int, analyser: Analyser) -> None:
+        """Hand the session over after the packet at `place`."""
+        if analyser.next_ordinal == ORDINALS * (place + 1):
+            release(analyser)
+            assert state_of(analyser) == states[place]
+
+    for place in range(len(packets)):
+        assert read(packets, 1, options, partial(hand_over, place)) == expected
 
 
 def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int = 3) -> tuple[int, int]:

@@ -404,7 +404,7 @@ def test_an_opening_behind_which_most_are_lost_is_not_used(monkeypatch: pytest.M
     """Requests have no delimiter."""
     lost = []
     again = KnownConnection.read_again
-    monkeypatch.setattr(KnownConnection, "read_again", lambda self, sink: (lost.append(self), again(self, sink))[1])
+    monkeypatch.setattr(KnownConnection, "read_again", lambda *given: (lost.append(given), again(*given))[1])
     otherwise_read(asking(80, "REP", "0101", b"words"), monkeypatch, 1)
     assert len(lost) <= FEWEST_IN_VAIN + MAX_LOST + 80 // MAX_LOST
 

@@ -179,7 +179,7 @@ def test_p9_nothing_raises(side: Side, data: st.DataObject) -> None:
     """P9: no octets raise, also behind a loss."""
     reader = SideReader(side.form, side.version)
     feed(reader, side.octets, over=False)
-    reader.resume(len(side.octets) + 10)
+    reader.resynchronise(len(side.octets) + 10)
     more = data.draw(st.binary(max_size=100))
     reader.read(more, len(side.octets) + 10)
     reader.finish(len(side.octets) + 10 + len(more))
@@ -217,13 +217,13 @@ def test_repeated_findings_are_counted() -> None:
 def test_resume_behind_a_loss() -> None:
     """After a loss reading goes on at the boundary given, an open message is given up, and order proves nothing."""
     side = in_handshake("3.1", "NULL")
-    side.resume(500)
+    side.resynchronise(500)
     octets = build_frame(Framing.V2, b"part", more=True)
     side.read(octets, 500)
     assert side.frames.rows() == [(500, 502, 4, 1)]
     assert not side.events
     assert side.message_open
-    side.resume(600)
+    side.resynchronise(600)
     assert not side.message_open
 
 

@@ -124,7 +124,7 @@ class SideReader(CarefulReader):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the lane may continue with `scan_2`: unencrypted 2.0 or 3.x message frames follow, and all events are
+        """Whether the fast path may continue: unencrypted 2.0 or 3.x message frames follow, and all events are
         drained."""
         now = self.regime
         return (
@@ -137,7 +137,7 @@ class SideReader(CarefulReader):
             and not (self.opaque or self.events or self.memberships.size)
         )
 
-    def go_on(self, position: int, *, message_open: bool) -> None:
+    def resume(self, position: int, *, message_open: bool) -> None:
         """Continue at `position`, after message frames read elsewhere; the last of them had MORE if `message_open`."""
         self._handshake.traffic = self._handshake.traffic or position > self.position
         self.position, self.message_open = position, message_open
@@ -151,7 +151,7 @@ class SideReader(CarefulReader):
         moves, self.moves = self.moves, []
         return moves or []
 
-    def resume(self, offset: int) -> None:
+    def resynchronise(self, offset: int) -> None:
         """Continue at `offset`, the next unit after lost octets. An open message is discarded."""
         self.position = offset
         self.broken = self._cache = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, stamp
@@ -21,6 +21,7 @@ from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.negotiation import Negotiation, deliver
 from zmtpscope.dissect.stream.outputs import FoundMidstream, Output, Repeats, UnitRead
+from zmtpscope.dissect.stream.plain_state import PlainState
 from zmtpscope.dissect.stream.side_stream import Mode, SideStream
 from zmtpscope.dissect.tcp.closed_windows import running_stall
 from zmtpscope.dissect.tcp.connection import Connection
@@ -118,6 +119,32 @@ class ZmtpConnection:
         self._write_stretches()
         self.rows.write()
         self._give_segments()
+
+    def leave(self, read: Container[int]) -> tuple[PlainState, PlainState]:
+        """Hand a quiet connection over to the fast path, which reads the messages of the sides `read`; return the state
+        of both sides."""
+        requests = self.rows.requests
+        one, other = (
+            (
+                stream.reading.leave(tcp)._replace(is_answered=requests.is_answered, last_packet=requests.last_packet)
+                if stream.side in read and stream.reading is not None
+                else PlainState(tcp)
+            )
+            for stream, tcp in zip(self.streams, self.tcp.leave(), strict=True)
+        )
+        return one, other
+
+    def resume(self, states: tuple[PlainState, PlainState]) -> None:
+        """Continue after the fast path, from these states of both sides."""
+        for stream, state in zip(self.streams, states, strict=True):
+            if state.position >= 0 and stream.reading is not None:
+                stream.reading.resume(state)
+            if state.awaited is not None:
+                self.relations.note_behind_ready(stream.side, state.awaited)
+            if state.is_answered is not None:
+                types = stream.socket_type, self.streams[1 - stream.side].socket_type
+                self.rows.requests.resume(stream.side, types, state.is_answered, state.last_packet)
+        self.tcp.resume((states[0].tcp, states[1].tcp))
 
     def is_quiet(self) -> bool:
         """Whether both captured handshakes are complete, and all findings so far are decided."""

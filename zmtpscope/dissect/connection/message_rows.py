@@ -186,7 +186,7 @@ class MessageRows:
         if payloads is None:
             side = side_payloads(self.options, lambda rule: rule.matches(tcp.number, tcp.ports))
             if side is not None:
-                payloads = assembly.look_inside(PayloadRows(self.options, side))
+                payloads = assembly.payloads = PayloadRows(self.options, side)
         return payloads
 
     def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:

@@ -110,8 +110,8 @@ class Requests:
         is_other = self.is_over or self.early or self.unasked or self.passed_over or self.undelimited
         return not is_other and self.open.tolist() == [EMPTY] * is_open
 
-    def go_on_alternating(self, asker: int, types: tuple[str, str], *, is_answered: bool, last_packet: int) -> None:
-        """Continue after requests and replies that alternated in the lane.
+    def resume(self, asker: int, types: tuple[str | None, str | None], is_answered: bool, last_packet: int) -> None:
+        """Continue after requests and replies that alternated in the fast path.
 
         `asker` is the requesting side; `types` are the socket types of requester and replier. The last request ends in
         the packet `last_packet`.

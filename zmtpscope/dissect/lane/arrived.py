@@ -11,10 +11,8 @@ from zmtpscope import compiled
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.stream.plain_state import Piece
 from zmtpscope.dissect.tcp.directions import Directions
-
-Piece = tuple[int, int, int, int]
-"""The stream offset after some octets, and the fields of the `Arrival` of their segment."""
 
 
 class Arrived:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, stamp
@@ -22,37 +21,20 @@ from zmtpscope.dissect.lane.openings import (
     read_again,
 )
 from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import NEVER, Begun, Counts, begun
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
-from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.stream.plain_state import Counts, PlainState
+from zmtpscope.dissect.tcp.connection import NEVER, Connection, TcpState
 from zmtpscope.dissect.tcp.directions import Directions
-from zmtpscope.dissect.tcp.flows import Finished, Flows
-from zmtpscope.dissect.tcp.sequence import MODULUS
+from zmtpscope.dissect.tcp.flows import Flows
 
 NOT_HERE = -1
 """In place of a direction without data in the block."""
 
 Ways = tuple[int, int]
 """The directions of a block for side 0 and side 1 of a connection."""
-
-
-class TcpState(NamedTuple):
-    """TCP progress of a connection: sequence numbers of SYNs and next octets, acknowledgments, and the last packet.
-
-    Numbers are -1 before the SYN.
-    """
-
-    initial: tuple[int, int] = (-1, -1)
-    next: tuple[int, int] = (-1, -1)
-    acknowledged: tuple[int, int] = (-1, -1)
-    last: Arrival | None = None
-
-    def octets(self, side: int) -> int:
-        """Return the number of octets received from a side."""
-        return (self.next[side] - self.initial[side] - 1) % MODULUS if self.initial[side] >= 0 else 0
 
 
 class BlockRows:
@@ -77,7 +59,6 @@ class KnownConnection:
 
     __slots__ = (
         "before",
-        "fins",
         "is_here",
         "keys",
         "opening",
@@ -91,8 +72,8 @@ class KnownConnection:
 
     def __init__(self, keys: tuple[bytes, bytes], first: Step) -> None:
         self.keys = keys
-        self.state = self.before = TcpState()
-        """Progress in its opening, and progress before the current block."""
+        self.state = self.before = TcpState(), TcpState()
+        """TCP state of both sides in its opening, and before the current block."""
         self.steps = [first]
         self.segments: list[Segment] = []
         """Segments of the opening; `steps` contains the first step, and the step after each segment."""
@@ -100,8 +81,6 @@ class KnownConnection:
         """Number of segments before the current block; their records are written."""
         self.opening: Opening | None = None
         """Set when the opening is complete."""
-        self.fins: list[Arrival | None] = [None, None]
-        """FINs of sides before the current block."""
         self.is_here = True
         """Whether it is still in the lane."""
         self.tcp: Connection | None = None
@@ -120,34 +99,30 @@ class KnownConnection:
         self.step_back()
         return False
 
-    def _following(self, rows: BlockRows, directions: Directions, ways: Ways) -> TcpState | None:
-        """Return the TCP progress after a block, or None if out of order."""
-        state = self.state
-        initial, following, acknowledged = list(state.initial), list(state.next), list(state.acknowledged)
+    def _following(self, rows: BlockRows, directions: Directions, ways: Ways) -> tuple[TcpState, TcpState] | None:
+        """Return the TCP state after a block, or None if out of order."""
+        following = list(self.state)
         for side, way in enumerate(ways):
             if way == NOT_HERE:
                 continue
-            flags, sequence = directions.first_flags[way], directions.first_sequence[way]
-            begins = initial[side] < 0
+            state, flags, sequence = self.state[side], directions.first_flags[way], directions.first_sequence[way]
+            begins = state.initial < 0
             if not directions.clean[way] or bool(flags & SYN) != begins:
                 return None
             if begins:
                 if bool(flags & ACK) != bool(side):
                     return None
-                initial[side], following[side] = sequence, (sequence + 1) % MODULUS
-            elif sequence != following[side]:
+                initial = sequence
+            elif sequence != state.next:
                 return None
-            following[side] = (following[side] + directions.octets[way]) % MODULUS
-            acknowledged[side] = directions.acknowledgment[way]
-        if state.last is not None and state.initial[1] < 0 and not _is_answered_first(directions, ways):
+            else:
+                initial = state.initial
+            octets, last = state.octets + directions.octets[way], rows.arrival(directions.last_row[way])
+            following[side] = TcpState.after(initial, octets, directions.acknowledgment[way], last)
+        one, other = self.state
+        if one.initial >= 0 and other.initial < 0 and not _is_answered_first(directions, ways):
             return None
-        last = max([directions.last_row[way] for way in ways if way != NOT_HERE])
-        return TcpState(
-            (initial[0], initial[1]),
-            (following[0], following[1]),
-            (acknowledged[0], acknowledged[1]),
-            rows.arrival(last),
-        )
+        return following[0], following[1]
 
     def _walk(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
         """Follow the segments up to the end of the opening, and return whether they are known."""
@@ -182,25 +157,20 @@ class KnownConnection:
         if self.opening is None:
             return all(way == NOT_HERE or directions.fin_row[way] < 0 for way in ways)
         ends = enumerate(zip(self.opening.sides, self.opening.ends, strict=True))
-        return all(side is not None or self.state.octets(number) == end for number, (side, end) in ends)
+        return all(side is not None or self.state[number].octets == end for number, (side, end) in ends)
 
-    def begun(self) -> Iterator[Begun]:
+    def leave(self) -> Iterator[PlainState]:
         """Yield the state of both sides at the end of the opening, before the current block."""
         assert self.opening is not None
-        before = self.before
-        for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
-            next_, initial = before.next[number], self.state.initial[number]
-            next_ = (initial + 1) % MODULUS if next_ < 0 else next_
-            acknowledged, last = self.state.acknowledged[number], before.last or NEVER
-            yield begun(side, next_, acknowledged, last, before.octets(number), end)
+        for before, after, end in zip(self.before, self.state, self.opening.ends, strict=True):
+            tcp = TcpState.after(after.initial, 0, -1, NEVER) if before.initial < 0 else before
+            yield PlainState(tcp, position=end, begin=tcp.octets)
 
-    def go_on(
-        self, tcp: Connection, writer: RecordWriter, state: TcpState, path: Path, arrivals: list[Arrival]
-    ) -> None:
+    def go_on(self, tcp: Connection, writer: RecordWriter, path: Path, arrivals: list[Arrival]) -> None:
         """Set the progress of a connection with its whole opening in the current block, already written."""
-        self.tcp, self.writer, self.state, self.before = tcp, writer, state, state
+        self.tcp, self.writer, self.opening = tcp, writer, path.opening
         self.steps += path.steps
-        self.segments, self.opening = list(map(Segment, path.sides, path.octets, arrivals)), path.opening
+        self.segments = list(map(Segment, path.sides, path.octets, arrivals))
         self.reported = len(self.segments)
 
     def step_back(self) -> None:
@@ -239,21 +209,21 @@ class KnownConnection:
         """Return the identity that a side announced in the opening."""
         return None if self.opening is None else self.opening.outcome.sides[side].identity
 
-    def read_again(self, sink: Sink) -> ZmtpConnection | None:
+    def read_again(self, sink: Sink, states: tuple[TcpState, TcpState]) -> ZmtpConnection | None:
         """Return the connection after its opening, or the received part of it; None if no octets were sent.
 
-        No records are written again.
+        No records are written again. `states` are the TCP states of both sides now.
         """
-        tcp, state = self.tcp, self.state
+        tcp, opening = self.tcp, self.opening
         assert tcp is not None
-        if self.opening is not None:  # its holdings were counted when it stayed
-            sink.budget.let_go(self.opening.holdings)
-        if state.last is not None:
-            tcp.last = max(tcp.last, state.last)
-        for number, side in enumerate(tcp.tcp):
-            if state.initial[number] >= 0:
-                octets = state.octets(number) if self.opening is None else self.opening.ends[number]
-                side.open_in_order(state.initial[number], octets, state.acknowledged[number])
+        if opening is not None:
+            sink.budget.let_go(opening.holdings)  # counted when it stayed
+            one, other = (
+                TcpState.after(state.initial, end, state.acknowledged, state.last)
+                for state, end in zip(states, opening.ends, strict=True)
+            )
+            states = one, other
+        tcp.resume(states)
         if not self.segments:
             return None
         connection = read_again(tcp, sink, self.segments, Silent(sink, tcp.ends()))
@@ -261,17 +231,10 @@ class KnownConnection:
         connection.write_with(self.writer)
         return connection
 
-    def give_back_fins(self) -> None:
-        """Restore the end of streams after a FIN."""
-        assert self.tcp is not None
-        for side, fin in zip(self.tcp.tcp, self.fins, strict=True):
-            if fin is not None:
-                side.fin, side.finish, side.ended = fin, side.delivered, True
-
-    def close(self, flows: Flows, row: int, sides: tuple[Finished, Finished]) -> None:
+    def close(self, flows: Flows, row: int, states: tuple[TcpState, TcpState]) -> None:
         """Close the connection: both sides have sent FIN after complete messages, the last one in this row."""
         assert self.tcp is not None
-        flows.end(self.tcp, row, sides)
+        flows.end(self.tcp, row, states)
 
     def finish(self, sink: Sink, counts: tuple[Counts, Counts]) -> None:
         """Write and count the outcome; `counts` are those of its messages."""

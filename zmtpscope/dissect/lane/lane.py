@@ -34,9 +34,9 @@ from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink
-from zmtpscope.dissect.tcp.connection import reverse
+from zmtpscope.dissect.tcp.connection import TcpState, reverse
 from zmtpscope.dissect.tcp.directions import Directions
-from zmtpscope.dissect.tcp.flows import Deferred, Finished, Flows
+from zmtpscope.dissect.tcp.flows import Deferred, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.payloads.side import MAX_UNCLAIMED
 
@@ -263,9 +263,9 @@ class Lane:
                 if directions.octets[way] and not remembered.sends[slot + number]:
                     return False
         fins = [number for number, way in enumerate(ways) if way != NOT_HERE and directions.fin_row[way] >= 0]
-        if any(here.fins[number] is not None for number in fins):
+        if any(slot + number in remembered.fins for number in fins):
             return False
-        if len(fins) == 2 or (fins and here.fins[1 - fins[0]] is not None):
+        if len(fins) == 2 or (fins and slot + 1 - fins[0] in remembered.fins):
             now.closing[slot] = ways
         elif fins:
             now.finishing[slot] = fins[0], directions.fin_row[ways[fins[0]]]
@@ -295,7 +295,7 @@ class Lane:
             else:
                 acknowledged = directions.acknowledgment_until(other, last)
             now.acknowledged[slot + 1 - number] = acknowledged
-            behind = int(remembered.next[place]) + octets + (here.fins[number] is None)
+            behind = int(remembered.next[place]) + octets + (place not in remembered.fins)
             if distance(acknowledged, behind % MODULUS) > 0:
                 return False
         return True
@@ -360,18 +360,15 @@ class Lane:
             known = self.residents.connections.get(slot)
             if isinstance(known, KnownConnection):
                 last = now.directions.last_fin(ways)
-                one, other = (self._finished(now, known, slot, number, way) for number, way in enumerate(ways))
+                one, other = (self._finished(now, place, way) for place, way in enumerate(ways, slot))
                 found.append((last, partial(known.close, self.flows, last, (one, other))))
         return found
 
-    def _finished(self, now: BlockUnderWay, known: KnownConnection, slot: int, number: int, way: int) -> Finished:
-        """Return the final state of a side that ends in the block, direction `way` of the block."""
-        octets, fin = int(self.remembered.end[slot + number]), known.fins[number]
-        if way != NOT_HERE:
-            octets += now.directions.octets[way]
-        if fin is None:
-            fin = now.arrival(now.directions.fin_row[way])
-        return Finished(known.state.initial[number], octets, now.acknowledged[slot + number], fin)
+    def _finished(self, now: BlockUnderWay, slot: int, way: int) -> TcpState:
+        """Return the final state of a side whose connection ends in the block; `way` is its direction there."""
+        state, octets = self.remembered.tcp(slot), 0 if way == NOT_HERE else now.directions.octets[way]
+        fin = state.fin or now.arrival(now.directions.fin_row[way])
+        return TcpState.after(state.initial, state.octets + octets, now.acknowledged[slot], fin, fin)
 
     # -- writing the results ------------------------------------------------------------------------------------------
 
@@ -397,8 +394,7 @@ class Lane:
         for slot, (number, row) in now.finishing.items():
             known = self.residents.connections.get(slot)
             if isinstance(known, KnownConnection):
-                known.fins[number] = now.arrival(row)
-                self.remembered.finish(slot + number)
+                self.remembered.finish(slot + number, now.arrival(row))
         for slot in now.closing:
             self._finish(slot)
         for newcomers in now.newcomers:

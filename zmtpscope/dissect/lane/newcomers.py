@@ -14,18 +14,19 @@ import numpy as np
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
-from zmtpscope.dissect.lane.known import KnownConnection, TcpState, say_end, say_learned
+from zmtpscope.dissect.lane.known import KnownConnection, say_end, say_learned
 from zmtpscope.dissect.lane.openings import LONGEST, Openings, Path, SaidEvent, SaidNote, Step
 from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import NEVER, Counts, Slots, begun
+from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding
 from zmtpscope.dissect.records.sink import Sink, Summary
-from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.stream.plain_state import Counts
+from zmtpscope.dissect.tcp.connection import Connection, TcpState
 from zmtpscope.dissect.tcp.directions import Directions
-from zmtpscope.dissect.tcp.flows import Deferred, Finished, Flows
+from zmtpscope.dissect.tcp.flows import Deferred, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 ArrivalOf = Callable[[int], Arrival]
@@ -65,8 +66,10 @@ class Newcomers:
         self.slots, self.places = slots, {slot: place for place, slot in enumerate(slots.tolist())}
         initial, acknowledged = self.directions.first_sequences[self.ways], self.directions.acknowledgments[self.ways]
         for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
-            next_ = (initial[number] + 1) % MODULUS
-            remembered.begin_alike(slots + number, begun(side, next_, acknowledged[number], NEVER, 0, end))
+            places = slots + number
+            remembered.begin(places, side, end)
+            remembered.initial[places], remembered.next[places] = initial[number], (initial[number] + 1) % MODULUS
+            remembered.acknowledged[places] = acknowledged[number]
 
     def leave(self, slot: int) -> None:
         """Leave a connection to the slow path."""
@@ -110,12 +113,11 @@ class Newcomers:
         """Remember a connection that ended in this block."""
         flows.remember_closed(self.tcp[place])
 
-    def _finished(self, flows: Flows, way: int) -> Finished:
+    def _finished(self, flows: Flows, way: int) -> TcpState:
         """Return the final state of a side that is entirely in the block."""
-        directions = self.directions
+        directions, fin = self.directions, flows.arrival(self.directions.fin_row[way])
         octets, acknowledged = directions.octets[way], directions.acknowledgment[way]
-        fin = flows.arrival(directions.fin_row[way])
-        return Finished(directions.first_sequence[way], octets, acknowledged, fin)
+        return TcpState.after(directions.first_sequence[way], octets, acknowledged, fin, fin)
 
     # -- records ------------------------------------------------------------------------------------------------------
 
@@ -193,20 +195,11 @@ class Newcomers:
 
     def going_on(self, first: Step, sink: Sink, arrival: ArrivalOf) -> Iterator[tuple[int, KnownConnection]]:
         """Yield the slots and connections that continue; `first` is the step before the path."""
-        directions = self.directions
         for place in self._going_on():
-            one, other = ways = self.ways[:, place].tolist()
-            initial = directions.first_sequence[one], directions.first_sequence[other]
-            octets = directions.octets[one], directions.octets[other]
-            state = TcpState(
-                initial,
-                ((initial[0] + 1 + octets[0]) % MODULUS, (initial[1] + 1 + octets[1]) % MODULUS),
-                (directions.acknowledgment[one], directions.acknowledgment[other]),
-                arrival(max(directions.last_row[way] for way in ways)),
-            )
+            one, other = self.ways[:, place].tolist()
             known = KnownConnection((self.keys[one], self.keys[other]), first)
             arrivals = list(map(arrival, self.rows[:, place].tolist()))
-            known.go_on(self.tcp[place], self.writer_of(place, sink), state, self.path, arrivals)
+            known.go_on(self.tcp[place], self.writer_of(place, sink), self.path, arrivals)
             yield int(self.slots[place]), known
 
 

@@ -17,9 +17,8 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome, SideOutcome, outcome_of
-from zmtpscope.dissect.lane.entering import awaits_subscription, sides_in_lane
-from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import NOTHING, Counts
+from zmtpscope.dissect.lane.sides import LaneSide, awaits_subscription, sides_in_lane
+from zmtpscope.dissect.lane.slots import NOTHING
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Unit
 from zmtpscope.dissect.records.facts import Located
@@ -27,8 +26,9 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter, values_of
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.arrivals import BlockView
+from zmtpscope.dissect.stream.plain_state import Counts
 from zmtpscope.dissect.stream.side_stream import SideStream
-from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.tcp.connection import NEVER, Connection, TcpState
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
@@ -287,10 +287,9 @@ class Heard(RecordWriter):
             for place, (side, octets) in enumerate(segments)
         ]
         octets = [sum([len(segment.octets) for segment in came if segment.side == side]) for side in (0, 1)]
-        for side in tcp.tcp:
-            side.open_in_order(0, octets[side.number], 1 + octets[1 - side.number])
+        one, other = octets
+        tcp.resume((TcpState.after(0, one, other + 1, NEVER), TcpState.after(0, other, one + 1, NEVER)))
         self._read = read_again(tcp, sink, came, self)
-        tcp.resume_plain()
         if sink.batch.facts or not all(map(_is_plain, self._read.streams)):
             self.is_general = False
 

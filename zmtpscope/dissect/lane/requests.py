@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.findings.requests import Requests
 from zmtpscope.dissect.lane.arrived import Arrived
-from zmtpscope.dissect.lane.sides import ASKS, REPLIES
+from zmtpscope.dissect.lane.sides import REPLIES
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.turns import Messages, differences
 from zmtpscope.dissect.records.batch import Int64
@@ -85,22 +83,3 @@ def remember(these: Alternating, remembered: Slots) -> None:
     remembered.waits[these.slots] = these.waits
     asked = these.asked_in != NONE
     remembered.asked_in[these.slots[asked]] = these.asked_in[asked]
-
-
-def take_over(slot: int, requests: Requests, remembered: Slots) -> None:
-    """Store the request state of a connection that enters."""
-    remembered.waits[slot], remembered.asked_in[slot] = not requests.is_answered, requests.last_packet
-
-
-def give_back(slot: int, connection: ZmtpConnection, remembered: Slots) -> None:
-    """Restore the request state of a connection that leaves, if it sent messages in the lane."""
-    if not remembered.role[slot] or not remembered.counts[0, slot : slot + 2].any():
-        return
-    asker = 0 if remembered.role[slot] == ASKS else 1
-    types = [connection.streams[number].socket_type or "" for number in (asker, 1 - asker)]
-    connection.rows.requests.go_on_alternating(
-        asker,
-        (types[0], types[1]),
-        is_answered=not remembered.waits[slot],
-        last_packet=int(remembered.asked_in[slot]),
-    )

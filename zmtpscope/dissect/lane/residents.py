@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.lane import requests
-from zmtpscope.dissect.lane.entering import sides_in_lane
 from zmtpscope.dissect.lane.known import KnownConnection
 from zmtpscope.dissect.lane.newcomers import ArrivalOf, Newcomers
 from zmtpscope.dissect.lane.openings import LONGEST, Step
-from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import Slots, begun
+from zmtpscope.dissect.lane.sides import LaneSide, sides_in_lane
+from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads
 from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.stream.plain_state import PlainState
 
 FEWEST_BLOCKS, STAYS_OUT = 2, 8
 """A connection released after fewer blocks than the first number is not adopted in as many next blocks as the
@@ -67,19 +65,14 @@ class Residents:
         if not sides:
             connection.stays_out = STAYS_OUT
             return
-        one, other = (tcp.key for tcp in connection.tcp.tcp)
-        slot, remembered = self._slot(connection, (one, other), sides), self.remembered
-        for number, tcp in enumerate(connection.tcp.tcp):
-            tcp.leave_plain()
-            side, each = sides.get(number), slot + number
-            remembered.begin_many([each], [begun(side, tcp.next, tcp.acknowledged, connection.tcp.last)])
-            if side is not None and side.reading is not None:
-                remembered.take_over(each, side.reading, side.awaits)
-                self.sink.budget.take(remembered.weigh(each))
-                payloads = side.reading.messages.in_clear.payloads
-                if payloads is not None and (side.judge is not None or payloads.was_asked):
-                    self.payloads[each] = payloads
-        requests.take_over(slot, connection.rows.requests, remembered)
+        one, other = connection.tcp.tcp
+        slot = self._slot(connection, (one.key, other.key), sides)
+        for each, state in enumerate(connection.leave(sides), slot):
+            self.remembered.resume(each, self.sides.get(each), state)
+            self.sink.budget.take(int(self.remembered.memory[each]))
+            payloads = state.payloads
+            if payloads is not None and (self.sides[each].judge is not None or payloads.was_asked):
+                self.payloads[each] = payloads
 
     def begin(self, each: KnownConnection) -> None:
         """Add a connection that begins and may have a known opening."""
@@ -95,10 +88,9 @@ class Residents:
 
     def begin_entering(self) -> None:
         """Set the initial state of entering connections."""
-        self.remembered.begin_many(
-            [slot + number for slot in self.entering for number in (0, 1)],
-            [begun for each in self.entering.values() for begun in each.begun()],
-        )
+        for slot, each in self.entering.items():
+            for place, state in enumerate(each.leave(), slot):
+                self.remembered.resume(place, self.sides.get(place), state)
 
     def welcome(self, newcomers: Newcomers) -> None:
         """Assign slots to new connections with a whole opening in the current block."""
@@ -171,13 +163,9 @@ class Residents:
             else:
                 payloads = asked_about(self.sink.options)
             assert payloads is not None
-            payloads.side.pass_by(self._passed_by(slot))
+            payloads.side.unclaimed = int(self.remembered.unclaimed[slot])
             self.payloads[slot] = payloads
         return payloads
-
-    def _passed_by(self, slot: int) -> int:
-        """Return the number of undissected messages of a side since it entered."""
-        return int(self.remembered.unclaimed[slot] - self.remembered.unclaimed_before[slot])
 
     def facts_of(self, slot: int) -> SideFacts:
         """Return the facts about a sending side for dissectors."""
@@ -234,37 +222,22 @@ class Residents:
             here.leave(slot)
             self._forget([slot])
             return
-        connection = here.read_again(self.sink) if isinstance(here, KnownConnection) else here
+        states = self._leave(slot), self._leave(slot + 1)
+        tcp = states[0].tcp, states[1].tcp
+        connection = here.read_again(self.sink, tcp) if isinstance(here, KnownConnection) else here
         assert connection is not None
-        for number in (0, 1):
-            self._give_back(connection, number, slot + number)
-        requests.give_back(slot, connection, self.remembered)
-        if isinstance(here, KnownConnection):
-            here.give_back_fins()
-        connection.tcp.resume_plain()
+        connection.resume(states)
         self.remove(slot)
         if here is not connection:
             self.released.append(connection)
 
-    def _give_back(self, connection: ZmtpConnection, number: int, slot: int) -> None:
-        """Restore the state of a side to its connection."""
-        tcp, remembered, side, gained = connection.tcp.tcp[number], self.remembered, self.sides.get(slot), 0
-        if side is not None:
-            reading = side.reading or connection.streams[number].plain_reading()
-            assert reading is not None
-            gained = int(remembered.end[slot]) - reading.arrivals.end
-            passed, asked = self._passed_by(slot), self.payloads.get(slot)
-            if asked is not None:
-                reading.messages.in_clear.look_inside(asked)
-            elif passed and (payloads := connection.rows.payloads_of(reading.messages.in_clear)) is not None:
-                payloads.side.pass_by(passed)
-            self.sink.budget.take(-int(remembered.memory[slot]))
-            remembered.give_back(slot, reading)
-            awaited = remembered.awaited_by(slot)
-            if awaited is not None:
-                connection.relations.note_behind_ready(number, awaited)
-        tcp.go_on(int(remembered.next[slot]), gained, int(remembered.acknowledged[slot]))
-        connection.tcp.last = max(connection.tcp.last, Arrival(*remembered.last[:, slot].tolist()))
+    def _leave(self, slot: int) -> PlainState:
+        """Return the state of a side that leaves."""
+        if slot not in self.sides:
+            return PlainState(self.remembered.tcp(slot))
+        self.sink.budget.take(-int(self.remembered.memory[slot]))
+        is_counted = slot in self.payloads or self.remembered.unclaimed[slot]
+        return self.remembered.leave(slot)._replace(payloads=self.payloads_of(slot) if is_counted else None)
 
     def _step_back(self, slot: int, each: KnownConnection) -> None:
         """Undo the block in which the opening ended: it contains unsuitable data after the opening."""
@@ -303,8 +276,7 @@ class Residents:
         each.is_here = False
         if each.tcp is None:
             return
-        connection = each.read_again(self.sink)
-        each.tcp.resume_plain()
+        connection = each.read_again(self.sink, each.state)
         if connection is not None:
             self.released.append(connection)
 

@@ -1,15 +1,22 @@
-"""The state of a side that does not change in the lane; changing state is in columns (`slots.py`)."""
+"""The sides that the lane reads: which ones it can read, and their constant state.
+
+Changing state is in columns (`slots.py`).
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
-from zmtpscope.dissect.connection.message_rows import MessageRows
+from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.connection.message_rows import FOLLOWED, MessageRows
+from zmtpscope.dissect.findings.row_rules import ROW_RULES
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.payload_rows import PayloadRows
-from zmtpscope.dissect.records.topics import Names
+from zmtpscope.dissect.records.topics import DISTRIBUTING, Names
 from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.regime import Regime
+from zmtpscope.zmtp.socket_types import PEERS, PUBLISHERS, SUBSCRIBERS
 
 MAX_OPEN, MAX_HELD = 64, 16 << 10
 """Maximum frames of an incomplete message, and maximum octets held."""
@@ -70,3 +77,132 @@ class LaneSide(NamedTuple):
     def is_looked_into(self) -> bool:
         """Whether the checked messages are also dissected."""
         return self.is_written or (self.payloads is not None and self.payloads.wants_rows)
+
+
+MATCHED = frozenset({"REQ", "REP", "DISH"}) | DISTRIBUTING
+"""Socket types with messages that are compared with messages of the other side."""
+
+
+@functools.cache
+def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> bool:
+    """Whether no rule applies to data messages from the first socket type to the second."""
+    types = {socket_type, peer_socket_type}
+    rules = ROW_RULES.get(socket_type or "", ())
+    return (
+        types <= PEERS.keys()
+        and not types & MATCHED
+        and not any(rule.peer is None or rule.peer == peer_socket_type for rule in rules)
+    )
+
+
+def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
+    """Return the sides of a quiet connection that the lane can read, by number; empty if it cannot read the
+    connection."""
+    tcp = connection.tcp
+    if tcp.is_to_itself or any(
+        side.plain < 0 or side.stalls is not None or side.outages is not None or side.pieces for side in tcp.tcp
+    ):
+        return {}
+    roles, subscribed = _roles(connection), [_subscribed(connection, number) for number in (0, 1)]
+    is_in_order = roles != NO_ROLES or any(subscribed)
+    judged = {number for number in (0, 1) if not is_in_order and _is_judged(connection, number)}
+    if len(judged) == 1 and _is_silent(connection, *judged):  # for example, any message of a PULL is a finding
+        numbers, is_judged = {0, 1} - judged, False
+    else:  # messages of one side may affect the check of the other
+        numbers, is_judged = {0, 1}, bool(judged)
+    readings = {number: _reading(connection, number, is_judged) for number in numbers}
+    if any(reading is None and not _is_silent(connection, number) for number, reading in readings.items()):
+        return {}
+    return {
+        number: _side(connection, number, reading, is_judged)._replace(
+            role=roles[number], subscribed=subscribed[number]
+        )
+        for number, reading in readings.items()
+        if reading is not None
+    }
+
+
+def _roles(connection: ZmtpConnection) -> tuple[int, int]:
+    """Return the request and reply roles of both sides, if there is nothing to report while they alternate."""
+    one, other = connection.streams
+    roles = ROLES.get((one.socket_type, other.socket_type), NO_ROLES)
+    rows = connection.rows
+    is_simple = all(_is_simple(connection, number) for number in (0, 1))
+    return roles if is_simple and rows.requests.is_alternating and not any(rows.zre_sides) else NO_ROLES
+
+
+def awaits_subscription(connection: ZmtpConnection) -> bool:
+    """Whether a side publishes, and the other one has no subscriptions yet, or more than a few."""
+    topics = connection.rows.topics
+    return any(_is_publishing(connection, number) and not topics.few_of(1 - number) for number in (0, 1))
+
+
+def _is_publishing(connection: ZmtpConnection, number: int) -> bool:
+    """Whether a side publishes to a subscriber."""
+    streams = connection.streams
+    return streams[number].socket_type in PUBLISHERS and streams[1 - number].socket_type in SUBSCRIBERS
+
+
+def _subscribed(connection: ZmtpConnection, number: int) -> Names:
+    """Return the subscriptions for a publishing side, if there is nothing to report while all messages match."""
+    rows = connection.rows
+    if not _is_publishing(connection, number) or not _is_simple(connection, number) or any(rows.zre_sides):
+        return ()
+    return rows.topics.few_of(1 - number)
+
+
+def _is_silent(connection: ZmtpConnection, number: int) -> bool:
+    """Whether a side has sent no messages, or is a subscriber, which sends few."""
+    messages = connection.streams[number].messages
+    return messages.socket_type in SUBSCRIBERS or not (messages.message_count or messages.in_clear.open_frames)
+
+
+def _is_judged(connection: ZmtpConnection, number: int) -> bool:
+    """Whether rules apply to messages of a side."""
+    types = [stream.socket_type for stream in connection.streams]
+    return any(connection.rows.zre_sides) or not is_nothing_to_say(types[number], types[1 - number])
+
+
+def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Reading | None:
+    """Return the reading of a side, if the lane may read it."""
+    stream = connection.streams[number]
+    reading, assembly = stream.plain_reading(), stream.messages.in_clear
+    if reading is None or reading.reader.position > LARGEST_PLACE:
+        return None
+    if assembly.open_frames > MAX_OPEN or stream.held_octets.size > MAX_HELD:
+        return None
+    return reading if is_judged or _is_asked_alone(connection, number) else None
+
+
+def _is_simple(connection: ZmtpConnection, number: int) -> bool:
+    """Whether a side was captured completely and can be dissected without the other side."""
+    reading = connection.streams[number].plain_reading()
+    if reading is None or reading.confidence != "proven":
+        return False
+    return _is_asked_alone(connection, number)
+
+
+def _is_asked_alone(connection: ZmtpConnection, number: int) -> bool:
+    """Whether messages of a side can be dissected without the other side."""
+    payloads = connection.rows.payloads_of(connection.streams[number].messages.in_clear)
+    return payloads is None or not (payloads.asks_about_all or payloads.has_asked(FOLLOWED))
+
+
+def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> LaneSide:
+    """Return the lane's state for a side."""
+    messages, rows, regime = reading.messages, connection.rows, reading.reader.regime
+    return LaneSide(
+        reading=reading,
+        stream=messages.in_clear.stream,
+        regime=regime,
+        confidence=reading.confidence,
+        version=reading.version_of_records,
+        peer_socket_type=connection.streams[1 - number].socket_type,
+        settled=reading.arrivals.settled,
+        limit=messages.limit,
+        payloads=rows.payloads_of(messages.in_clear),
+        judge=rows if is_judged else None,
+        is_written=connection.options.records,
+        keeps=messages.are_wanted(),
+        awaits=connection.relations.awaits(number),
+    )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
 
 import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.lane.arrived import Piece
-from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.sides import ASKS, LaneSide
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
-from zmtpscope.dissect.stream.reading import Reading
+from zmtpscope.dissect.stream.plain_state import Counts, Piece, PlainState
 from zmtpscope.dissect.stream.runs import columns_of
+from zmtpscope.dissect.tcp.connection import NEVER, TcpState
 from zmtpscope.dissect.tcp.sequence import MODULUS
 from zmtpscope.zmtp.events import NO_FRAMES, FrameColumns
 
@@ -22,73 +21,6 @@ FIRST_SLOTS = 64
 
 NOTHING = -1
 """In place of a missing number."""
-
-NEVER = Arrival(NOTHING, 0, 0)
-
-
-class Counts(NamedTuple):
-    """Complete messages, their frames, octets of bodies and of headers, and the stream offset of the last message."""
-
-    messages: int
-    frames: int
-    octets: int
-    headers: int
-    last: int
-
-
-class Begun(NamedTuple):
-    """State of a side when it enters: values for these columns of `Slots`."""
-
-    next: int | Int64
-    acknowledged: int | Int64
-    last: Arrival
-    end: int
-    position: int
-    awaited_from: int
-    sends: bool
-    keeps: bool
-    settled: int
-    is_judged: bool
-    is_enveloped: bool
-    is_grouped: bool
-    role: int
-
-
-def begun(
-    side: LaneSide | None,
-    next_: int | Int64,
-    acknowledged: int | Int64,
-    last: Arrival,
-    end: int = 0,
-    position: int = 0,
-) -> Begun:
-    """Return the state of a side that enters, or of a side that the lane does not read (None).
-
-    `next_` is the sequence number of its next octet, `end` the stream offset after its received octets, `position` the
-    stream offset of the next frame header.
-    """
-    if side is None:
-        return Begun(next_, acknowledged, last, end, position, NOTHING, *NOT_READ)
-    types = side.regime.socket_type, side.peer_socket_type
-    return Begun(
-        next=next_,
-        acknowledged=acknowledged,
-        last=last,
-        end=end,
-        position=position,
-        awaited_from=position if side.awaits else NOTHING,
-        sends=True,
-        keeps=side.keeps,
-        settled=side.settled,
-        is_judged=side.judge is not None,
-        is_enveloped=not REQUESTERS.isdisjoint(types),
-        is_grouped=side.regime.socket_type in GROUPED,
-        role=side.role,
-    )
-
-
-NOT_READ = (False, False, NOTHING, False, False, False, 0)
-"""The last columns of a side that the lane does not read."""
 
 
 class Slots:
@@ -100,6 +32,8 @@ class Slots:
     def __init__(self) -> None:
         self.next: Int64 = np.empty(0, np.int64)
         """Sequence number of the next octet."""
+        self.initial = self.next
+        """Sequence number of the SYN."""
         self.acknowledged = self.next
         """Last acknowledgment number that the side sent."""
         self.end = self.next
@@ -116,8 +50,6 @@ class Slots:
         """Number of blocks with segments of the side since it was adopted."""
         self.unclaimed = self.next
         """Messages since a payload dissector last claimed one, if rules do not check them."""
-        self.unclaimed_before = self.next
-        """The same number when the side was adopted."""
         self.is_judged = self.next
         """Whether rules check the messages."""
         self.is_enveloped = self.next
@@ -164,6 +96,8 @@ class Slots:
         """Frames of the incomplete message before the last one, as columns like `frame`."""
         self.pieces: dict[int, list[Piece]] = {}
         """Segments of the unread octets, if there are several."""
+        self.fins: dict[int, Arrival] = {}
+        """Segments with a FIN."""
 
     def grow(self) -> range:
         """Add slots and return the even ones."""
@@ -174,54 +108,90 @@ class Slots:
                 setattr(self, name, np.concatenate((column, np.zeros((*column.shape[:-1], more), np.int64)), -1))
         return range(begin, begin + more, 2)
 
-    def begin_many(self, slots: list[int], sides: list[Begun]) -> None:
-        """Set the state of sides that enter."""
-        for name, column in zip(Begun._fields, zip(*sides, strict=True), strict=True):
-            getattr(self, name)[..., slots] = np.array(column).T
-        self._begin(np.array(slots))
+    def begin(self, slots: int | Int64, side: LaneSide | None, position: int) -> None:
+        """Set the state of sides that enter at their SYN, with the first message at stream offset `position`."""
+        for column in (self.end, self.begin_of, self.blocks, self.open, self.memory):
+            column[slots] = 0
+        self.unclaimed[slots] = self.waits[slots] = self.asked_in[slots] = 0
+        self.last.T[slots] = self.piece.T[slots] = self.awaited.T[slots] = NEVER
+        self.position[slots] = position
+        self.awaited_from[slots] = position if side is not None and side.awaits else NOTHING
+        self.sends[slots] = side is not None
+        if side is None:
+            self.keeps[slots] = self.settled[slots] = self.is_judged[slots] = self.role[slots] = 0
+            return
+        types = side.regime.socket_type, side.peer_socket_type
+        self.keeps[slots], self.settled[slots], self.role[slots] = side.keeps, side.settled, side.role
+        self.is_judged[slots] = side.judge is not None
+        self.is_enveloped[slots] = not REQUESTERS.isdisjoint(types)
+        self.is_grouped[slots] = side.regime.socket_type in GROUPED
 
-    def begin_alike(self, slots: Int64, side: Begun) -> None:
-        """Set the state of sides that enter with equal values, except those given as columns."""
-        for name, value in zip(Begun._fields, side, strict=True):
-            column = getattr(self, name)
-            column[..., slots] = np.array(value)[:, None] if isinstance(value, Arrival) else value
-        self._begin(slots)
+    def resume(self, slot: int, side: LaneSide | None, state: PlainState) -> None:
+        """Set the state of a side that enters; None if the lane does not read it."""
+        tcp, frames = state.tcp, state.frames
+        self.begin(slot, side, state.position)
+        self.initial[slot], self.next[slot], self.acknowledged[slot] = tcp.initial, tcp.next, tcp.acknowledged
+        self.end[slot], self.last[:, slot] = tcp.octets, tcp.last
+        self.came(slot, state.begin, list(state.pieces))
+        if state.held:
+            self.held[slot] = state.held
+        count = self.open[slot] = len(frames.offsets)
+        if count:
+            columns = np.array(columns_of(frames))
+            self.frame[:, slot] = columns[:, -1]
+            self.start[:, slot], self.frame_start[:, slot], self.frame_end[:, slot] = state.came
+            if count > 1:
+                self.frames[slot] = columns[:, :-1]
+        self.memory[slot] = len(state.held) + FRAME_WEIGHT * count
+        if state.payloads is not None:
+            self.unclaimed[slot] = state.payloads.side.unclaimed
+        if state.is_answered is not None:
+            self.waits[slot & ~1], self.asked_in[slot & ~1] = not state.is_answered, state.last_packet
 
-    def _begin(self, slots: Int64) -> None:
-        """Set the columns that are equal for all sides that enter."""
-        self.begin_of[slots] = self.end[slots]
-        for name in ("blocks", "open", "memory", "unclaimed", "unclaimed_before", "waits", "asked_in"):
-            getattr(self, name)[slots] = 0
-        for name in ("piece", "awaited"):
-            getattr(self, name)[:, slots] = np.array(NEVER)[:, None]
+    def tcp(self, slot: int) -> TcpState:
+        """Return the TCP state of a side."""
+        return TcpState(
+            int(self.initial[slot]),
+            int(self.next[slot]),
+            int(self.acknowledged[slot]),
+            int(self.end[slot]),
+            Arrival(*self.last[:, slot].tolist()),
+            self.fins.get(slot),
+        )
 
-    def take_over(self, slot: int, reading: Reading, awaits: bool) -> None:
-        """Set the state of a side that enters in the middle of its stream, from `reading`."""
-        arrivals, assembly = reading.arrivals, reading.messages.in_clear
-        self.end[slot], self.position[slot] = arrivals.end, reading.reader.position
-        self.awaited_from[slot] = arrivals.end if awaits else NOTHING
-        self.came(slot, arrivals.begin, arrivals.rows())
-        held = reading.held_octets.give_away()
-        if held:
-            self.held[slot] = held
-        self.carry(slot, assembly.give_away(), assembly.message_start, assembly.frame_start, assembly.frame_end)
-        if assembly.payloads is not None:
-            self.unclaimed[slot] = self.unclaimed_before[slot] = assembly.payloads.side.unclaimed
+    def leave(self, slot: int) -> PlainState:
+        """Return the state of a side, which the lane has read."""
+        counts, first, is_answered = self.counts_of(slot), slot & ~1, None
+        awaited, *came = (
+            Arrival(*column[:, slot].tolist())
+            for column in (self.awaited, self.start, self.frame_start, self.frame_end)
+        )
+        if self.role[slot] == ASKS and self.counts[0, first : first + 2].any():
+            is_answered = not self.waits[first]
+        return PlainState(
+            self.tcp(slot),
+            int(self.position[slot]),
+            self.held.get(slot, b""),
+            self._carried(slot),
+            (came[0], came[1], came[2]),
+            int(self.begin_of[slot]),
+            self.pieces_of(slot),
+            counts,
+            self._recent_sizes(slot),
+            None if awaited == NEVER else awaited,
+            is_answered=is_answered,
+            last_packet=int(self.asked_in[first]),
+        )
 
-    def awaited_by(self, slot: int) -> Arrival | None:
-        """Return the segment with the awaited octet, if it arrived."""
-        ordinal, packet, time = self.awaited[:, slot].tolist()
-        return None if ordinal == NOTHING else Arrival(ordinal, packet, time)
-
-    def finish(self, slot: int) -> None:
+    def finish(self, slot: int, fin: Arrival) -> None:
         """Record a FIN, which uses a sequence number; any later octets belong to no message."""
         self.next[slot] = (self.next[slot] + 1) % MODULUS
-        self.sends[slot] = False
+        self.sends[slot], self.fins[slot] = False, fin
 
     def clear(self, slots: list[int]) -> None:
         """Clear the state of sides that leave."""
         self.counts[:, slots] = 0
-        for few in (self.held, self.frames, self.pieces):
+        for few in (self.held, self.frames, self.pieces, self.fins):
             for slot in few.keys() & slots if few else ():
                 del few[slot]
 
@@ -247,17 +217,7 @@ class Slots:
         else:
             self.pieces.pop(slot, None)
 
-    def carry(self, slot: int, frames: FrameColumns, start: Arrival, frame_start: Arrival, frame_end: Arrival) -> None:
-        """Set the incomplete message of a side that enters, and the segments of its frames."""
-        count = len(frames.offsets)
-        self.open[slot] = count
-        if count:
-            self.frame[:, slot] = frames.offsets[-1], frames.bodies[-1], frames.sizes[-1], frames.flags[-1]
-            self.start[:, slot], self.frame_start[:, slot], self.frame_end[:, slot] = start, frame_start, frame_end
-        if count > 1:
-            self.frames[slot] = np.array(columns_of(frames))[:, :-1]
-
-    def carried(self, slot: int) -> FrameColumns:
+    def _carried(self, slot: int) -> FrameColumns:
         """Return the frames of the incomplete message."""
         if not self.open[slot]:
             return NO_FRAMES
@@ -266,25 +226,6 @@ class Slots:
             frames.extend(*self.frames[slot].tolist())
         frames.append(*self.frame[:, slot].tolist())
         return frames
-
-    def weigh(self, slot: int) -> int:
-        """Update and return the memory that the side uses of the common limit."""
-        memory = len(self.held.get(slot, b"")) + FRAME_WEIGHT * int(self.open[slot])
-        self.memory[slot] = memory
-        return memory
-
-    def give_back(self, slot: int, reading: Reading) -> None:
-        """Return a side to `reading`, with all state from the lane."""
-        assembly, counts, pieces = reading.messages.in_clear, self.counts_of(slot), self.pieces_of(slot)
-        if pieces:
-            reading.arrivals.go_on(int(self.begin_of[slot]), pieces, int(self.end[slot]))
-        if counts.messages:
-            assembly.take_plain(*counts, self._recent_sizes(slot))
-        frames = self.carried(slot)
-        if frames.offsets:
-            came = (Arrival(*column[:, slot].tolist()) for column in (self.start, self.frame_start, self.frame_end))
-            assembly.carry(frames, *came)
-        reading.go_on(int(self.position[slot]), frames, self.held.get(slot, b""))
 
     def _recent_sizes(self, slot: int) -> array[int]:
         """Return the sizes of the last frames of complete messages, oldest first."""

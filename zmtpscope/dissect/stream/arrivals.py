@@ -12,6 +12,7 @@ from zmtpscope.capture.packets import NOWHERE
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.batch import Int64, Pieces
+from zmtpscope.dissect.stream.plain_state import PlainState
 from zmtpscope.dissect.tcp.reassembly import Reassembler
 
 
@@ -108,12 +109,12 @@ class Arrivals:
         """Return end, ordinal, packet and time of all pieces."""
         return list(zip(self.ends, self.ordinals, self.packets, self.times, strict=True))
 
-    def go_on(self, begin: int, rows: list[tuple[int, int, int, int]], end: int) -> None:
-        """Continue at `end` after another reader; `rows` are the pieces from `begin` on."""
-        self._pieces = self._table = None
-        self.begin, self.end = begin, end
-        ends, ordinals, packets, times = zip(*rows, strict=True)
-        self.ends, self.ordinals, self.packets, self.times = list(ends), list(ordinals), list(packets), list(times)
+    def resume(self, state: PlainState) -> None:
+        """Continue after the fast path, from this state, if octets have arrived there."""
+        if state.pieces:
+            self._pieces = self._table = None
+            self.begin, self.end = state.begin, state.tcp.octets
+            self.ends, self.ordinals, self.packets, self.times = map(list, zip(*state.pieces, strict=True))
 
     def pass_by(self, octets: int) -> None:
         """Skip octets that need no arrival, or that are replayed."""

@@ -17,6 +17,7 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun
 from zmtpscope.dissect.records.payload_rows import PayloadRows
 from zmtpscope.dissect.stream.arrivals import segments_at
+from zmtpscope.dissect.stream.plain_state import PlainState
 from zmtpscope.dissect.stream.runs import Context, Edges, Kept, as_array, frame_runs, message_runs
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
@@ -172,29 +173,20 @@ class Assembly:
         self._note_end(context)
         return True
 
-    def give_away(self) -> FrameColumns:
-        """Return the frames of the message under way, and forget them."""
-        frames, self.carried = self.carried, NO_FRAMES
-        return frames
-
-    def take_plain(
-        self, messages: int, frames: int, octets: int, headers: int, last: int, recent_sizes: array[int]
-    ) -> None:
-        """Count complete messages that the lane read, the last at stream offset `last`: their frames, octets of bodies
-        and headers, and last frame sizes."""
-        self.message_count += messages
-        self.last_message = last
-        self.frame_count += frames
-        self.body_octets += octets
-        self.unit_octets += octets + headers
-        self.recent_sizes += recent_sizes
-        del self.recent_sizes[:-KNOWN_SIZES]
-        self.forget_damage()
-
-    def carry(self, frames: FrameColumns, start: Arrival, frame_start: Arrival, end: Arrival) -> None:
-        """Take over the message under way from the lane: its frames, and the segments of its first octet, of the first
-        octet of its last frame, and of its last octet so far."""
-        self.carried, self.message_start, self.frame_start, self.frame_end = frames, start, frame_start, end
+    def resume(self, state: PlainState) -> None:
+        """Continue after the fast path, from this state: count its messages, and carry on the incomplete one."""
+        counts = state.counts
+        if counts.messages:
+            self.message_count += counts.messages
+            self.last_message = counts.last
+            self.frame_count += counts.frames
+            self.body_octets += counts.octets
+            self.unit_octets += counts.octets + counts.headers
+            self.recent_sizes += state.sizes
+            del self.recent_sizes[:-KNOWN_SIZES]
+            self.forget_damage()
+        self.carried, (self.message_start, self.frame_start, self.frame_end) = state.frames, state.came
+        self.payloads = state.payloads or self.payloads
 
     def give_up(self, context: Context, ordinal: int) -> None:
         """Emit the message under way as an incomplete row, as the segment `ordinal` decides."""
@@ -220,11 +212,6 @@ class Assembly:
         runs, self.message_runs = self.message_runs, []
         frame_runs, self.frame_runs = self.frame_runs, []
         return runs, frame_runs
-
-    def look_inside(self, payloads: PayloadRows) -> PayloadRows:
-        """Set the dissectors, and return them."""
-        self.payloads = payloads
-        return payloads
 
     def doubt_next(self) -> None:
         """Mark the next message as uncertain, since data before it is missing."""

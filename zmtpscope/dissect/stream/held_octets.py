@@ -72,12 +72,6 @@ class HeldOctets:
         self._share += len(octets)
         self.budget.take(len(octets))
 
-    def give_away(self) -> bytes:
-        """Return the octets held, and release all but topics and groups."""
-        octets = self.joined()
-        self.hold_nothing()
-        return octets
-
     def hold_nothing(self) -> None:
         """Release everything except topics and groups."""
         self.hold([], self.base, 0, self._memberships)

@@ -22,8 +22,10 @@ from zmtpscope.dissect.stream.held_octets import HeldOctets
 from zmtpscope.dissect.stream.messages import Messages
 from zmtpscope.dissect.stream.opened_messages import OpenedMessages
 from zmtpscope.dissect.stream.outputs import Outputs
+from zmtpscope.dissect.stream.plain_state import PlainState
 from zmtpscope.dissect.stream.read_units import ReadUnits
 from zmtpscope.dissect.stream.runs import Context
+from zmtpscope.dissect.tcp.connection import TcpState
 from zmtpscope.dissect.tcp.out_of_order import Hole
 from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import NO_FRAMES, Event, FrameColumns
@@ -161,10 +163,10 @@ class Reading:
             self.messages.give_way(self._context(held.joined()))
             self._hold(held.parts)
 
-    # -- the lane ------------------------------------------------------------------------------------------------------
+    # -- the fast path -------------------------------------------------------------------------------------------------
 
     def is_plain(self) -> bool:
-        """Whether the lane can continue: only unencrypted message frames follow, and the message under way is
+        """Whether the fast path can continue: only unencrypted message frames follow, and the message under way is
         undamaged."""
         messages, reader = self.messages, self.reader
         assembly = messages.in_clear
@@ -182,12 +184,30 @@ class Reading:
         """The version for records."""
         return version_of_records(self.version, self.reader.mechanism)
 
-    def go_on(self, position: int, under_way: FrameColumns, held: bytes) -> None:
-        """Resume at `position` after the lane. `under_way` are frames of the current message, `held` the last octets
-        that are unread or wanted."""
-        self.reader.go_on(position, message_open=bool(under_way.flags and under_way.flags[-1] & MORE))
-        self.held_octets.begin_at(self.arrivals.end - len(held))
-        self._keep_what_is_open(held)
+    def leave(self, tcp: TcpState) -> PlainState:
+        """Hand the side over to the fast path."""
+        arrivals, assembly, held = self.arrivals, self.messages.in_clear, self.held_octets.joined()
+        frames, assembly.carried = assembly.carried, NO_FRAMES
+        self.held_octets.hold_nothing()
+        return PlainState(
+            tcp,
+            self.reader.position,
+            held,
+            frames,
+            (assembly.message_start, assembly.frame_start, assembly.frame_end),
+            arrivals.begin,
+            arrivals.rows(),
+            payloads=assembly.payloads,
+        )
+
+    def resume(self, state: PlainState) -> None:
+        """Continue after the fast path, from this state."""
+        self.arrivals.resume(state)
+        self.messages.in_clear.resume(state)
+        flags = state.frames.flags
+        self.reader.resume(state.position, message_open=bool(flags and flags[-1] & MORE))
+        self.held_octets.begin_at(self.arrivals.end - len(state.held))
+        self._keep_what_is_open(state.held)
 
     def _stop(self, data: bytes) -> Stopped:
         """Stop, because the reader cannot continue."""
@@ -203,10 +223,10 @@ class Reading:
         rest = data[max(0, reader.position - self.held_octets.base) :]
         return Stopped(reader.position, rest, reason, reader.inside)
 
-    def resume(self, offset: int) -> None:
-        """Resume at a frame boundary after a loss."""
+    def resynchronise(self, offset: int) -> None:
+        """Continue at a frame boundary after a loss."""
         self.confidence = "likely"
-        self.reader.resume(offset)
+        self.reader.resynchronise(offset)
 
     # -- outputs -------------------------------------------------------------------------------------------------------
 

@@ -330,7 +330,7 @@ class SideStream:
         self.outputs.end_gap(settled, boundary.offset)
         if reading is not None:
             self.mode = Mode.READING
-            reading.resume(boundary.offset)
+            reading.resynchronise(boundary.offset)
             return found.octets
         forced, self.forced = self.forced, None
         version, mechanism = (None, None) if forced is None else (forced.version, forced.mechanism)

@@ -21,6 +21,33 @@ UNDER_WAY = "under way"
 reported."""
 
 
+NEVER = Arrival(-1, 0, 0)
+"""In place of a segment that has not arrived."""
+
+
+class TcpState(NamedTuple):
+    """TCP state of a side between two segments, with all octets in order: the first half of `PlainState`.
+
+    `initial` is the sequence number of its SYN, -1 if that was not captured; `next` that of the next octet, -1 before
+    the first segment. `acknowledged` is the last number that the side acknowledged, `octets` the stream offset of the
+    next octet, `last` its last segment.
+    """
+
+    initial: int = -1
+    next: int = -1
+    acknowledged: int = -1
+    octets: int = 0
+    last: Arrival = NEVER
+    fin: Arrival | None = None
+    """Segment with the FIN, which uses a sequence number."""
+
+    @classmethod
+    def after(cls, initial: int, octets: int, acknowledged: int, last: Arrival, fin: Arrival | None = None) -> TcpState:
+        """Return the state after a SYN and `octets` octets."""
+        next_ = (initial + 1 + octets + (fin is not None)) % MODULUS
+        return cls(initial, next_, acknowledged, octets, last, fin)
+
+
 class TcpSide:
     """One direction of one TCP connection.
 
@@ -97,21 +124,20 @@ class TcpSide:
         """Leave the fast loop and account for the octets that it read."""
         if self.plain >= 0:
             gained = distance(self.plain, self.next)
-            self.go_on(self.plain, gained, self.acknowledged)
-            self.plain = -1
+            self.next, self.plain = self.plain, -1
+            self.delivered += gained
+            self.captured += gained
 
-    def go_on(self, next_: int, gained: int, acknowledged: int) -> None:
-        """Account for `gained` octets in order that were read elsewhere."""
-        self.next = next_
-        self.delivered += gained
-        self.captured += gained
-        self.acknowledged = acknowledged
-
-    def open_in_order(self, initial: int, octets: int, acknowledged: int) -> None:
-        """Set the state of a side after its SYN and `octets` octets were read elsewhere, in order."""
-        self.initial, self.acknowledged = initial, acknowledged
-        self.next, self.delivered, self.captured = (initial + 1 + octets) % MODULUS, octets, octets
-        self.begun = self.seen = True
+    def resume(self, state: TcpState) -> None:
+        """Continue after the fast path, which has read the side up to this state."""
+        if state.next < 0:
+            return
+        self.initial, self.next, self.plain, self.acknowledged = state.initial, state.next, -1, state.acknowledged
+        self.captured += state.octets - self.delivered
+        self.delivered = state.octets
+        self.seen, self.begun = True, self.begun or self.initial >= 0
+        if state.fin is not None:
+            self.fin, self.finish, self.ended = state.fin, state.octets, True
 
     def resume_plain(self) -> None:
         """Let the next octets take the fast loop if their sequence number is known."""
@@ -231,6 +257,23 @@ class Connection:
     def last_moment(self) -> Arrival:
         """Last time at which the state is known: the end of the capture if the connection is open."""
         return self.end._replace(time=self.ceased) if self.close_how == "open" else self.end
+
+    def leave(self) -> tuple[TcpState, TcpState]:
+        """Hand both sides, with all octets in order, over to the fast path."""
+        for side in self.tcp:
+            side.leave_plain()
+        one, other = (
+            TcpState(side.initial, side.next, side.acknowledged, side.delivered, self.last, side.fin)
+            for side in self.tcp
+        )
+        return one, other
+
+    def resume(self, states: tuple[TcpState, TcpState]) -> None:
+        """Continue after the fast path, from these states of both sides."""
+        for side, state in zip(self.tcp, states, strict=True):
+            side.resume(state)
+            self.last = max(self.last, state.last)
+        self.resume_plain()
 
     def resume_plain(self) -> None:
         """Let the next octets of both sides take the fast loop, unless a hole, window or acknowledgment is pending."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, UNREACHABLE, Mask, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.tcp import closed_windows, retransmissions
 from zmtpscope.dissect.tcp.closed_windows import Heard
-from zmtpscope.dissect.tcp.connection import Connection, LastSeen, TcpSide, reverse
+from zmtpscope.dissect.tcp.connection import Connection, LastSeen, TcpSide, TcpState, reverse
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.dissect.tcp.reassembly import Reassembler
@@ -34,18 +34,6 @@ REMEMBERED_HOPS = 131_072
 
 Deferred = tuple[int, Callable[[], None]]
 """A row, and a callback to run once all earlier rows of the block have been read."""
-
-
-class Finished(NamedTuple):
-    """Final TCP state of a side that the lane read to its end, all of it in order.
-
-    It contains the sequence number of the SYN, the number of octets, the acknowledgment number, and the FIN.
-    """
-
-    initial: int
-    octets: int
-    acknowledged: int
-    fin: Arrival
 
 
 class Flows:
@@ -102,24 +90,23 @@ class Flows:
         connection.opened_by = 0
         return connection
 
-    def end(self, connection: Connection, row: int, sides: tuple[Finished, Finished]) -> None:
+    def end(self, connection: Connection, row: int, states: tuple[TcpState, TcpState]) -> None:
         """Close a connection that the lane read: both sides sent FIN, the second one in `row`."""
-        _finish(connection, sides)
+        _finish(connection, states)
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
-    def begin_and_end(self, key: bytes, row: int, sides: tuple[Finished, Finished]) -> Connection:
+    def begin_and_end(self, key: bytes, row: int, states: tuple[TcpState, TcpState]) -> Connection:
         """Create a connection that begins with `row` and ends in the current block, all of it read by the lane.
 
         The caller must call `remember_closed` at its end.
         """
         connection = self._new(key, self.arrival(row), is_begun=True)
         connection.opened_by = 0
-        _finish(connection, sides)
-        last = max(side.fin for side in sides)
+        _finish(connection, states)
+        last = max(state.last for state in states)
         connection.close("fin", last, last, None)
         for side in connection.tcp:
-            self._end(side)
             self.closed.pop(side.key, None)
         return connection
 
@@ -397,11 +384,10 @@ class Flows:
         return self._touched()
 
 
-def _finish(connection: Connection, sides: tuple[Finished, Finished]) -> None:
+def _finish(connection: Connection, states: tuple[TcpState, TcpState]) -> None:
     """Set the final state of both sides after all octets were read in order."""
-    for side, how in zip(connection.tcp, sides, strict=True):
-        side.open_in_order(how.initial, how.octets, how.acknowledged)
-        side.fin, side.finish = how.fin, how.octets
+    for side, state in zip(connection.tcp, states, strict=True):
+        side.resume(state)
 
 
 def _row_of(deferred: Deferred) -> int:
