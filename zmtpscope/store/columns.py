@@ -92,7 +92,7 @@ class StoredRows(StoredColumns):
     @property
     def times(self) -> Int64:
         """`ts_ns`."""
-        return self.table.rows["times"].all()
+        return self.table.times
 
     @cached_property
     def packets(self) -> Int64:
@@ -292,7 +292,7 @@ class StoredRecords(StoredColumns):
     @property
     def times(self) -> Int64:
         """`ts_ns`."""
-        return self.table.numbers["ts_ns"].values.all()
+        return self.table.times
 
     @cached_property
     def rest(self) -> tuple[list[dict[str, Any]], Int64]:

@@ -17,7 +17,7 @@ from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import RANKS, PacketSlice, Unit
 from zmtpscope.records import RECORDS, empty
-from zmtpscope.store.packed import Optional, Packed, joined, joined_optional
+from zmtpscope.store.packed import Int64, Optional, Packed, joined, joined_optional
 from zmtpscope.store.streams import Words, joined_words
 from zmtpscope.zmtp.reader import FieldNode
 
@@ -81,6 +81,11 @@ class PackedRecords:
 
     def __len__(self) -> int:
         return len(self.streams)
+
+    @property
+    def times(self) -> Int64:
+        """`ts_ns` of each."""
+        return self.numbers["ts_ns"].values.all()
 
     @property
     def nbytes(self) -> int:

@@ -94,6 +94,11 @@ class PackedRows:
         return len(self.run_of)
 
     @property
+    def times(self) -> Int64:
+        """`ts_ns` of each."""
+        return self.rows["times"].all()
+
+    @property
     def nbytes(self) -> int:
         """Octets of the columns."""
         found = self.streams.nbytes + self.shared.nbytes + self.run_of.nbytes

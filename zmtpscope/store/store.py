@@ -33,6 +33,8 @@ from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.lines import Lines
 from zmtpscope.store.packed import Int64
 from zmtpscope.store.packets import ShownPacket, with_secrets
+from zmtpscope.store.record_tables import PackedRecords
+from zmtpscope.store.rows import PackedRows
 from zmtpscope.store.seen import values_seen
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import Selecting
@@ -155,6 +157,16 @@ class Store:
 
     def _say(self, problem: str) -> None:
         self.problem = problem
+
+    def times(self, rows: Int64) -> Int64:
+        """Return the times that order sorted records: `ts_ns`, and the ends of connections."""
+        found = [np.empty(0, np.int64)]
+        for chunk, _, some in self._by_chunk(rows):
+            times = np.empty(len(some), np.int64)
+            for kind, places in chunk.places(some):
+                times[some.searchsorted(chunk.rows_of(kind)[places])] = ordering_times(chunk.tables[kind])[places]
+            found.append(times)
+        return np.concatenate(found)
 
     def messages(self, rows: Int64 | range) -> Iterator[CountedMessages]:
         """Yield the messages among sorted records for counting, by chunk."""
@@ -410,6 +422,13 @@ class Store:
             if stop > at:
                 yield chunk, begin, numbers[at:stop] - begin
             at = stop
+
+
+def ordering_times(table: PackedRows | PackedRecords) -> Int64:
+    """Return the times that order the records of a table."""
+    if isinstance(table, PackedRecords) and table.type == "connection":
+        return table.numbers["end_ns"].values.all()
+    return table.times
 
 
 def of_side(values: Mapping[str, Any]) -> list[Condition]:

@@ -174,7 +174,10 @@ class Inspector(App[None]):
         elif isinstance(notice, SavingState):
             self._show_saving(notice)
         elif isinstance(notice, ListChanged):
-            self._states[notice.state.name] = notice.state
+            state, waiting = notice.state, self._states.get(notice.state.name)
+            if waiting is not None and waiting.generation == state.generation:
+                state = replace(state, kept=min(waiting.kept, state.kept))
+            self._states[state.name] = state
             if not self._is_paused:
                 self._show_states()
 

@@ -145,7 +145,7 @@ class RecordsPane(Pane):
         self.rows.set_count(state.found)
         self.filter_bar.show_state(state_text(state, self.spec.filter))
         if not is_new and before is not None and before.order < state.order:
-            self._show_other_order()
+            self._show_other_order(state.kept)
 
     def show_nothing(self, nothing: str) -> None:
         """Show why the capture has no ZMTP, or none yet, if the list is empty."""
@@ -156,11 +156,11 @@ class RecordsPane(Pane):
     def _show_why_empty(self) -> None:
         self.rows.set_empty_text(_why_empty(self.spec, self.state, self._nothing) if self.state else self._nothing)
 
-    def _show_other_order(self) -> None:
-        """Fetch reordered rows again. The selected record stays selected, except the first row."""
+    def _show_other_order(self, kept: int) -> None:
+        """Fetch rows again after the first `kept`. The selected record stays selected, except the first and last."""
         row = self.rows.current_row()
-        self.rows.ask_again()
-        if row is not None and self.rows.cursor:
+        self.rows.ask_again(kept)
+        if row is not None and self.rows.cursor >= max(1, kept) and not self.rows.following:
             self.run_worker(self._select_nearest(row.number), group="order", exclusive=True)
 
     async def go_to_record(self, number: int) -> None:

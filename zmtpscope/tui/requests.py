@@ -100,6 +100,8 @@ class ListState(Struct, frozen=True, array_like=True):
     columns: tuple[TableColumn, ...] = ()
     order: int = 0
     """Incremented when existing rows are reordered."""
+    kept: int = 0
+    """Rows that kept their place since the state sent before."""
 
 
 class OpenList(Request[ListState], frozen=True):

@@ -167,7 +167,10 @@ def test_whoever_follows_stays_at_the_end_until_they_move_away() -> None:
         shown.follow(True)
         screen.rows.count = 300
         shown.set_count(300)
+        assert shown.cursor < 100
+        await pilot.pause()
         assert shown.cursor == 299
+        assert all(map(shown.is_there, range(shown.top, shown.count)))
         await pilot.press("k")
         shown.set_count(400)
         await pilot.pause()

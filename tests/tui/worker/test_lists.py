@@ -13,6 +13,7 @@ from zmtpscope.records import RECORDS
 from zmtpscope.store import Store
 from zmtpscope.tui.client import RequestFailed
 from zmtpscope.tui.requests import ListChanged, ListSpec, OpenList, PlaceFound, PlaceOf, Rows, Sort
+from zmtpscope.tui.worker.columns import ordering_time
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.sides import Sides
 
@@ -80,3 +81,26 @@ def test_rows_that_come_after_sorting_stand_behind_and_are_sorted_with_the_next_
     times = [store.row(number)["ts_ns"] for number in shown.all_numbers().tolist()]
     assert times == sorted(times, reverse=True)
     assert len(times) == len(store)
+
+
+@pytest.mark.parametrize("block_size", [700, 1 << 20])
+def test_rows_are_in_time_order_while_the_capture_is_read(block_size: int) -> None:
+    """Records are decided later than they begin; what the screen is told to keep stays where it is."""
+    path = CAPTURES / "problems" / "request-unanswered.pcap"
+    options = options_for(path, frames=False)
+    store = Store(options)
+    shown = RecordList("all", 1, ListSpec(tuple(RECORDS)), store, Sides())
+    before: list[int] = []
+    for batch in Analyser(options).run(open_captures([str(path)], block_size=block_size)):
+        shown.said = shown.state
+        store.append(batch)
+        while shown.is_behind:
+            shown.step()
+        numbers, state = shown.all_numbers().tolist(), shown.state
+        times = [ordering_time(store.row(number)) for number in numbers]
+        assert times == sorted(times)
+        kept = state.kept if state.order > shown.said.order else len(before)
+        assert numbers[:kept] == before[:kept]
+        before = numbers
+    assert sorted(before) == list(range(len(store)))
+    assert [shown.place_of(number) for number in before] == [PlaceFound(place, True) for place in range(len(before))]

@@ -97,6 +97,12 @@ class RowList(LineView):
         self._look = asyncio.Event()
         self._posted: int | None = None
         self._following = False
+        self._grown = 0
+        """Number of rows of the list; more than `count` until new visible rows are loaded."""
+        self._aim = 0
+        """Number of rows to show next."""
+        self._goal: int | None = None
+        """Row to go to, once it is loaded."""
 
     # -- interface -----------------------------------------------------------------------------------------------------
 
@@ -107,12 +113,30 @@ class RowList(LineView):
         self._lay_out()
 
     def set_count(self, count: int) -> None:
-        """Set the number of rows. The cursor stays unless it follows the end."""
-        self.set_line_count(count)
-        if self._following and count:
-            super().go_to(count - 1)
+        """Set the number of rows. New visible rows are shown once they are loaded.
+
+        The cursor stays unless it follows the end.
+        """
+        self._grown = count
+        if count <= self._count or (self._count >= self.top + self.page_height and not self._following):
+            self._grow(count)
         self._look.set()
+
+    def _grow(self, count: int) -> None:
+        """Show this number of rows, and go where the cursor is to go."""
+        self._aim = count
+        target, self._goal = self._target, None
+        self.set_line_count(count)
+        if target is not None:
+            super().go_to(target)
         self._post_selected()
+
+    @property
+    def _target(self) -> int | None:
+        """Row to go to once it is loaded: the last one if the cursor follows the end."""
+        if not self._following:
+            return self._goal
+        return self._aim - 1 if self._cursor < self._aim - 1 else None
 
     def reset(self) -> None:
         """Drop all rows before another list; `Selected` is posted again."""
@@ -121,14 +145,16 @@ class RowList(LineView):
         self._posted = None
         self._skip = 0
         self._cursor = 0
+        self._grown = self._aim = 0
+        self._goal = None
         self.set_line_count(0)
         self.scroll_to(y=0, animate=False, force=True)
         self.forget_lines()
 
-    def ask_again(self) -> None:
-        """Fetch the rows again, and show the old cells meanwhile."""
+    def ask_again(self, kept: int = 0) -> None:
+        """Fetch the rows after the first `kept` again, and show the old cells meanwhile."""
         self._generation += 1
-        self._pages.ask_again()
+        self._pages.ask_again(kept)
         self._lines.clear()
         self._look.set()
 
@@ -145,8 +171,7 @@ class RowList(LineView):
     def follow(self, following: bool) -> None:
         """Switch following the end on or off."""
         self._following = following
-        if following and self._count:
-            super().go_to(self._count - 1)
+        self._look.set()
 
     def current_row(self) -> Row | None:
         """The row under the cursor; None if missing or not loaded."""
@@ -170,7 +195,7 @@ class RowList(LineView):
             await self._look.wait()
             self._look.clear()
             while (missing := self._missing()) is not None:
-                generation, count = self._generation, self._count
+                generation, count = self._generation, max(self._count, self._aim)
                 page = await self._fetch(*missing)
                 if generation == self._generation:
                     if self._pages.put(page, count):
@@ -179,9 +204,17 @@ class RowList(LineView):
                     self._post_selected()
 
     def _missing(self) -> tuple[int, int] | None:
-        """Return the next rows to load: visible ones first, then below and above."""
+        """Return the next rows to load: new visible ones, visible ones, then below and above."""
         top, height = self.top, self.page_height
-        around = PREFETCHED_SCREENS * height
+        while self._count < self._grown or self._target is not None:
+            self._aim = self._aim if self._count < self._aim <= self._grown else self._grown
+            target = self._target
+            first, last = (top, top + height) if target is None else (target - height, target + height)
+            missing = self._pages.missing(first, last, self._aim)
+            if missing is not None:
+                return missing
+            self._grow(self._aim)
+        top, around = self.top, PREFETCHED_SCREENS * height
         return (
             self._pages.missing(top, top + height, self._count)
             or self._pages.missing(self._cursor, self._cursor + 1, self._count)
@@ -205,7 +238,12 @@ class RowList(LineView):
     def go_to(self, place: int) -> None:
         if self._following and place < self._count - 1:
             self._following = False
-        super().go_to(place)
+        if self._count <= place and self._count < self._grown:
+            self._goal = min(place, self._grown - 1)
+            self._look.set()
+        else:
+            self._goal = None
+            super().go_to(place)
 
     def cursor_moved(self) -> None:
         self._look.set()

@@ -65,9 +65,11 @@ class RowPages:
         rows, known = self._pages[number]
         return known == count or (known != OUTDATED and len(rows) >= min(PAGE, count - number * PAGE))
 
-    def ask_again(self) -> None:
-        """Mark all pages as outdated. They stay available until replaced."""
-        self._pages = OrderedDict((number, (rows, OUTDATED)) for number, (rows, _) in self._pages.items())
+    def ask_again(self, kept: int = 0) -> None:
+        """Mark pages with rows after the first `kept` as outdated. They stay available until replaced."""
+        for number, (rows, _) in self._pages.items():
+            if (number + 1) * PAGE > kept:
+                self._pages[number] = rows, OUTDATED
 
     def clear(self) -> None:
         self._pages.clear()

@@ -29,6 +29,7 @@ CONTENT_WIDTH = 400
 FIELDS = (
     "record",
     "ts_ns",
+    "end_ns",
     "conn",
     "side",
     "src_ip",
@@ -72,8 +73,14 @@ class Column(NamedTuple):
     """As in `TableColumn`."""
 
 
+def ordering_time(values: Values) -> int:
+    """Return the time of a record: of a connection, its end."""
+    time: int = values["end_ns" if values["record"] == "connection" else "ts_ns"]
+    return time
+
+
 def _time(line: Line, shown: Shown) -> str:
-    return shown.clock(line.values["ts_ns"]).strip()
+    return shown.clock(ordering_time(line.values)).strip()
 
 
 def _number(line: Line, shown: Shown, *, name: str) -> str:

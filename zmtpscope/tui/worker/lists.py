@@ -15,7 +15,7 @@ from zmtpscope.filter.conditions import Operand
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import ListSpec, ListState, Page, PlaceFound, Row
-from zmtpscope.tui.worker.columns import COLUMNS, DEFAULT, RowMaker, table_columns
+from zmtpscope.tui.worker.columns import COLUMNS, DEFAULT, RowMaker, ordering_time, table_columns
 from zmtpscope.tui.worker.sides import Sides
 
 STEP = 1 << 16
@@ -31,29 +31,56 @@ MAX_ROWS = 1000
 """Maximum rows in a page."""
 
 
-class Numbers:
-    """A growing array of record numbers."""
+class InTimeOrder:
+    """A growing array of record numbers, ordered by time, then by number."""
 
     def __init__(self) -> None:
-        self._room: Int64 = np.empty(1024, np.int64)
+        self._room: Int64 = np.empty((2, 1024), np.int64)
+        """Times and numbers."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def append(self, numbers: Int64) -> None:
-        end = self._count + len(numbers)
-        if end > len(self._room):
-            room: Int64 = np.empty(max(end, 2 * len(self._room)), np.int64)
-            room[: self._count] = self._room[: self._count]
-            self._room = room
-        self._room[self._count : end] = numbers
-        self._count = end
+    @property
+    def times(self) -> Int64:
+        """The times of all records, read-only."""
+        return self._room[0, : self._count]
 
     @property
-    def array(self) -> Int64:
+    def numbers(self) -> Int64:
         """All numbers, read-only."""
-        return self._room[: self._count]
+        return self._room[1, : self._count]
+
+    def add(self, times: Int64, numbers: Int64) -> int:
+        """Add records with larger numbers than all before. Return the number of rows that kept their place."""
+        if not len(numbers):
+            return self._count
+        if np.any(times[1:] < times[:-1]):
+            order = np.argsort(times, kind="stable")
+            times, numbers = times[order], numbers[order]
+        kept = int(self.times.searchsorted(times[0], "right"))
+        places = self.times[kept:].searchsorted(times, "right")
+        tail = [
+            np.insert(column[kept : self._count], places, new)
+            for column, new in zip(self._room, (times, numbers), strict=True)
+        ]
+        end = self._count + len(numbers)
+        if end > self._room.shape[1]:
+            room: Int64 = np.empty((2, max(end, 2 * self._room.shape[1])), np.int64)
+            room[:, :kept] = self._room[:, :kept]
+            self._room = room
+        self._room[:, kept:end] = tail
+        self._count = end
+        return kept
+
+    def place_of(self, time: int, number: int) -> int:
+        """Return the place of a record, or of the one nearest in time."""
+        times = self.times
+        low, high = int(times.searchsorted(time)), int(times.searchsorted(time, "right"))
+        if low < high:
+            return min(low + int(self.numbers[low:high].searchsorted(number)), high - 1)
+        return low - (low == len(times) or (low > 0 and time - int(times[low - 1]) <= int(times[low]) - time))
 
 
 class RecordList:
@@ -69,12 +96,14 @@ class RecordList:
         self._filter = Filter(_whole_filter(spec))
         self._only: Int64 | None = None if spec.only is None else np.unique(np.array(spec.only, np.int64))
         self._rules = [(Filter(filter), style) for filter, style in spec.rules]
-        self._found = Numbers()
+        self._found = InTimeOrder()
         self._looked_at = 0
         self._sorted: Int64 | None = None
         """The sorted records; later ones follow unsorted."""
         self._sorting: Iterator[Int64 | None] | None = None
         self._order = 0
+        self._kept = 0
+        """Rows that kept their place in all orders since the state sent last."""
         self._total = 0
         """Number of records at the last step."""
         self.said: ListState | None = None
@@ -84,7 +113,9 @@ class RecordList:
     def state(self) -> ListState:
         """Progress of the list."""
         found, total = len(self._found), len(self._store)
-        return ListState(self.name, self.generation, found, self._looked_at, total, self.columns, self._order)
+        return ListState(
+            self.name, self.generation, found, self._looked_at, total, self.columns, self._order, self._kept
+        )
 
     @property
     def is_behind(self) -> bool:
@@ -99,7 +130,7 @@ class RecordList:
             end = min(total, self._looked_at + STEP)
             some = np.arange(self._looked_at, end) if self._only is None else self._only
             for _, found in self._store.selecting(self._filter, some):
-                self._found.append(found)
+                self._add(found)
             self._looked_at = end if self._only is None else total
         elif self._operand is not None:
             self._sort_on(self._operand, has_settled=total == self._total)
@@ -109,13 +140,25 @@ class RecordList:
         """Sort for one step. Sorting restarts after many new rows, or when no more follow."""
         count, descending = len(self._found), self.spec.sort is not None and self.spec.sort.descending
         if self._sorting is None and (has_settled or count > MANY_MORE * self._sorted_count):
-            self._sorting = self._store.sorting(self._found.array, operand, descending=descending)
+            self._sorting = self._store.sorting(self._found.numbers, operand, descending=descending)
         until = time.monotonic() + STEP_SECONDS
         while self._sorting is not None and time.monotonic() < until:
             found = next(self._sorting)
             if found is not None:
                 self._sorted, self._sorting = found, None
-                self._order += 1
+                self._reordered(0)
+
+    def _add(self, numbers: Int64) -> None:
+        """Add matching records; those of a sorted list stay in the order of their numbers."""
+        before = len(self._found)
+        kept = self._found.add(numbers if self._operand is not None else self._store.times(numbers), numbers)
+        if kept < before:
+            self._reordered(kept)
+
+    def _reordered(self, kept: int) -> None:
+        is_first = self.said is None or self.said.order == self._order
+        self._kept = kept if is_first else min(kept, self._kept)
+        self._order += 1
 
     @property
     def _sorted_count(self) -> int:
@@ -123,7 +166,7 @@ class RecordList:
 
     def _numbers(self, low: int = 0, high: int | None = None) -> Int64:
         """Return record numbers of rows. Rows found after sorting are at the end."""
-        found = self._found.array
+        found = self._found.numbers
         if self._sorted is None:
             return found[low:high]
         behind = found[max(low, len(self._sorted)) : high]
@@ -134,7 +177,7 @@ class RecordList:
         numbers = self._numbers(max(0, low), min(high, low + MAX_ROWS))
         clock = Clock(self.spec.time, lambda: self._store.first_time)
         if clock.moves and 0 < low <= len(self._found):
-            clock(self._store.row(int(self._numbers(low - 1, low)[0]))["ts_ns"])
+            clock(ordering_time(self._store.row(int(self._numbers(low - 1, low)[0]))))
         if not len(numbers):
             return Page(low, ())
         return Page(low, tuple(self._rows(numbers, clock)))
@@ -149,15 +192,14 @@ class RecordList:
         return [made[place] for place in places.tolist()]
 
     def place_of(self, record: int) -> PlaceFound | None:
-        """Return the row of a record, or the nearest; None if the list is empty."""
+        """Return the row of a record, or the nearest in time; None if the list is empty."""
         numbers = self._numbers()
         if not len(numbers):
             return None
-        if self._sorted is not None:
-            place = int(np.abs(numbers - record).argmin())
+        if self._operand is None:
+            place = self._found.place_of(int(self._store.times(np.array([record]))[0]), record)
         else:
-            place = min(int(numbers.searchsorted(record)), len(numbers) - 1)
-            place -= place > 0 and record - int(numbers[place - 1]) < abs(int(numbers[place]) - record)
+            place = int(np.abs(numbers - record).argmin())
         return PlaceFound(place, int(numbers[place]) == record)
 
     def all_numbers(self) -> Int64:
