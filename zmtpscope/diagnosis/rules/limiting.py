@@ -164,7 +164,7 @@ TABLE = (
         _too_large,
         (
             *("request-lost", "request-unanswered", "late-reply"),
-            *("peer-departed", "periodic-disconnect", "reconnect-storm"),
+            *("peer-departed", "periodic-disconnect", "reconnect-storm", "fails-on-message"),
         ),
     ),
 )
