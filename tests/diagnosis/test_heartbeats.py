@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.diagnosis.reading import derive
-from tests.diagnosis.requesting_traffic import HANDSHAKE, Asker, diagnosed, records_from
+from tests.diagnosis.requesting_traffic import HANDSHAKE, MS, Asker, diagnosed, records_from
 from tests.scripted import message
 from tests.traffic import Capture
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK, FIN, PSH
-from zmtpscope.diagnosis.rules.heartbeating import TRANSFER_HINT
+from zmtpscope.diagnosis.rules.heartbeating import SHORT_HINT, TRANSFER_HINT
 from zmtpscope.diagnosis.watch import Watch
 from zmtpscope.dissect import Analyser, Options
 
@@ -135,6 +136,35 @@ def test_an_answer_behind_the_end_of_who_asked_is_none() -> None:
     assert "DEALER 10.0.0.2 closed 603 ms later" in diagnosis.text
     assert [values["outcome"] for values in heartbeats(heart)] == ["answered"] * 3 + ["unanswered"] * 3
     assert heartbeats(heart, size=1) == heartbeats(heart, size=1000)
+
+
+def far_away(milliseconds: int) -> Heart:
+    """A DEALER whose READY is answered so much later, and which gives its PING up after 300 ms."""
+    heart = Heart()
+    later = [packet for packet in heart.packets if packet.time > heart.packets[-2].time]
+    for place, packet in enumerate(heart.packets):
+        if packet in later:
+            heart.packets[place] = replace(packet, time=packet.time + milliseconds * MS)
+    heart.pause(milliseconds)
+    heart.beat(2, every=1000)
+    heart.ping()
+    heart.pause(299)
+    heart.close()
+    return heart
+
+
+def test_a_time_out_below_the_round_trip_time_is_the_mistake() -> None:
+    (told,) = diagnosed(far_away(500), rule=RULE)
+    assert (told.severity, told.certainty, told.hint) == ("warn", "likely", SHORT_HINT)
+    assert told.text == (
+        "ROUTER 10.0.0.1:5555 cannot answer as fast as DEALER 10.0.0.2 expects, which closed 300 ms after its PING in "
+        "packet 12: in the handshake an answer took 501 ms"
+    )
+
+
+def test_a_peer_nearby_that_does_not_answer_in_time_is_silent() -> None:
+    (told,) = diagnosed(far_away(100), rule=RULE)
+    assert told.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats")
 
 
 def test_pings_that_came_in_one_segment_do_not_prove_a_silent_peer() -> None:

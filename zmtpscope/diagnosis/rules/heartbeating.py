@@ -55,6 +55,11 @@ TRANSFER_HINT = (
     "messages"
 )
 
+SHORT_HINT = (
+    "raise ZMQ_HEARTBEAT_TIMEOUT of who closed (unless set, it is ZMQ_HEARTBEAT_IVL) to several times what an answer "
+    "takes on this way; neither program hangs"
+)
+
 WAY_HINT = (
     "look at the way between the two, not at one of them: a link that was down, a route, a firewall, or a host that "
     "was suspended"
@@ -198,6 +203,18 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
             proven=False,
             hint=TRANSFER_HINT,
         )
+    usual = _handshake_answer(connection, asker)
+    if usual >= waited:
+        return TimeOut(
+            connection,
+            1 - asker,
+            closed,
+            f"cannot answer as fast as {who} expects, which closed {duration(waited)} after its PING in packet "
+            f"{first.moment.packet}: in the handshake an answer took {duration(usual)}",
+            evidence,
+            proven=False,
+            hint=SHORT_HINT,
+        )
     if len(open_) > 1 and first.moment == open_[-1].moment:
         return TimeOut(
             connection,
@@ -219,6 +236,13 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
         evidence,
         proven=interval is None or waited >= interval * A_WHOLE_INTERVAL,
     )
+
+
+def _handshake_answer(connection: ObservedConnection, asker: int) -> int:
+    """Return the time (ns) that the slowest answer to `asker` in the handshake took; 0 if the other side sent first."""
+    own, other = connection.sides[asker], connection.sides[1 - asker]
+    moments = (own.greeting, other.greeting), (own.ready, other.ready)
+    return max((0, *(answer.ns - asked.ns for asked, answer in moments if asked is not None and answer is not None)))
 
 
 def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Knowledge) -> TimeOut | None:
@@ -357,7 +381,8 @@ TABLE = (
         "proven where its FIN came with them and a PING of its peer had waited. A warning while the connection is "
         "open: a peer that used to answer has left two PINGs, and a second, without any octet; or a side that sent "
         "PINGs at intervals sends nothing for four of them. If the PING was sent while a message arrived, the PONG can "
-        "only follow that message: then the time-out is shorter than the transfer, and the peer is not to blame. A "
+        "only follow that message: then the time-out is shorter than the transfer, and the peer is not to blame. "
+        "Nor is it where an answer in the handshake already took longer than the time-out. A "
         "peer that is silent to several others at the same time is one diagnosis. What comes behind its FIN or RST is "
         "no answer, and neither is what its system answers with RST. It holds of connections only that were captured "
         "whole.",
