@@ -54,6 +54,29 @@ def test_a_quiet_publisher_is_nothing_to_tell(others: list[Subscriber]) -> None:
     ] == []
 
 
+def speaking(host: int = 4) -> Subscriber:
+    """The first publisher publishes "trades", to somebody else."""
+    subscriber = Subscriber(host, 10, "trades")
+    subscriber.publish(b"trades", b"1", times=20, every=300)
+    return subscriber
+
+
+def test_a_topic_that_another_publisher_has_is_named_beside_those_of_this_one() -> None:
+    (diagnosis,) = diagnosed(
+        waits(Subscriber(2, 0, "orders"), 6 * SECONDS), speaking(), served(), rule="subscription-without-messages"
+    )
+    assert (diagnosis.severity, diagnosis.hint.partition(";")[0]) == (
+        "note",
+        "if it is the other one that is meant, connect to 10.0.0.1:5557",
+    )
+    assert diagnosis.text.endswith("none of 20 messages begins with it; PUB 10.0.0.1:5557 publishes it")
+
+
+def test_one_socket_subscribes_at_each_publisher_that_it_is_connected_to() -> None:
+    talks = [waits(Subscriber(2, 0, "orders"), 6 * SECONDS), speaking(), served(host=2)]
+    assert diagnosed(*talks, rule="subscription-without-messages") == []
+
+
 # -- a proxy that forwards messages only -------------------------------------------------------------------------------
 
 

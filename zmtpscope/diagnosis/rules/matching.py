@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.deliveries import MAX_SIBLINGS
+from zmtpscope.diagnosis.across.elsewhere import Elsewhere, elsewhere
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
@@ -63,13 +64,16 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
         for each in _unanswered(publisher):
             found.setdefault(each.subscription.topic, []).append(each)
         for unanswered in list(found.values())[:MAX_REPORTED]:
+            other = elsewhere(publisher, *unanswered[0], knowledge)
+            if other is not None and other.is_received:
+                continue  # one socket is connected to several publishers, and has its subscriptions at each
             start, end = _in_force(unanswered[0].subscription, knowledge.last_ns)
             got = [each.messages_between(start, end + 1) for each in latest]
             others = max(got)
             if others and room:  # otherwise nothing was published meanwhile
                 room -= 1
                 diagnosis = _without_messages_diagnosis(
-                    publisher, unanswered, published, others, sum(map(bool, got)) > 1, end - start
+                    publisher, unanswered, published, others, sum(map(bool, got)) > 1, end - start, other
                 )
                 if diagnosis is not None:
                     yield diagnosis
@@ -82,30 +86,14 @@ def _published_elsewhere(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
     The client is not connected to the other publisher.
     """
-    topics = sorted(
-        (
-            (key.topic, place)
-            for place, each in enumerate(publishers(knowledge))
-            for key in each.topic_keys()
-            if key.topic
-        ),
-    )
-    for publisher in publishers(knowledge) if topics else ():
+    for publisher in publishers(knowledge):
         if publisher.topic_keys() or any(each.latest_ns for each in publisher.subscribers):
             continue
         for unanswered in _unanswered(publisher):
-            subscriber, subscription = unanswered
-            start, end = _in_force(subscription, knowledge.last_ns)
-            place = bisect_left(topics, (subscription.topic, 0))
-            if (
-                end - start < LONG_PATIENCE_NS
-                or place == len(topics)
-                or not subscription.matches(topics[place][0] or b"")
-            ):
-                continue
-            other = publishers(knowledge)[topics[place][1]]
-            if subscriber.ip not in {each.ip for each in other.subscribers}:
-                yield _elsewhere_diagnosis(publisher, unanswered, other, end - start)
+            start, end = _in_force(unanswered.subscription, knowledge.last_ns)
+            other = None if end - start < LONG_PATIENCE_NS else elsewhere(publisher, *unanswered, knowledge)
+            if other is not None and not other.is_received:
+                yield _elsewhere_diagnosis(publisher, unanswered, other.publisher, end - start)
 
 
 def _elsewhere_diagnosis(publisher: Publisher, unanswered: Unanswered, other: Publisher, lasted: int) -> Diagnosis:
@@ -117,7 +105,7 @@ def _elsewhere_diagnosis(publisher: Publisher, unanswered: Unanswered, other: Pu
         f"{topic_name(subscription.topic)} at {publisher.name}",
         f"{who} {asked} at {_publisher_name(subscriber)}, which sent nothing for {duration(lasted)}; "
         f"{other.socket_type} {other.name} publishes it",
-        f"if it is the other one that is meant, connect to {other.name}; else nothing was to be told yet",
+        _other_one(other),
         evidence=(
             Evidence(
                 subscription.moment,
@@ -128,6 +116,10 @@ def _elsewhere_diagnosis(publisher: Publisher, unanswered: Unanswered, other: Pu
         about=(subscriber,),
         proven=False,
     )
+
+
+def _other_one(publisher: Publisher) -> str:
+    return f"if it is the other one that is meant, connect to {publisher.name}; else nothing was to be told yet"
 
 
 def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
@@ -177,11 +169,12 @@ def _without_messages_diagnosis(
     others: int,
     are_some: bool,
     lasted: int,
+    other: Elsewhere | None,
 ) -> Diagnosis | None:
     """Return the diagnosis, or None if the subscription was too short and resembles no topic.
 
     `others` messages went to another subscriber while the subscription was active, for `lasted` ns; `are_some`: several
-    subscribers got messages.
+    subscribers got messages; `other`: another publisher has the topic.
     """
     subscriber, subscription = unanswered[0]
     topic = subscription.topic
@@ -209,12 +202,18 @@ def _without_messages_diagnosis(
         what += f"; {topic_name(near.name)} is published, the {asked} {near.how}"
         evidence.append(Evidence(published[near.name].first, f"the first message of {topic_name(near.name)}"))
     is_telling = near is not None and near.is_telling
+    hint = (WHOLE if subscriber.is_of_groups else BEGINNING) + ("" if is_telling else "; or nothing was to be told yet")
+    if other is not None and not is_telling:
+        what += f"; {other.publisher.socket_type} {other.publisher.name} publishes it"
+        hint = (
+            f"if it is the other one that is meant, connect to {other.publisher.name}; else nothing was to be told yet"
+        )
     return Diagnosis.of(
         "subscription-without-messages",
         "warn" if is_telling else "note",
         f"{topic_name(topic)} at {publisher.name}",
         f"{who}{more} {subscriber.asked_for(topic)} at {_publisher_name(subscriber)}: {what}",
-        (WHOLE if subscriber.is_of_groups else BEGINNING) + ("" if is_telling else "; or nothing was to be told yet"),
+        hint,
         evidence=evidence,
         about=(each.subscriber for each in unanswered),
         count=len(unanswered),
@@ -381,7 +380,8 @@ TABLE = (
         "nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those. A note also "
         "where a publisher sent nothing at all for 3 s, and another one, to which the client is not connected, "
         "publishes the topic.",
-        "A topic that the publisher sends to any subscriber begins with the subscription.",
+        "A topic that the publisher sends to any subscriber begins with the subscription, or the host of the "
+        "subscriber has the same subscription at another publisher, which sends what it matches.",
         _without_messages,
     ),
     Rule(
