@@ -135,3 +135,44 @@ def test_a_worker_that_left_when_all_was_given_out_had_its_share_too() -> None:
 def test_a_worker_that_left_while_more_came_is_not_compared() -> None:
     busy = worker(2, 0, 100, 5000, every=50)
     assert diagnosed(busy, worker(3, 5, 0, 10), rule="unbalanced-push") == []
+
+
+# -- a broker whose worker left ----------------------------------------------------------------------------------------
+
+
+def brokered(*, leaves: bool, workers: int = 1) -> list[Asker]:
+    """A REQ asks a broker, which hands its requests to a DEALER; that leaves before the last one."""
+    client = Asker(("REQ", "ROUTER"), 2)
+    at_work = [Asker(("DEALER", "ROUTER"), 3 + number, 5 + number, port=5556) for number in range(workers)]
+    for _ in range(6):
+        client.ask(b"work")
+        for worker in at_work:
+            worker.send(1, message(b"work"))
+            worker.send(0, message(b"done"))
+        client.pause(10)
+        client.answer(b"done")
+        for each in (client, *at_work):
+            each.pause(500)
+    client.ask(b"work")
+    if leaves:
+        at_work[0].add(0, FIN | ACK)
+        at_work[0].add(1, FIN | ACK)
+    for each in (client, *at_work[leaves:]):
+        each.pause(8 * SECONDS)
+        each.add(1, ACK)
+    return [client, *at_work]
+
+
+def test_a_broker_whose_only_worker_left_is_not_to_blame() -> None:
+    (diagnosis,) = diagnosed(*brokered(leaves=True), rule="request-unanswered")
+    assert diagnosis.text.endswith(
+        "; DEALER 10.0.0.3, to which it had sent 6 messages, closed its connection 55 ms earlier, and no other one is "
+        "there"
+    )
+    assert diagnosis.hint.startswith("see why that worker left, and start it again")
+
+
+@pytest.mark.parametrize("talks", [brokered(leaves=False), brokered(leaves=True, workers=2)], ids=["stays", "another"])
+def test_a_broker_that_has_a_worker_hangs_itself(talks: list[Asker]) -> None:
+    (diagnosis,) = diagnosed(*talks, rule="request-unanswered")
+    assert "worker" not in diagnosis.hint

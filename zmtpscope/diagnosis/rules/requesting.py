@@ -19,6 +19,7 @@ from zmtpscope.diagnosis.across.hanging import (
 from zmtpscope.diagnosis.across.hops import asked_again
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import duration
+from zmtpscope.diagnosis.across.workers import GONE_HINT, gone_worker
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
@@ -120,13 +121,17 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
     is_certain = first.is_owed
     is_over = first.ending is not None or first.waited >= LONG_OPEN_NS
     everybody = [*line, *clients]
+    since = first.oldest.ns - SECOND if first.requests.last_reply is None else first.requests.last_reply.ns
+    worker = None if first.asks_rep else gone_worker(first.connection, since, first.until, knowledge)
+    if worker is not None:
+        before = worker.text(first.oldest.ns)
     return Diagnosis.of(
         UNANSWERED,
         "error" if is_certain and is_over else "warn",
         first.asked,
         f"{first.asked} does not reply to {first.asker}{_for_whom(clients)}: the request in packet "
         f"{oldest.moment.packet} {_waits(first)}{_more(line)}{before}",
-        NO_REPLY + STUCK,
+        (NO_REPLY if worker is None else f"{GONE_HINT}; for who asks, ") + STUCK,
         evidence=(
             Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
             for each in everybody[:MAX_EVIDENCE]
