@@ -72,6 +72,50 @@ def test_a_subscriber_may_have_a_limit_too() -> None:
     )
 
 
+def pictures(host: int, at: int, sizes: tuple[int, ...], *, left_after: int | None = None) -> Asker:
+    """A SUB gets messages of so many octets every second; it closes so many milliseconds after the last one began."""
+    asker = Asker(("SUB", "PUB"), host, at)
+    for size in sizes:
+        octets = message(bytes(size))
+        if left_after is not None and size == sizes[-1]:
+            asker.send(1, octets[:1400])
+            asker.pause(left_after)
+            asker.add(0, FIN | ACK)
+            asker.add(1, FIN | ACK)
+        else:
+            asker.send(1, octets)
+        asker.pause(1000)
+    return asker
+
+
+SERVED = pictures(3, 5, (10, 5000, 10, 10, 10, 10))
+
+
+@pytest.mark.parametrize(
+    ("left_after", "others"), [(1, []), (90, [SERVED])], ids=["at the header", "beside one that takes it"]
+)
+def test_a_subscriber_that_closes_within_a_large_message_for_good_has_a_limit(
+    left_after: int, others: list[Asker]
+) -> None:
+    left = pictures(2, 0, (10, 5000), left_after=left_after)
+    quiet = pictures(4, 7, (10, 10, 10, 10, 10, 10))
+    (diagnosis,) = diagnosed(left, quiet, *others, rule=RULE)
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert diagnosis.text == (
+        "SUB 10.0.0.2 closes the connection while PUB 10.0.0.1:5555 sends a frame of 5000 octets, and does not come "
+        "back; the largest that it took has 10 octets"
+    )
+
+
+@pytest.mark.parametrize(
+    "others",
+    [[pictures(4, 7, (10, 10, 10, 10, 10, 10))], [SERVED, pictures(2, 2500, (10,))]],
+    ids=["nobody takes it", "it comes back"],
+)
+def test_a_subscriber_that_ends_within_a_message_otherwise_has_none(others: list[Asker]) -> None:
+    assert diagnosed(pictures(2, 0, (10, 5000), left_after=90), *others, rule=RULE) == []
+
+
 def fetches(at: int) -> Asker:
     """Somebody asks how much there is, then for all of it, and has what it wants."""
     asker = Asker(host=3, at=at)

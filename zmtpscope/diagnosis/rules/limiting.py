@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.disconnects import CUT_OFF, FAILED, WITHOUT_A_WORD, disconnects
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, FAILED, WITHOUT_A_WORD, Disconnect, disconnects
 from zmtpscope.diagnosis.across.endings import Ending, ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, name_of
@@ -19,6 +19,8 @@ AT_ONCE = SECOND // 10
 """A side that closes this soon (ns) after a message, without an error, closes because of it."""
 BACK_NS = 2 * SECOND
 """If the library ended the connection, and not the program, it is reconnected within this time (ns)."""
+AT_THE_HEADER = SECOND // 200
+"""libzmq closes when it has read the header of the frame, within this time (ns)."""
 MIN_TIMES = 3
 MIN_SIZE = 64
 """In octets: a side that closes after smaller frames does not enforce a size limit."""
@@ -26,6 +28,8 @@ HINT = (
     "see ZMQ_MAXMSGSIZE where the connection is closed: a larger frame ends the connection without a word, whatever "
     "pattern; raise it there, or send less at once; else see whether that program fails on such a message"
 )
+
+STAYS_AWAY = "; a socket of libzmq that connected does not connect again after it"
 
 
 class Sent(NamedTuple):
@@ -66,7 +70,8 @@ class Sent(NamedTuple):
 
 
 def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    back = {each.connection.conn_id: each.back_ns for each in disconnects(knowledge)}
+    left = {each.connection.conn_id: each for each in disconnects(knowledge)}
+    back = {conn_id: each.back_ns for conn_id, each in left.items()}
     found: dict[tuple[Endpoint, str | None], list[Sent]] = {}
     for connection in knowledge.connections:
         ending = ending_of(connection)
@@ -78,11 +83,13 @@ def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
         taken = max(each.largest_taken for each in same)
         least = max(taken + 1, MIN_SIZE)
         ended = [each for each in same if each.is_followed_by_end and each.sizes.of_last >= least]
-        if taken and (
-            (len(ended) >= MIN_TIMES and _come_back(ended, back))
-            or (ended and all(_is_reset_alone(each, knowledge, back) for each in ended))
-        ):
+        if not ended:
+            continue
+        often = len(ended) >= MIN_TIMES and _come_back(ended, back)
+        if taken and (often or all(_is_reset_alone(each, knowledge, back) for each in ended)):
             yield _diagnosis(ended, taken)
+        elif len(ended) == 1 and _stays_away(ended[0], found, left, knowledge.last_ns):
+            yield _diagnosis(ended, taken, stays_away=True)
 
 
 def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
@@ -116,7 +123,33 @@ def _is_reset_alone(sent: Sent, knowledge: Knowledge, back: Mapping[str, int | N
     )
 
 
-def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
+def _stays_away(
+    sent: Sent,
+    found: Mapping[tuple[Endpoint, str | None], list[Sent]],
+    left: Mapping[str, Disconnect],
+    now: int,
+) -> bool:
+    """Whether a client closed within the message and never tries again, as libzmq does above its limit.
+
+    Either it closed at the header of the frame, or another client took a frame as large.
+    """
+    connection, ending, departure = sent.connection, sent.ending, left.get(sent.connection.conn_id)
+    if ending is None or departure is None or departure.by_listener or departure.is_missed:
+        return False
+    cut_off, end = departure.cut_off(), ending.moment.ns
+    if cut_off is None or departure.back_ns is not None or now - end < BACK_NS:
+        return False
+    others = (
+        each
+        for (endpoint, ip), same in found.items()
+        if endpoint == connection.endpoint and ip is not None
+        for each in same
+    )
+    is_usual = any(each.largest_taken >= sent.sizes.of_last for each in others)
+    return is_usual or end - sent.sizes.began_ns <= AT_THE_HEADER
+
+
+def _diagnosis(ended: list[Sent], taken: int, *, stays_away: bool = False) -> Diagnosis:
     connection, sender = ended[0].connection, ended[0].sender
     smallest = min(each.sizes.of_last for each in ended)
     more = " or more" if any(each.sizes.of_last != smallest for each in ended) else ""
@@ -128,13 +161,16 @@ def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
         if often
         else f"resets the connection while {who} sends {frame}, which is lost"
     )
+    if stays_away:
+        how = f"closes the connection while {who} sends {frame}, and does not come back"
     times = f", each of {len(ended)} times" if len(ended) > 1 else ""
+    before = f"; the largest that it took has {taken} octets" if taken else ""
     return Diagnosis.of(
         TOO_LARGE,
         "error" if often else "warn",
         f"{receiver} at {address(connection.endpoint)}",
-        f"{receiver} {how}{times}; the largest that it took has {taken} octets",
-        HINT,
+        f"{receiver} {how}{times}{before}",
+        HINT + STAYS_AWAY if stays_away else HINT,
         evidence=(
             Evidence(each.sizes.last, f"a message with a frame of {each.sizes.of_last} octets", each.connection.ref)
             for each in ended[:MAX_EVIDENCE]
@@ -155,7 +191,8 @@ TABLE = (
         "A program that listens reset the connection in a frame that was larger than any that it took, and refused "
         "nobody until the two were connected again: it did not end. Or three times at least a side closed the "
         "connection within 100 ms after a message, without a word, each time that a frame of it was larger than any "
-        "that it took, and the two were connected again within 2 s. Who closes "
+        "that it took, and the two were connected again within 2 s. Or a client closed once in the header of such a "
+        "frame, or while another client took one as large, and never tried again. Who closes "
         "behind the reply for which it had waited is not meant. libzmq does so where a frame is larger than "
         "ZMQ_MAXMSGSIZE, of which its peer learns nothing: it connects again, and what was sent is lost. That the size "
         "is the reason is concluded: a program that fails on large messages, and is started again at once, looks the "
