@@ -1,4 +1,4 @@
-"""Requests of a connection whose start was not captured: the two sides take turns, and so one of them asks."""
+"""Requests between unknown socket types: the two sides take turns, and so one of them asks."""
 
 from __future__ import annotations
 
@@ -67,3 +67,19 @@ def test_messages_without_the_empty_frame_are_no_requests() -> None:
         talk.send(SERVER, message(b"b"))
         talk.wait(300 * MS)
     assert told(asks_and_waits(talk)) == []
+
+
+def test_turns_of_sockets_that_announce_no_type_are_requests() -> None:
+    """ZMTP 1.0 and 2.0 over WebSocket announce none."""
+    talk = Conversation()
+    for side in (CLIENT, SERVER):
+        talk.send(side, b"\x01\x00")
+    for _ in range(10):
+        for side in (CLIENT, SERVER):
+            talk.send(side, b"\x01\x01\x06\x00hello")
+        talk.wait(300 * MS)
+    talk.send(CLIENT, b"\x01\x01\x06\x00hello")
+    talk.wait(8000 * MS)
+    talk.add(SERVER, ACK)
+    ((_, text),) = told(talk)
+    assert text.startswith("likely: 10.0.0.1:5555 does not reply to 10.0.0.2")

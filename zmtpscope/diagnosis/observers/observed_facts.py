@@ -42,7 +42,7 @@ class ObservedRequests:
     is_lock_step: bool
     """The asker is a REQ, which waits for the reply before it asks again."""
     is_guessed: bool = False
-    """The start was not captured, and the asker is inferred from alternating messages."""
+    """Socket types are unknown, and the asker is inferred from alternating messages."""
     counts: Counter[str] = field(default_factory=Counter)
     """Number of requests by outcome."""
     latency: Distribution = field(default_factory=Distribution)

@@ -201,7 +201,7 @@ class RequestObserver(Observer):
             self.way, self.asker = Way.NEWEST, requester
         elif ROUTING.issuperset(types):
             self.way = Way.ENVELOPES
-        elif types == (None, None) and not any(side.greeting for side in self.observed.sides):
+        elif types == (None, None):  # not captured, or of ZMTP 1.0 or ZWS 2.0, which announce none
             self.way = Way.TURNS
         if self.asker is not None:
             self._begin()

@@ -219,8 +219,9 @@ TABLE = (
         "A request has no reply",
         "A REQ, or who speaks to a REP or sends envelopes, asked and got no reply until the capture or its connection "
         "ended, for a second at least and three times as long as any reply at this endpoint took. Proven where a REP "
-        "is asked, or a REQ that works for a ROUTER, or where a REQ was answered before; else likely, as where the "
-        "capture lacks the start and only turns of eight messages show who asks. Where a broker "
+        "is asked, or a REQ that works for a ROUTER, or where a REQ was answered before; else likely, as where "
+        "socket types are unknown (ZMTP 1.0, ZWS 2.0, a start that was not captured) and only turns of eight messages "
+        "show who asks. Where a broker "
         "handed the request on, the one behind it is named. A REP answers in the order in which it was asked, over all "
         "its connections: where several wait for it, the one that it was asked first is named, even where its client "
         "has given up. Where who was asked left after so long, that it had not replied is the cause. Also where a REQ "
