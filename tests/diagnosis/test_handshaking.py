@@ -53,6 +53,28 @@ def test_while_it_lasts() -> None:
     assert "has been waiting for 12 s" in told_of(hanging, later)["handshake-timeout"].text
 
 
+def served(*, until: float) -> Talk:
+    """A connection on which a REP answers every second until some time, after which the REQ asks once more."""
+    talk = Talk(9, at=-5, client=3).handshake("REQ", "REP")
+    for _ in range(int(until) + 5):
+        talk.multipart(CLIENT, b"", b"question").multipart(SERVER, b"", b"answer").wait(1)
+    return talk.multipart(CLIENT, b"", b"last question").wait(12 - until)
+
+
+def test_a_listener_that_serves_others_has_reached_a_limit() -> None:
+    diagnosis = told_of(Talk(0).greet(CLIENT).wait(12), served(until=12))["handshake-timeout"]
+    assert diagnosis.text.startswith(
+        "10.0.0.1:5555 accepts connections and says nothing, although it serves 1 other connection meanwhile; 10.0.0.2"
+    )
+    assert "limit of open files" in diagnosis.hint
+
+
+def test_a_listener_that_hangs_hangs_everywhere() -> None:
+    talks = Talk(0).greet(CLIENT), served(until=-1), Talk(1, at=12, port=5556).handshake("REQ", "REP")
+    assert "it hangs, is stopped" in told_of(*talks)["handshake-timeout"].hint
+    assert consequences_of("handshake-timeout", *talks) == {"request-unanswered"}
+
+
 @pytest.mark.parametrize("name", ["plain-status-300", "plain-zap-handler-hangs"])
 def test_a_zap_handler_that_is_silent(captures: Path, name: str) -> None:
     found = told(captures / f"security/{name}.pcap")

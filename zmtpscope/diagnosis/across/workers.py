@@ -54,7 +54,8 @@ def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
         broker, worker = connection.sides[connection.listener], connection.sides[1 - connection.listener]
         if broker.socket_type not in BROKERS or worker.socket_type not in WORKERS or not is_agreed(connection):
             continue
-        kind, ending = (connection.endpoint, worker.socket_type), ending_of(connection)
+        ending = ending_of(connection)
+        kind: tuple[Endpoint, str | None] = connection.endpoint, worker.socket_type
         latest.setdefault(kind, []).append(knowledge.last_ns + STAYED if ending is None else ending.moment.ns)
         has_left = ending is not None and ending.side != connection.listener
         if ending is not None and has_left and broker.rhythm is not None and broker.rhythm.count >= MIN_WORK:
@@ -62,7 +63,7 @@ def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
             if known is None or known.ending.moment.ns < ending.moment.ns:
                 last[kind] = GoneWorker(connection, ending, broker.rhythm)
     found: dict[str, list[GoneWorker]] = {}
-    for kind, worker in sorted(last.items(), key=lambda each: each[1].ending.moment.ns):
-        if max(latest[kind]) < worker.ending.moment.ns + STAYED:
-            found.setdefault(kind[0][0], []).append(worker)
+    for kind, gone in sorted(last.items(), key=lambda each: each[1].ending.moment.ns):
+        if max(latest[kind]) < gone.ending.moment.ns + STAYED:
+            found.setdefault(kind[0][0], []).append(gone)
     return found

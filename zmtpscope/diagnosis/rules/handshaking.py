@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.handshakes import Hung, Waiting, hung_handshakes
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.handshakes import MIN_WAIT, Hung, Waiting, hung_handshakes
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name, steady
+from zmtpscope.diagnosis.across.words import (
+    address,
+    client_name,
+    counted,
+    duration,
+    how_often,
+    name_of,
+    server_name,
+    steady,
+)
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.rules.of_findings import Met
@@ -79,15 +90,49 @@ def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if not any(each.waits_for_zap for each in hung):
+            others = _others(waiting, hung[0], knowledge)
+            served = sum(each.is_served for each in others)
             yield _hanging(
                 "handshake-timeout",
                 knowledge,
                 waiting,
                 hung,
-                _silence(hung[0], listens=waiting[2]),
-                "its system accepts connections, but the program does not speak: see whether it hangs, is stopped, or "
-                "is no ZeroMQ at all; ZMQ_HANDSHAKE_IVL says how long the other side waits",
+                _silence(hung[0], listens=waiting[2])
+                + (f", although it serves {counted(served, 'other connection')} meanwhile" if served else ""),
+                FULL_HINT if served else HANGS_HINT,
+                [] if served else [each.conn_id for each in others],
             )
+
+
+class Other(NamedTuple):
+    """An earlier connection to a listener that is silent to a new one; `is_served`: it is not silent there."""
+
+    conn_id: str
+    is_served: bool
+
+
+def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
+    """Return the earlier connections to an endpoint where new ones get nothing."""
+    endpoint, _, listener_is_silent = waiting
+    if not listener_is_silent or first.connection.sides[first.silent].greeting is not None:
+        return []
+    start, found = first.connection.start.ns, list[Other]()
+    for each in knowledge.by_endpoint[endpoint]:
+        last, ending = each.sides[each.listener].last_ns, ending_of(each)
+        is_over = ending is not None and ending.moment.ns < start
+        if each.start.ns < start and last is not None and is_agreed(each) and not is_over:
+            found.append(Other(each.conn_id, last >= start + MIN_WAIT))
+    return found
+
+
+HANGS_HINT = (
+    "its system accepts connections, but the program does not speak: see whether it hangs, is stopped, or is no ZeroMQ "
+    "at all; ZMQ_HANDSHAKE_IVL says how long the other side waits"
+)
+FULL_HINT = (
+    "the program does not hang, but accepts no more connections: see whether it has reached the limit of open files "
+    "(ulimit -n) or ZMQ_MAX_SOCKETS, and what keeps connections open that are no longer used"
+)
 
 
 def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -114,7 +159,16 @@ def _silence(hung: Hung, *, listens: bool) -> str:
     return f"{name_of(connection, silent)} {does} and {said}"
 
 
-def _hanging(rule: str, knowledge: Knowledge, waiting: Waiting, hung: list[Hung], what: str, hint: str) -> Diagnosis:
+def _hanging(
+    rule: str,
+    knowledge: Knowledge,
+    waiting: Waiting,
+    hung: list[Hung],
+    what: str,
+    hint: str,
+    beside: Iterable[str] = (),
+) -> Diagnosis:
+    """Return the diagnosis; `beside` are connections on which the silent side is silent, too."""
     endpoint, client, listener_is_silent = waiting
     connection, silent, _, _ = hung[0]
     return Diagnosis.of(
@@ -125,6 +179,7 @@ def _hanging(rule: str, knowledge: Knowledge, waiting: Waiting, hung: list[Hung]
         hint,
         evidence=(_wait(each) for each in hung[:MAX_EVIDENCE]),
         about=hung,
+        beside=beside,
         # of all connections of the two: some may have been closed immediately for the same reason
         explained=((each.conn_id, id_) for each in knowledge.by_address[client, endpoint] for id_ in ANSWERS),
         count=len(hung),
@@ -168,8 +223,9 @@ TABLE = (
         "One side spoke, the other said nothing or stopped, and whoever waited closed after its ZMQ_HANDSHAKE_IVL (30 "
         "s unless set), or still waits where the capture ends. Only connections that were captured whole count. A "
         "system accepts connections for a program that hangs; what it does instead, a capture cannot show.",
-        "Octets of the connection are missing from the capture, or the silent side answers.",
+        "Octets of the connection are missing from the capture, or the silent side answers. A program that serves "
+        "other connections meanwhile does not hang: it has reached a limit.",
         _handshake_timeout,
-        ("reconnect-storm", "connection-unanswered"),
+        ("reconnect-storm", "connection-unanswered", "request-unanswered", "fell-silent", "half-closed"),
     ),
 )
