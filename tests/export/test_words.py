@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from zmtpscope.export.words import size
+from zmtpscope.capture.statistics import CaptureStatistics
+from zmtpscope.dissect import Summary
+from zmtpscope.export.words import nothing_found, size
 from zmtpscope.words import counted
 
 
@@ -32,3 +34,15 @@ def test_one_and_many() -> None:
     assert counted(1, "reply", "replies") == "1 reply"
     assert counted(2, "reply", "replies") == "2 replies"
     assert counted(0, "octet") == "0 octets"
+
+
+def test_a_snap_length_may_be_why_there_is_no_zmtp() -> None:
+    whole, cut = CaptureStatistics(packets=204), CaptureStatistics(packets=204, shortened=102)
+    found = "no ZMTP found (204 packets, 1 TCP connection, 0 UDP datagrams)"
+    assert nothing_found(Summary(other_tcp=1), whole) == (
+        f"{found} -> if you know better, say so: -d tcp.port==5555,zmtp"
+    )
+    assert nothing_found(Summary(other_tcp=1), cut) == (
+        f"{found}; the snap length cut 102 of these packets -> capture whole packets (-s 0), from the start of "
+        "connections if you can"
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from zmtpscope.capture.clock import SetBack, folded
 from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.packets import PacketBlock
@@ -90,6 +92,8 @@ class CaptureStatistics:
     packets: int = 0
     octets: int = 0
     """Captured octets of all packets, including link layer headers."""
+    shortened: int = 0
+    """Packets of which the capture does not contain all octets, because of the snap length."""
     tcp_segments: int = 0
     udp_datagrams: int = 0
     other: dict[str, int] = field(default_factory=dict)
@@ -110,6 +114,7 @@ class CaptureStatistics:
             return
         self.packets += len(packets)
         self.octets += int((packets.stops - packets.starts).sum())
+        self.shortened += int(np.count_nonzero(packets.missing))
         if self.first_time is None:
             self.first_time = int(packets.times[0])
         self.last_time = max(self.last_time or 0, int(packets.times.max()))
