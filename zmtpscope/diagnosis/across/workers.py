@@ -8,7 +8,7 @@ from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import client_name, duration
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 

@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSizes
-from zmtpscope.diagnosis.observers.observed_rhythm import ObservedRhythm
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.records import SECOND
 
 AT_ONCE = SECOND // 10

@@ -1,16 +1,18 @@
-"""Rules for misused sockets: connected to themselves, closed by a running timer, used for one request, or by a library
-that sends too much."""
+"""Rules for misused sockets: connected to themselves or twice to a peer, closed by a running timer, used for one
+request, or by a library that sends too much."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed, lifetime
 from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.publishers import Subscriber, publishers
 from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name, shown, steady
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.records import SECOND
+from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted
 
 TO_ITSELF = "ZMTP-CONN-11"
@@ -84,16 +86,22 @@ SHORT = SECOND
 def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
     for (client, endpoint), connections in knowledge.by_address.items():
-        if len(connections) < MIN_ONCE or not all(map(_has_one_request, connections)):
+        if len(connections) < MIN_ONCE:
+            continue
+        are_kept = all(map(_is_kept, connections)) and _follow_each_other(connections)
+        if not are_kept and not all(map(_has_one_request, connections)):
             continue
         first = connections[0]
+        costs = "each costs a handshake, and a port for a minute or more"
+        if are_kept:
+            costs = "it closes none, and both programs keep a file descriptor for each"
         yield Diagnosis.of(
             "connection-per-request",
             "note",
             f"{client} at {address(endpoint)}",
             f"{client_name(first)} opens a connection to {server_name(first)} for each of its "
-            f"{counted(len(connections), 'request')}: each costs a handshake, and a port for a minute or more",
-            "keep one socket open for all requests of a program",
+            f"{counted(len(connections), 'request')}: {costs}",
+            "keep one socket open for all requests of a program" + (", or close each one" if are_kept else ""),
             evidence=(Evidence.opening(each) for each in connections[:MAX_EVIDENCE]),
             about=connections,
             count=len(connections),
@@ -108,6 +116,55 @@ def _has_one_request(connection: ObservedConnection) -> bool:
         return False
     is_one = values[f"messages_{client}"] == 1 and values[f"messages_{1 - client}"] <= 1
     return is_one and lifetime(connection, ending) < SHORT
+
+
+def _is_kept(connection: ObservedConnection) -> bool:
+    """Whether a client sent one message, received at most one, and keeps the connection open."""
+    client, server = connection.sides[1 - connection.listener].rhythm, connection.sides[connection.listener].rhythm
+    is_one = client is not None and client.count == 1 and (server is None or server.count == 1)
+    return is_one and connection.is_open and is_agreed(connection)
+
+
+def _follow_each_other(connections: Sequence[ObservedConnection]) -> bool:
+    """Whether each connection was used before the next one began, as by one program that forgets them."""
+    return all(before.spoke_ns <= after.start.ns for before, after in pairwise(connections))
+
+
+TWICE = "connected-twice"
+AT_ONCE = 5 * MILLISECOND
+
+
+def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each client address and publisher."""
+    for publisher in publishers(knowledge):
+        found: dict[tuple[str, str | None], tuple[Subscriber, Subscriber]] = {}
+        for one, other in pairwise(publisher.subscribers):
+            if _are_one_socket(one, other):
+                found.setdefault((one.ip, one.identity), (one, other))
+        for one, other in found.values():
+            who, whom = name_of(one.connection, one.side), name_of(one.connection, 1 - one.side)
+            after = other.connection.start.ns - one.connection.start.ns
+            yield Diagnosis.of(
+                TWICE,
+                "note",
+                f"{one.name} at {publisher.name}",
+                f"{who} connected to {whom} twice within {duration(after)}, with the same subscriptions: if that is "
+                "one socket, it receives each message twice",
+                "connect once: libzmq does not notice that localhost and 127.0.0.1 are one endpoint",
+                evidence=(Evidence.opening(each.connection) for each in (one, other)),
+                about=(one, other),
+                count=2,
+                proven=False,
+            )
+
+
+def _are_one_socket(one: Subscriber, other: Subscriber) -> bool:
+    """Whether two connections began at the same time and have the same subscriptions and lives."""
+    is_same = one.client == other.client and one.side != one.connection.listener
+    is_at_once = other.connection.start.ns - one.connection.start.ns <= AT_ONCE
+    is_served = all(each.is_filtered and each.latest_ns and each.is_open for each in (one, other))
+    topics = [{subscription.topic for subscription in each.subscriptions} for each in (one, other)]
+    return is_same and is_at_once and is_served and bool(topics[0]) and topics[0] == topics[1]
 
 
 PHANTOM = "phantom-identity"
@@ -175,10 +232,21 @@ TABLE = (
         "note",
         "A client opens a connection for each request",
         "Twenty connections or more of one client address to an endpoint, each with one message of the client and one "
-        "back at most, each closed by the client within a second.",
-        "A connection of the two with more messages, or one that the client keeps.",
+        "back at most, each closed by the client within a second; or each kept open, and none used again after the "
+        "next one began.",
+        "A connection of the two with more messages, or some that the client keeps while it closes others.",
         _connection_per_request,
         ("peer-departed",),
+    ),
+    Rule(
+        TWICE,
+        "note",
+        "A subscriber is connected twice to one publisher",
+        "Two connections of one address, with the same identity or none, began within 5 ms, have the same "
+        "subscriptions, and both get messages. Whether they belong to one socket, no capture shows: a program with two "
+        "sockets looks the same.",
+        "The connections began at different times, or their subscriptions differ.",
+        _connected_twice,
     ),
     Rule(
         PHANTOM,

@@ -1,0 +1,59 @@
+"""Sockets that are connected twice to a peer, and connections that are opened for one request and never closed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.publishing_traffic import Subscriber, diagnosed
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import told_of
+
+PER_REQUEST, TWICE = "connection-per-request", "connected-twice"
+
+
+def asks_once(number: int, *, at: float, again: bool = False) -> Talk:
+    """A DEALER asks once, and keeps its connection."""
+    talk = Talk(number, at=at).handshake("DEALER", "ROUTER").message(CLIENT, b"question").message(SERVER, b"answer")
+    return talk.wait(60).message(CLIENT, b"again") if again else talk
+
+
+def test_connections_that_are_opened_for_one_request_and_kept_are_a_leak() -> None:
+    diagnosis = told_of(*(asks_once(number, at=number) for number in range(20)))[PER_REQUEST]
+    assert diagnosis.severity == "note"
+    assert diagnosis.text == (
+        "DEALER 10.0.0.2 opens a connection to ROUTER 10.0.0.1:5555 for each of its 20 requests: it closes none, and "
+        "both programs keep a file descriptor for each"
+    )
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        [asks_once(number, at=number) for number in range(19)],
+        [asks_once(number, at=number, again=True) for number in range(20)],
+        [asks_once(number, at=0.0001 * number) for number in range(20)],
+    ],
+    ids=["few", "used again", "all at once"],
+)
+def test_connections_that_are_used_are_none(talks: list[Talk]) -> None:
+    assert PER_REQUEST not in told_of(*talks)
+
+
+def viewer(at: int, topic: str = "prices", host: int = 2) -> Subscriber:
+    subscriber = Subscriber(host, at, topic)
+    subscriber.publish(b"prices", b"1", times=5, every=100)
+    return subscriber
+
+
+def test_a_subscriber_that_connects_twice_at_once_gets_everything_twice() -> None:
+    (diagnosis,) = diagnosed(viewer(0), viewer(1), rule=TWICE)
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+    assert diagnosis.text == (
+        "SUB 10.0.0.2 connected to PUB 10.0.0.1:5556 twice within 1 ms, with the same subscriptions: if that is one "
+        "socket, it receives each message twice"
+    )
+
+
+@pytest.mark.parametrize("other", [viewer(100), viewer(1, topic="price"), viewer(1, host=3)])
+def test_other_subscribers_are_not_one_socket(other: Subscriber) -> None:
+    assert diagnosed(viewer(0), other, rule=TWICE) == []
