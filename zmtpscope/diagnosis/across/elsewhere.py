@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 
 MAX_PUBLISHERS = 16
 """Maximum number of topics that match a subscription to look at."""

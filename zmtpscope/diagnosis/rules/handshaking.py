@@ -11,7 +11,6 @@ from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import (
     address,
     client_name,
-    counted,
     duration,
     how_often,
     name_of,
@@ -21,6 +20,7 @@ from zmtpscope.diagnosis.across.words import (
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.words import counted
 
 MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", "ZMTP3X-GREETING-12")
 """The last one reports a side that closed before it had sent its own mechanism, as libzmq does."""
