@@ -49,9 +49,9 @@ def heartbeat(*, answers: bool = True) -> Talk:
     return talk
 
 
-def found(*talks: Talk) -> list[Diagnosis]:
+def found(*talks: Talk, rule: str = RULE) -> list[Diagnosis]:
     knowledge = knowledge_of(*talks, payloads=Registry())
-    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == RULE]
+    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == rule]
 
 
 def test_requests_that_a_living_kernel_ignores_point_to_the_key() -> None:
@@ -95,3 +95,35 @@ def test_a_status_is_remembered_among_many() -> None:
     """What a publisher said of more requests than are remembered may have been about any."""
     others = [(str(number), state) for number in range(100, 200) for state in ("busy", "idle")]
     assert found(shell().close(), iopub(("1", "busy"), ("1", "idle"), *others)) == []
+
+
+def computing(*states: str, waits: float = 12) -> tuple[Talk, Talk]:
+    """A client sends two requests; the kernel publishes these states for the first one in between."""
+    requests = shell(ids=("1",), waits=2)
+    requests.multipart(CLIENT, *frames("execute_request", "2")).wait(waits)
+    requests.command(CLIENT, "PING")
+    return requests, iopub(*(("1", state) for state in states))
+
+
+def test_requests_wait_behind_one_that_takes_long() -> None:
+    (diagnosis,) = found(*computing("busy"), rule="kernel-busy")
+    assert (diagnosis.severity, diagnosis.text) == (
+        "note",
+        "ROUTER 10.0.0.1:50001, a Jupyter kernel, is busy with one request since packet 29, for 13.6 s, with 1 request "
+        'of DEALER "client" 10.0.0.2 waiting behind it',
+    )
+    assert [each.text for each in diagnosis.evidence] == ["the request", "status busy"]
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        pytest.param(computing("busy", "idle"), id="idle again"),
+        pytest.param(computing("busy", waits=5), id="a short time"),
+        pytest.param((shell(ids=("1",), waits=20), iopub(("1", "busy"))), id="nothing waits"),
+        pytest.param((computing("busy")[0], iopub(("of another", "busy"))), id="another kernel"),
+        pytest.param((computing("busy")[0].close(), iopub(("1", "busy"))), id="the client leaves"),
+    ],
+)
+def test_a_kernel_may_compute_for_long(talks: tuple[Talk, ...]) -> None:
+    assert found(*talks, rule="kernel-busy") == []

@@ -40,7 +40,8 @@ class JupyterObserver(Observer):
         if isinstance(asked, str):
             self._respond(observed, asked[:LONGEST_ID], moment.ns)
         if kind == "status" and isinstance(content, dict):
-            observed.is_busy = content.get("execution_state") != "idle"
+            observed.busy = None if content.get("execution_state") == "idle" else moment
+            observed.busy_with = asked[:LONGEST_ID] if isinstance(asked, str) else None
 
     def _respond(self, observed: ObservedJupyter, id_: str, ns: int) -> None:
         """Remember a response to a request, in place of the oldest one if there is no room."""

@@ -199,8 +199,10 @@ class ObservedJupyter:
     """Number of responses."""
     forgot_ns: int = 0
     """The time of the last response no longer in `responses`."""
-    is_busy: bool = False
-    """The last published status was not idle."""
+    busy: Moment | None = None
+    """The last published status, if it was not idle."""
+    busy_with: str | None = None
+    """The id of the request in that status."""
 
 
 MIN_TURNS = 4

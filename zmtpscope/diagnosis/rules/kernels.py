@@ -1,4 +1,4 @@
-"""Rules for Jupyter kernels that do not answer a client."""
+"""Rules for Jupyter kernels that do not answer a client, or do not answer yet."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedJupyter
+from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -98,7 +99,9 @@ def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
         found = found or (connection.is_whole and is_agreed(connection))
         jupyter = published.jupyter
         if jupyter is not None and (
-            jupyter.is_busy or jupyter.forgot_ns >= asked.first.ns or not asked.ids.isdisjoint(jupyter.responses)
+            jupyter.busy is not None
+            or jupyter.forgot_ns >= asked.first.ns
+            or not asked.ids.isdisjoint(jupyter.responses)
         ):
             return False
     return found
@@ -148,6 +151,60 @@ def _diagnosis(asked: Asked, heartbeats: int | None) -> Diagnosis:
     )
 
 
+BUSY = "kernel-busy"
+
+MIN_BUSY = 10 * SECOND
+"""Requests that wait for less time (ns) behind another one are usual."""
+
+
+def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each kernel that is busy, and for each connection on which requests wait."""
+    for connection in knowledge.connections:
+        client, kernel = connection.sides[1 - connection.listener], connection.sides[connection.listener]
+        if client.jupyter is None or client.rhythm is None or not connection.is_whole or not connection.is_open:
+            continue
+        for other in _between(knowledge).get((client.ip, connection.endpoint[0], "SUB"), ()):
+            published = other.sides[other.listener].jupyter
+            if published is None or published.busy is None or not _is_same_kernel(connection, published):
+                continue
+            since, waiting = published.busy, client.rhythm.since(published.busy.ns)
+            has_replied = kernel.rhythm is not None and kernel.rhythm.last.ns > since.ns
+            if waiting and not has_replied and knowledge.last_ns - since.ns >= MIN_BUSY:
+                yield _busy_diagnosis(connection, other, waiting, knowledge.last_ns)
+                break
+
+
+def _is_same_kernel(shell: ObservedConnection, published: ObservedJupyter) -> bool:
+    """Whether a shell connection and a publisher belong to one kernel: both responded to the same request."""
+    client, kernel = shell.sides[1 - shell.listener].jupyter, shell.sides[shell.listener].jupyter
+    asked = client is not None and published.busy_with in client.asked
+    return asked or (kernel is not None and not published.responses.keys().isdisjoint(kernel.responses))
+
+
+def _busy_diagnosis(connection: ObservedConnection, publisher: ObservedConnection, waiting: int, now: int) -> Diagnosis:
+    published, asker = publisher.sides[publisher.listener].jupyter, connection.sides[1 - connection.listener].jupyter
+    assert published is not None
+    assert published.busy is not None
+    client, kernel = name_of(connection, 1 - connection.listener), name_of(connection, connection.listener)
+    request = None if asker is None else asker.asked.get(published.busy_with or "")
+    more = f"{counted(waiting, 'request')}{' or more' if waiting == MAX_RECENT else ''}"
+    return Diagnosis.of(
+        BUSY,
+        "note",
+        kernel,
+        f"{kernel}, a Jupyter kernel, is busy with one request since packet {published.busy.packet}, for "
+        f"{duration(now - published.busy.ns)}, with {more} of {client} waiting behind it",
+        "a kernel executes one request after the other: interrupt it if that request should have ended",
+        evidence=(
+            *(() if request is None else (Evidence(request, "the request"),)),
+            Evidence(published.busy, "status busy"),
+        ),
+        about=(connection, publisher),
+        count=waiting,
+        last_ns=now,
+    )
+
+
 def _clients(connections: Sequence[ObservedConnection]) -> Iterator[ObservedJupyter]:
     for connection in connections:
         client = connection.sides[1 - connection.listener]
@@ -172,5 +229,15 @@ TABLE = (
         "or heartbeats without reply.",
         _unanswered,
         ("peer-departed", "fell-silent", "periodic-disconnect"),
+    ),
+    Rule(
+        BUSY,
+        "note",
+        "Requests wait for a Jupyter kernel that is busy",
+        "The last status that a kernel published is not idle, for 10 s or more, and a client has sent requests to it "
+        "since. A note only: a long computation looks the same as one that never ends.",
+        "The kernel published idle, sent a reply to the client since, or nothing waits.",
+        _busy,
+        ("fell-silent",),
     ),
 )
