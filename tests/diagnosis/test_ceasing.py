@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.diagnosis.requesting_traffic import Asker, derived_from, diagnosed
+from tests.diagnosis.test_acknowledging import resent
 from tests.scripted import message, ready
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK
@@ -125,6 +126,14 @@ def test_who_leaves_has_not_fallen_silent(by_itself: bool) -> None:
     if by_itself:
         gone.close()
     assert bool(told(gone, other)) is not by_itself
+
+
+def test_what_tcp_does_not_deliver_is_no_silence() -> None:
+    """The network between them is to blame: neither the client nor its listener."""
+    cut_off, other = Worker(2).beat(10), Worker(3, at=100).beat(36)
+    cut_off.send(0, message(b"here"))
+    resent(cut_off, 12)
+    assert told(cut_off, other) == []
 
 
 def test_who_asks_for_replies_may_stop_asking() -> None:

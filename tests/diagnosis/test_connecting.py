@@ -115,6 +115,11 @@ def test_who_is_refused_although_others_are_served_is_not_told_that_nobody_liste
     assert "the program runs" in diagnosis.hint
 
 
+def test_who_is_refused_before_and_after_another_one_connects_meets_a_firewall() -> None:
+    diagnosis = told_of(*_refused(20, 40, 0, client=4), _connected(10, 0.05, 9, client=3))["connection-refused"]
+    assert diagnosis.text.startswith("10.0.0.1:5555 refuses connections, although it serves 10.0.0.3 meanwhile")
+
+
 def _closed_but_told_of_later(number: int) -> Talk:
     """The server closes after 1 s, and 2 s later the client still sends."""
     talk = Talk(number, at=0, client=3).handshake("DEALER", "ROUTER").wait(1)

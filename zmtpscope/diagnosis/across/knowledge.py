@@ -28,13 +28,23 @@ class RunFinding(NamedTuple):
     endpoint: Endpoint | None
     times: int
     """The number of occurrences."""
+    last_packet: int
+    """The packet of the last one."""
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> RunFinding:
         """Return the finding of a record."""
         texts = values["id"], values["severity"], values["text"], values["hint"]
         endpoint = None if values["dst_ip"] is None else (values["dst_ip"], values["dst_port"])
-        return cls(*texts, Moment.of(values), ref_of(values), values["src_ip"], endpoint, values["count"] or 1)
+        return cls(
+            *texts,
+            Moment.of(values),
+            ref_of(values),
+            values["src_ip"],
+            endpoint,
+            values["count"] or 1,
+            values["last_packet"] or 0,
+        )
 
 
 class Knowledge:

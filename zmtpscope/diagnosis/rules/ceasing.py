@@ -197,10 +197,12 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
 
 
 def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> bool:
-    """Whether a side had a rhythm, and no closed window or unfinished message keeps it from sending."""
+    """Whether a side had a rhythm, and neither TCP nor an unfinished message keeps it or its peer from sending."""
     side = connection.sides[number]
     rhythm = side.rhythm
     if rhythm is None or side.is_sending or rhythm.lasted_ns < MIN_LASTED:
+        return False
+    if any(each.last_outage is not None for each in connection.sides):
         return False
     is_stalled = any(stall.end_ns > rhythm.last.ns for stall in side.stalls)
     is_unwanted = side.socket_type in PUBLISHERS_AND_RADIO and _was_cancelled(connection.sides[1 - number], rhythm)
@@ -385,7 +387,7 @@ def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
 def _host_answers(silence: Silence) -> bool:
     """Whether TCP has acknowledged data sent to the silent side since its last message."""
     other = silence.connection.sides[1 - silence.side]
-    return (other.last_ns or 0) > silence.rhythm.last.ns and other.last_outage is None
+    return (other.last_ns or 0) > silence.rhythm.last.ns
 
 
 def _gravity(silence: Silence) -> tuple[bool, int]:
@@ -451,9 +453,9 @@ TABLE = (
         "sent for eight times as long, and "
         "where a ROUTER or DEALER that answered each message in turn leaves the last one unanswered for 5 s. It "
         "is likely only: a program that has no more to send looks the same, as does a broker that has no work.",
-        "The peer closes its connection itself, cannot send since its receiver takes nothing, begins the exchanges, "
-        "its subscriber cancelled a subscription, or nobody goes on. A broker waits for a worker that fell silent or "
-        "left at the same time.",
+        "The peer closes its connection itself, cannot send since its receiver takes nothing, TCP sends again in vain, "
+        "the peer begins the exchanges, its subscriber cancelled a subscription, or nobody goes on. A broker waits for "
+        "a worker that fell silent or left at the same time.",
         _fell_silent,
         ("half-closed",),
     ),

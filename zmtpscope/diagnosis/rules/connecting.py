@@ -185,6 +185,8 @@ def _is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
 
 
 MAX_SERVED = 3
+MIN_SERVED = 2 * SECOND
+"""A client that connected between the attempts of another one stayed so for this long (ns): they tried meanwhile."""
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
@@ -195,18 +197,30 @@ def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
 
 
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
-    """Return up to three other clients that were connected at the first attempt and remained connected."""
+    """Return up to three other clients that were connected at the first attempt and remained connected.
+
+    Or that connected between the attempts, and stayed so for long.
+    """
     clients = {each.client for each in tried.findings}
     found: dict[str, None] = {}
     for each in knowledge.by_endpoint.get(tried.endpoint, ()):
-        client = each.sides[1 - each.listener].ip
+        client, is_between = each.sides[1 - each.listener].ip, _is_between(each, tried)
         is_meanwhile = each.start.ns < tried.first_ns + patience and each.last_ns > tried.first_ns
-        if client in clients or not is_meanwhile or not is_agreed(each) or len(found) == MAX_SERVED:
+        if client in clients or not (is_meanwhile or is_between) or not is_agreed(each) or len(found) == MAX_SERVED:
             continue
-        ending = ending_of(each)
-        if ending is None or ending.moment.ns > tried.first_ns:
+        ending, least = ending_of(each), each.start.ns + MIN_SERVED if is_between else tried.first_ns
+        if ending is None or ending.moment.ns > least:
             found[client] = None
     return list(found)
+
+
+def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
+    """Whether a connection began after an attempt of a client, and before another one with the same outcome."""
+    start = connection.start
+    return any(
+        each.moment.ns <= start.ns and each.moment.file == start.file and (start.packet or 0) < each.last_packet
+        for each in tried.findings
+    )
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
