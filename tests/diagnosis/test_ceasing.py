@@ -310,6 +310,14 @@ def test_a_pause_in_which_little_was_asked_is_nothing_to_tell(worker: Worker) ->
     assert diagnosed(worker, rule="paused") == []
 
 
+def test_what_tcp_delivered_late_is_no_pause() -> None:
+    served = Served()
+    served.beat(10).send(0, message(b"request"))
+    resent(served, 8)
+    served.acknowledge(1)
+    assert diagnosed(served.waits(3, every=100).continues(), rule="paused") == []
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_pauses_are_the_same_in_blocks_of_any_size(size: int) -> None:
     derivation, _ = derived_from(blocked(), size=size)

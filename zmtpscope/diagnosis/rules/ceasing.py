@@ -436,7 +436,8 @@ def _has_paused(connection: ObservedConnection) -> bool:
         return False
     is_long = own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
     is_stalled = bool(connection.sides[connection.listener].stalls)
-    return is_long and own.asked >= MIN_UNANSWERED and not is_stalled
+    is_cut_off = any(outage.retransmissions for side in connection.sides for outage in side.outages)
+    return is_long and own.asked >= MIN_UNANSWERED and not (is_stalled or is_cut_off)
 
 
 TABLE = (
@@ -466,7 +467,8 @@ TABLE = (
         "Who listens sent about one message for each that came, and once none for 3 s, and three times as long as in "
         "any other pause, though three messages or more came in that time. Whether these needed an answer, or more "
         "work than others, no capture shows.",
-        "Another pause of it is a third as long, or it could not send since its receiver took nothing.",
+        "Another pause of it is a third as long, it could not send since its receiver took nothing, or TCP had to send "
+        "again for long.",
         _paused,
     ),
 )
