@@ -99,9 +99,7 @@ def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
         found = found or (connection.is_whole and is_agreed(connection))
         jupyter = published.jupyter
         if jupyter is not None and (
-            jupyter.busy is not None
-            or jupyter.forgot_ns >= asked.first.ns
-            or not asked.ids.isdisjoint(jupyter.responses)
+            jupyter.busy or jupyter.forgot_ns >= asked.first.ns or not asked.ids.isdisjoint(jupyter.responses)
         ):
             return False
     return found
