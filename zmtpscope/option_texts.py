@@ -4,8 +4,8 @@ one-sentence message for users. Light to import: other parts are imported when n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypedDict
 
 from zmtpscope.records import from_text
 
@@ -31,8 +31,17 @@ class Body(NamedTuple):
         return {"bodies": self.keep, **number}
 
 
-class Forced(NamedTuple):
-    """The connections, datagrams or messages of a topic that a selector names: the arguments of `dissect.DecodeAs`."""
+FULL = Body("full", None)
+
+
+class DecodeAs(NamedTuple):
+    """A rule of `-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`.
+
+    It forces connections or datagrams to be read as ZMTP regardless of their first octets, or selects a payload
+    dissector for them or for one topic. `selector` is "tcp.port", "udp.port", "conn" or "topic"; `value` is the port,
+    the connection number or the topic. `payload` contains the name and the argument of a payload dissector.
+    `socket_type` is the type of the side with the port, used if the capture lacks its own announcement.
+    """
 
     selector: str
     value: int | bytes
@@ -40,6 +49,23 @@ class Forced(NamedTuple):
     mechanism: str | None = None
     payload: tuple[str, str | None] | None = None
     socket_type: str | None = None
+
+    def matches(self, conn: int, ports: tuple[int, int]) -> bool:
+        """Whether the rule applies to connection number `conn` between `ports`."""
+        return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
+
+    def socket_types(self, ports: tuple[int, int]) -> tuple[str | None, str | None]:
+        """Return the socket types of the sides with these ports: the type of the rule and its usual partner, if there
+        is one.
+
+        Both are None if the rule has no type, or if both sides have the port.
+        """
+        if self.socket_type is None or ports[0] == ports[1]:
+            return None, None
+        from zmtpscope.zmtp.socket_types import USUAL_PARTNERS  # needed for such a rule only
+
+        partner = USUAL_PARTNERS.get(self.socket_type)
+        return (self.socket_type, partner) if self.value == ports[0] else (partner, self.socket_type)
 
 
 def parse_body(text: str) -> Body:
@@ -58,7 +84,7 @@ def parse_duration(text: str) -> int:
     return round(float(match[1]) * DURATIONS_NS[match[2] or "s"])
 
 
-def parse_decode_as(text: str) -> Forced:
+def parse_decode_as(text: str) -> DecodeAs:
     """Parse `tcp.port==N,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, and likewise the other selectors.
     A part left empty before another part is not set."""
     match = re.fullmatch(r"(.*?)==(.*),zmtp((?:/[^/:]*){0,3})(?::([^/]+)(?:/(.+))?)?", text)
@@ -79,7 +105,7 @@ def parse_decode_as(text: str) -> Forced:
     if selector == "topic":
         if payload is None:
             raise ValueError(f"{text!r}: name the payload of the topic, as in topic=={number},zmtp:json")
-        return Forced(selector, from_text(number), payload=payload)
+        return DecodeAs(selector, from_text(number), payload=payload)
     if re.fullmatch("[0-9]{1,9}", number) is None:
         raise ValueError(f"{selector}=={number}: a number is needed")
     if selector != "conn" and int(number) > LAST_PORT:
@@ -94,7 +120,7 @@ def parse_decode_as(text: str) -> Forced:
         socket_type = _known_type(socket_type)
         if selector != "tcp.port":
             raise ValueError(f"{selector}=={number}: only a port says which side is {socket_type}; name it by tcp.port")
-    return Forced(selector, int(number), version, mechanism, payload, socket_type)
+    return DecodeAs(selector, int(number), version, mechanism, payload, socket_type)
 
 
 def parse_payload(text: str) -> str:
@@ -123,6 +149,71 @@ def _mechanisms() -> list[str]:
     from zmtpscope.zmtp.mechanisms import MECHANISMS  # slow to import
 
     return list(MECHANISMS)
+
+
+class ReadOptions(NamedTuple):
+    """Options of the analyser that users give as text: on a command line, in Python, and in Spark."""
+
+    body: Body = FULL
+    payload: str = "auto"
+    decode_as: tuple[DecodeAs, ...] = ()
+
+
+class ReadTexts(TypedDict, total=False):
+    """The same as texts."""
+
+    body: str
+    payload: str
+    decode_as: str | Sequence[str]
+
+
+class ReadOption(NamedTuple):
+    """One of them on the command line: the option, its parser, its values and its help. `many`: it is repeatable."""
+
+    flag: str
+    parse: Callable[[str], Any]
+    metavar: str
+    help: str
+    default: str | None = None
+    many: bool = False
+
+
+READ_OPTIONS = {
+    "body": ReadOption(
+        "--body",
+        parse_body,
+        "full[:LIMIT]|head:N|none",
+        "Bytes of each message body to keep: all up to LIMIT, the first N, or none [default: full:16M].",
+        default="full",
+    ),
+    "payload": ReadOption(
+        "--payload",
+        parse_payload,
+        "auto|off|NAME",
+        "Payload dissectors to use: auto (all that recognise a message), off (none), or only NAME [default: auto].",
+        default="auto",
+    ),
+    "decode_as": ReadOption(
+        "-d",
+        parse_decode_as,
+        "SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]",
+        "Decode the selected traffic as ZMTP. SELECTOR is tcp.port==N, conn==N, udp.port==N (RADIO/DISH) or "
+        "topic==TEXT. VERSION, MECHANISM and TYPE are needed if the handshake was not captured; TYPE is the socket "
+        "type of the side with the port. PAYLOAD names a payload dissector. Examples: "
+        "tcp.port==5555,zmtp/3.1/NULL/PUB and topic==prices,zmtp:json.",
+        many=True,
+    ),
+}
+"""By the field of `ReadOptions`."""
+
+
+def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Check that `names` are columns of a record type or table, each once."""
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{owner} has no column {name!r}{nearest(name, known)}")
+        if names.count(name) > 1:
+            raise ValueError(f"{owner} has the column {name!r} twice")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -24,9 +24,9 @@ from tests.zws import says
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.records.batch import Batch, Record
 from zmtpscope.dissect.records.details import Detail, details
+from zmtpscope.option_texts import DecodeAs
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY, build_greeting_2, build_greeting_3

@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from zmtpscope.option_texts import Body, Forced
+from zmtpscope.option_texts import Body, DecodeAs, ReadOptions
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.settings import ReadSettings
 
@@ -40,12 +40,14 @@ def test_options_are_texts_in_any_case(tmp_path: pathlib.Path) -> None:
     assert settings == ReadSettings(
         record="finding",
         columns=("id", "text"),
-        body=Body("head", 1024),
-        payload="json",
-        decode_as=(
-            Forced("tcp.port", 5555, "3.1"),
-            Forced("tcp.port", 5556, socket_type="PUB"),
-            Forced("topic", b"a;b", payload=("json", None)),
+        options=ReadOptions(
+            body=Body("head", 1024),
+            payload="json",
+            decode_as=(
+                DecodeAs("tcp.port", 5555, "3.1"),
+                DecodeAs("tcp.port", 5556, socket_type="PUB"),
+                DecodeAs("topic", b"a;b", payload=("json", None)),
+            ),
         ),
         keys=tuple(map(str, keys)),
         ports=frozenset({5555, 5556}),

@@ -14,13 +14,7 @@ from zmtpscope.export.values import record_values
 
 def part_of(batch: Batch, record: type[Record]) -> Batch:
     """Return the records of a batch that belong to a class; `Record` means all."""
-    if record is Record:
-        return batch
-    if record is Message:
-        return Batch(batch.files, runs=batch.runs)
-    if record is Frame:
-        return Batch(batch.files, frame_runs=batch.frame_runs)
-    return Batch(batch.files, records=[each for each in batch.records if each.type == record.type.name])
+    return batch if record is Record else batch.of_type(record.type.name)
 
 
 def rows_of(batch: Batch, options: Options) -> Iterator[Record]:

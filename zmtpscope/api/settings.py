@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from io import IOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from zmtpscope.option_texts import known_payload, nearest, parse_body, parse_decode_as, parse_payload
+from zmtpscope.option_texts import READ_OPTIONS, ReadOptions, ReadTexts, known_payload, nearest
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import Keys
@@ -18,7 +18,7 @@ PathLike = str | os.PathLike[str]
 """The name of a file."""
 
 
-class Settings(TypedDict, total=False):
+class Settings(ReadTexts, total=False):
     """Options for reading captures; the defaults are the same as on the command line.
 
     `keys` are files with CURVE keys (docs/keys.md). `decode_as` takes the same text as `-d`:
@@ -30,10 +30,7 @@ class Settings(TypedDict, total=False):
     """
 
     keys: PathLike | Sequence[PathLike]
-    decode_as: str | Sequence[str]
-    payload: str
     payload_files: Mapping[str, Sequence[PathLike]]
-    body: str
     show_secrets: bool
 
 
@@ -44,28 +41,32 @@ OTHERS = {"display_filter": "filter", "bpf_filter": "capture_filter"}
 def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:
     """Return the analyser options for these settings. Raises `ValueError` for invalid values, `KeyFileError` or
     `OSError` for unreadable files, `TypeError` for unknown settings."""
-    from zmtpscope.dissect import DecodeAs, Options
-    from zmtpscope.payloads.registry import Registry
+    from zmtpscope.dissect import Options
 
     for name in settings:
         if name not in Settings.__annotations__:
             known = ("filter", "packets", *Settings.__annotations__)
             meant = f"; write {OTHERS[name]}" if name in OTHERS else nearest(name, known)
             raise TypeError(f"there is no setting {name!r}{meant}")
-    payload = parse_payload(settings.get("payload", "auto"))
+    own = ReadOptions(**{name: _parsed(name, value) for name, value in settings.items() if name in READ_OPTIONS})
     files = {
         known_payload(name): {path: Path(path).read_bytes() for path in names(paths)}
         for name, paths in settings.get("payload_files", {}).items()
     }
-    return Options(
-        **parse_body(settings.get("body", "full")).options(),
+    return Options.of(
+        own,
+        files,
         frames=frames,
         details=details,
-        decode_as=tuple(DecodeAs(*parse_decode_as(each)) for each in names(settings.get("decode_as", ()))),
         keys=_keys(names(settings.get("keys", ()))),
-        payloads=None if payload == "off" else Registry(None if payload == "auto" else payload, files),
         show_secrets=settings.get("show_secrets", False),
     )
+
+
+def _parsed(name: str, value: Any) -> Any:
+    """Return the value of a field of `ReadOptions`."""
+    _, parse, *_, many = READ_OPTIONS[name]
+    return tuple(map(parse, names(value))) if many else parse(value)
 
 
 def names(given: PathLike | Iterable[PathLike]) -> list[str]:

@@ -12,7 +12,7 @@ import click
 from zmtpscope.cli.captures import exit_code, named_captures
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
+from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
 from zmtpscope.cli.tables import write_tables
 from zmtpscope.option_texts import Body
 from zmtpscope.records import PLURALS, RECORDS
@@ -46,7 +46,7 @@ support."""
     help="Write to DIR, created if missing.",
 )
 @PACKETS
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

@@ -10,7 +10,7 @@ import click
 
 from zmtpscope.cli.messages import say
 from zmtpscope.export.words import nothing_found
-from zmtpscope.option_texts import Body, Forced
+from zmtpscope.option_texts import READ_OPTIONS, ReadOptions
 from zmtpscope.words import counted
 
 if TYPE_CHECKING:
@@ -48,20 +48,11 @@ def is_read_once(path: str) -> bool:
 
 
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:
-    """Return analyser options for `--body`, `-d`, `--payload` and `--show-secrets`, and `more`."""
-    from zmtpscope.dissect import DecodeAs, Options
-    from zmtpscope.payloads.registry import Registry
+    """Return analyser options for those of `ReadOptions`, `--payload-file` and `--show-secrets`, and `more`."""
+    from zmtpscope.dissect import Options
 
-    body: Body = given["body"]
-    payload: str = given["payload"]
-    forced: list[Forced] = given["forced"]
-    return Options(
-        decode_as=tuple(DecodeAs(*each) for each in forced),
-        payloads=None if payload == "off" else Registry(None if payload == "auto" else payload, given["payload_files"]),
-        show_secrets=given["show_secrets"],
-        **body.options(),
-        **more,
-    )
+    own = ReadOptions(**{name: given[name] for name in READ_OPTIONS})
+    return Options.of(own, given["payload_files"], show_secrets=given["show_secrets"], **more)
 
 
 def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:

@@ -14,7 +14,7 @@ import click
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
-from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
+from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
 from zmtpscope.cli.read_through import Run, read_through
 from zmtpscope.option_texts import Body
 
@@ -104,7 +104,7 @@ def _report_option(name: str, what: str) -> Callable[[Any], Any]:
 @_report_option("sarif", "SARIF 2.1.0, which code hosts show.")
 @TIME_FORM
 @PACKETS
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

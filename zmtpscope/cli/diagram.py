@@ -14,8 +14,8 @@ from zmtpscope.cli.filters import FILTER, filter_of_topic
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
 from zmtpscope.cli.parameters import (
+    DECODE_AS,
     FILES,
-    FORCED,
     KEYS,
     MORE_FILES,
     PACKETS,
@@ -85,7 +85,7 @@ USUAL_ARROWS = 100
 @option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @PACKETS
 @TIME_FORM
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

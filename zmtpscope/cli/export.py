@@ -13,8 +13,8 @@ from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import (
     BODY,
+    DECODE_AS,
     FILES,
-    FORCED,
     FRAMES,
     KEYS,
     MORE_FILES,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @WITH_DERIVED
 @BODY
 @PACKETS
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

@@ -28,8 +28,8 @@ from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import (
     BODY,
+    DECODE_AS,
     FILES,
-    FORCED,
     KEYS,
     MORE_FILES,
     PACKETS,
@@ -86,7 +86,7 @@ MAX_SHOWN = 5
 @BODY
 @PACKETS
 @TIME_FORM
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

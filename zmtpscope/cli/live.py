@@ -42,7 +42,7 @@ from zmtpscope.cli.output import (
     record_writer,
     write_end,
 )
-from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS, WITH_DERIVED
+from zmtpscope.cli.parameters import BODY, DECODE_AS, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS, WITH_DERIVED
 from zmtpscope.cli.status_line import StatusLine
 from zmtpscope.cli.templates import template_options
 
@@ -62,7 +62,7 @@ from zmtpscope.cli.templates import template_options
 @TIME_FORM
 @NUMERIC
 @WIDE
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

@@ -1,19 +1,20 @@
-"""Options that commands share, and parsers of `-c`, `--body`, `-d` and `--select`."""
+"""Options that commands share, and parsers of `-c`, `--payload-file` and `--select`."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import click
 
-from zmtpscope import option_texts
-from zmtpscope.cli.commands import DECODING, INPUT, OUTPUT, SECURITY, option
-from zmtpscope.option_texts import Body, Forced, known_payload, nearest
+from zmtpscope.cli.commands import DECODING, INPUT, OUTPUT, SECURITY, AnyCommand, option
+from zmtpscope.option_texts import READ_OPTIONS, check_columns, known_payload, nearest
 from zmtpscope.records import RECORDS, SINGULARS
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 LARGEST_PAYLOAD_FILE = 64 << 20
@@ -28,7 +29,7 @@ def parse_count(context: click.Context, parameter: click.Parameter, value: str |
     return int(value)
 
 
-def checked(parse: Callable[[str], T], value: str) -> T:
+def checked(parse: Callable[[S], T], value: S) -> T:
     """Return the result of a parser. Its `ValueError` becomes a usage error."""
     try:
         return parse(value)
@@ -36,19 +37,16 @@ def checked(parse: Callable[[str], T], value: str) -> T:
         raise click.BadParameter(str(error)) from None
 
 
-def parse_body(context: click.Context, parameter: click.Parameter, value: str) -> Body:
-    """Parse `--body`."""
-    return checked(option_texts.parse_body, value)
+def read_option(name: str, *, heading: str) -> Callable[[AnyCommand], AnyCommand]:
+    """Return the option of `READ_OPTIONS` for a field of `ReadOptions`."""
+    flag, parse, metavar, help, default, many = READ_OPTIONS[name]
 
+    def parsed(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        return tuple(checked(parse, each) for each in value) if many else checked(parse, value)
 
-def parse_forced(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[Forced]:
-    """Parse `-d`, any number of times."""
-    return [checked(option_texts.parse_decode_as, value) for value in values]
-
-
-def parse_payload(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Parse `--payload`."""
-    return checked(option_texts.parse_payload, value)
+    return option(
+        flag, name, multiple=many, callback=parsed, default=default, metavar=metavar, help=help, heading=heading
+    )
 
 
 def parse_payload_files(
@@ -88,11 +86,7 @@ def parse_select(
             raise click.BadParameter(f"{name} is selected twice; give its columns at once: {name}:conn,ts_ns")
         known = [field.name for field in RECORDS[name].fields]
         columns = wanted.split(",") if colon else known
-        for column in columns:
-            if column not in known:
-                raise click.BadParameter(f"{name} has no column {column!r}{nearest(column, known)}")
-            if columns.count(column) > 1:
-                raise click.BadParameter(f"{name} has the column {column!r} twice")
+        checked(partial(check_columns, name, columns), known)
         selected[name] = tuple(columns)
     return selected
 
@@ -124,14 +118,7 @@ WITH_DERIVED = option(
     help="Also print derived records: requests, subscriptions, heartbeats, peers, topics, deliveries and diagnoses.",
     heading=OUTPUT,
 )
-BODY = option(
-    "--body",
-    callback=parse_body,
-    default="full",
-    metavar="full[:LIMIT]|head:N|none",
-    help="Bytes of each message body to keep: all up to LIMIT, the first N, or none [default: full:16M].",
-    heading=OUTPUT,
-)
+BODY = read_option("body", heading=OUTPUT)
 PACKETS = option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.", heading=INPUT)
 PACKETS_TO = option(
     "-w",
@@ -141,26 +128,8 @@ PACKETS_TO = option(
     help="Also write the packets of the printed records to FILE, as pcapng with the findings as packet comments.",
     heading=OUTPUT,
 )
-FORCED = option(
-    "-d",
-    "forced",
-    multiple=True,
-    callback=parse_forced,
-    metavar="SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]",
-    help="Decode the selected traffic as ZMTP. SELECTOR is tcp.port==N, conn==N, udp.port==N (RADIO/DISH) or "
-    "topic==TEXT. VERSION, MECHANISM and TYPE are needed if the handshake was not captured; TYPE is the socket type of "
-    "the side with the port. PAYLOAD names a payload dissector. Examples: tcp.port==5555,zmtp/3.1/NULL/PUB and "
-    "topic==prices,zmtp:json.",
-    heading=DECODING,
-)
-PAYLOAD = option(
-    "--payload",
-    callback=parse_payload,
-    default="auto",
-    metavar="auto|off|NAME",
-    help="Payload dissectors to use: auto (all that recognise a message), off (none), or only NAME [default: auto].",
-    heading=DECODING,
-)
+DECODE_AS = read_option("decode_as", heading=DECODING)
+PAYLOAD = read_option("payload", heading=DECODING)
 PAYLOAD_FILES = option(
     "--payload-file",
     "payload_files",

@@ -31,8 +31,8 @@ from zmtpscope.cli.output import (
 )
 from zmtpscope.cli.parameters import (
     BODY,
+    DECODE_AS,
     FILES,
-    FORCED,
     FRAMES,
     KEYS,
     MORE_FILES,
@@ -63,7 +63,7 @@ from zmtpscope.cli.templates import template_options
 @TIME_FORM
 @NUMERIC
 @WIDE
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

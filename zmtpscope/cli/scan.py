@@ -10,7 +10,7 @@ import click
 from zmtpscope.cli.commands import command
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import JSON
-from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
 from zmtpscope.cli.read_through import Run, read_through
 from zmtpscope.option_texts import Body
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @MORE_FILES
 @JSON
 @PACKETS
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

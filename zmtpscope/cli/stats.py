@@ -13,8 +13,8 @@ from zmtpscope.cli.filters import FILTER, body_for
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import (
+    DECODE_AS,
     FILES,
-    FORCED,
     KEYS,
     MORE_FILES,
     PACKETS,
@@ -60,7 +60,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
 @FILTER
 @JSON
 @PACKETS
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

@@ -35,8 +35,8 @@ from zmtpscope.cli.following import (
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen, say
 from zmtpscope.cli.parameters import (
+    DECODE_AS,
     FILES,
-    FORCED,
     KEYS,
     MORE_FILES,
     PAYLOAD,
@@ -102,7 +102,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
 @option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per interval and row.")
 @option("--follow", is_flag=True, help="Follow a FILE or pipe that another tool is still writing.")
 @capture_options
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

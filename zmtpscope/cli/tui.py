@@ -21,7 +21,7 @@ from zmtpscope.cli.following import (
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import BODY, FILES, FORCED, KEYS, MORE_FILES, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import BODY, DECODE_AS, FILES, KEYS, MORE_FILES, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
 from zmtpscope.cli.serving import Servable, is_page, serve
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.words import counted
@@ -40,7 +40,7 @@ NO_TERMINAL = 2
 @capture_options
 @FILTER
 @BODY
-@FORCED
+@DECODE_AS
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS

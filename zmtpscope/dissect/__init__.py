@@ -1,8 +1,9 @@
 """The passive analyser: segments in, batches of records out."""
 
 from zmtpscope.dissect.analyser import Analyser
-from zmtpscope.dissect.options import DecodeAs, Options
+from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Batch, FrameRun, MessageRun, Record
 from zmtpscope.dissect.records.sink import Summary
+from zmtpscope.option_texts import DecodeAs
 
 __all__ = ["Analyser", "Batch", "DecodeAs", "FrameRun", "MessageRun", "Options", "Record", "Summary"]

@@ -16,7 +16,7 @@ from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.lane.lane import Lane
-from zmtpscope.dissect.options import DecodeAs, Options
+from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Batch, Record, order_of_record
 from zmtpscope.dissect.records.facts import ClockWentBack, end_facts
 from zmtpscope.dissect.records.sink import Sink, Summary
@@ -26,6 +26,7 @@ from zmtpscope.dissect.tcp.connection import CONNECTED, Connection, LastSeen
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
 from zmtpscope.dissect.tcp.misordered import Misordered, put_in_order
+from zmtpscope.option_texts import DecodeAs
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.datagrams import Datagrams

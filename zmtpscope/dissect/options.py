@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from zmtpscope.zmtp.socket_types import USUAL_PARTNERS
+from zmtpscope.option_texts import DecodeAs, ReadOptions
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import Keys
@@ -14,38 +15,6 @@ if TYPE_CHECKING:
 DEFAULT_BODY_LIMIT = 16 << 20
 MIN_KEPT = 64 << 10
 """Minimum octets of a message kept for dissection, regardless of the limit for bodies."""
-
-
-class DecodeAs(NamedTuple):
-    """A rule of `-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`.
-
-    It forces connections or datagrams to be read as ZMTP regardless of their first octets, or selects a payload
-    dissector for them or for one topic. `selector` is "tcp.port", "udp.port", "conn" or "topic"; `value` is the port,
-    the connection number or the topic. `payload` contains the name and the argument of a payload dissector.
-    `socket_type` is the type of the side with the port, used if the capture lacks its own announcement.
-    """
-
-    selector: str
-    value: int | bytes
-    version: str | None = None
-    mechanism: str | None = None
-    payload: tuple[str, str | None] | None = None
-    socket_type: str | None = None
-
-    def matches(self, conn: int, ports: tuple[int, int]) -> bool:
-        """Whether the rule applies to connection number `conn` between `ports`."""
-        return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
-
-    def socket_types(self, ports: tuple[int, int]) -> tuple[str | None, str | None]:
-        """Return the socket types of the sides with these ports: the type of the rule and its usual partner, if there
-        is one.
-
-        Both are None if the rule has no type, or if both sides have the port.
-        """
-        if self.socket_type is None or ports[0] == ports[1]:
-            return None, None
-        partner = USUAL_PARTNERS.get(self.socket_type)
-        return (self.socket_type, partner) if self.value == ports[0] else (partner, self.socket_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +40,17 @@ class Options:
     """Keys to decrypt CURVE boxes."""
     payloads: Registry | None = None
     """Dissectors for the payloads of messages; None to disable."""
+
+    @classmethod
+    def of(
+        cls, given: ReadOptions, payload_files: Mapping[str, Mapping[str, bytes]] | None = None, **more: Any
+    ) -> Options:
+        """Return the options that a user gave, and `more`. `payload_files` are contents by dissector and file name."""
+        from zmtpscope.payloads.registry import Registry  # searches for installed dissectors
+
+        name = None if given.payload == "auto" else given.payload
+        payloads = None if given.payload == "off" else Registry(name, payload_files)
+        return cls(**given.body.options(), decode_as=given.decode_as, payloads=payloads, **more)
 
     @property
     def kept_limit(self) -> int:

@@ -50,7 +50,7 @@ class RowBatches:
 
     def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
         """Add the records of a batch. Yields a full batch."""
-        part = selected(_only(self._record, batch), self._filter, self._options)
+        part = selected(batch.of_type(self._record), self._filter, self._options)
         if self._waiting is None:
             self._waiting = part
         else:
@@ -91,15 +91,6 @@ def _of_files(files: pa.Array, values: Mapping[str, Value], type_: pa.DataType) 
     """Return the value of each file in a column."""
     words = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
     return pa.array([values.get(file) for file in words.dictionary.to_pylist()], type_).take(words.indices)
-
-
-def _only(record: str, batch: Batch) -> Batch:
-    """Return the records of one type in a batch."""
-    if record == "message":
-        return Batch(batch.files, runs=[*batch.runs])
-    if record == "frame":
-        return Batch(batch.files, frame_runs=[*batch.frame_runs])
-    return Batch(batch.files, records=[each for each in batch.records if each.type == record])
 
 
 def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from zmtpscope.export.types import translate
-from zmtpscope.option_texts import nearest
+from zmtpscope.option_texts import check_columns, nearest
 from zmtpscope.records import RECORDS, SINGULARS
 
 SPARK: dict[str, DataType] = {
@@ -50,11 +50,7 @@ def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
     known = [field.name for field in RECORDS[record].fields]
     if names is None:
         return known
-    for name in names:
-        if name not in known:
-            raise ValueError(f"{record}s has no column {name!r}{nearest(name, known)}")
-        if names.count(name) > 1:
-            raise ValueError(f"{record}s has the column {name!r} twice")
+    check_columns(f"{record}s", names, known)
     return list(names)
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from zmtpscope.capture import ALWAYS, TimeSpan
-from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body, parse_decode_as, parse_payload
+from zmtpscope.option_texts import LAST_PORT, READ_OPTIONS, Body, DecodeAs, ReadOptions, nearest
 from zmtpscope.records import ACROSS, PLURALS, SECOND
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.folders import FolderColumn, folder_columns
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 LARGEST_BODY = 1 << 30
 """In octets; Spark cannot hold values of twice this size."""
 MAX_PARTITIONS = 10_000
-FULL = Body("full", None)
+NO_BODY = Body("none", None)
+DEFAULT = ReadOptions()
 
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
 """These columns are null, because each worker would count only its connections. `conn_id` is the key."""
@@ -48,9 +50,7 @@ class ReadSettings:
     """A record type of `zmtpscope.records`."""
     columns: tuple[str, ...] | None = None
     """None: all columns."""
-    body: Body = FULL
-    payload: str = "auto"
-    decode_as: tuple[Forced, ...] = ()
+    options: ReadOptions = DEFAULT
     keys: tuple[str, ...] = ()
     ports: frozenset[int] = frozenset()
     """Only packets from or to one of these ports; empty: any."""
@@ -101,7 +101,8 @@ class ReadSettings:
                 found[setting] = parse(value)
             except (ValueError, OverflowError) as error:
                 raise SettingsError(f"option {name}: {error}") from None
-        settings = ReadSettings(**found)
+        own = {name: found.pop(name) for name in READ_OPTIONS if name in found}
+        settings = ReadSettings(options=ReadOptions(**own), **found)
         settings._check()
         return settings
 
@@ -202,21 +203,14 @@ class ReadSettings:
 
     def _options(self, *, keeps_bodies: bool, looks_inside: bool, frames: bool) -> Options:
         from zmtpscope.curve_keys import KeyFileError, Keys
-        from zmtpscope.dissect import DecodeAs, Options
-        from zmtpscope.payloads.registry import Registry
+        from zmtpscope.dissect import Options
 
-        asked = looks_inside and self.payload != "off"
         try:
             keys = Keys([Path(path) for path in self.keys]) if self.keys else None
         except KeyFileError as error:
             raise SettingsError(f"option keys: {error}") from None
-        return Options(
-            **(self.body.options() if keeps_bodies else {"bodies": "none"}),
-            frames=frames,
-            decode_as=tuple(DecodeAs(*each) for each in self.decode_as),
-            keys=keys,
-            payloads=Registry(None if self.payload == "auto" else self.payload) if asked else None,
-        )
+        options = self.options if keeps_bodies else self.options._replace(body=NO_BODY)
+        return Options.of(options if looks_inside else options._replace(payload="off"), frames=frames, keys=keys)
 
 
 def _texts(value: Any, separator: str) -> list[str]:
@@ -252,17 +246,14 @@ def _columns(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _body(value: Any) -> Body:
-    body = parse_body(str(value))
-    if body.octets is not None and body.octets > LARGEST_BODY:
-        raise ValueError(f"{value}: Spark holds at most 1G of a body")
-    return body
-
-
-def _decode_as(value: Any) -> tuple[Forced, ...]:
-    found = tuple(map(parse_decode_as, _texts(value, ";")))
-    for each in found:
-        if each.selector == "conn":
+def _read_option(name: str, value: Any) -> Any:
+    """Return the value of a field of `ReadOptions`; texts of several values are separated by `;`."""
+    _, parse, *_, many = READ_OPTIONS[name]
+    found = tuple(map(parse, _texts(value, ";"))) if many else parse(str(value))
+    for each in found if many else (found,):
+        if isinstance(each, Body) and each.octets is not None and each.octets > LARGEST_BODY:
+            raise ValueError(f"{value}: Spark holds at most 1G of a body")
+        if isinstance(each, DecodeAs) and each.selector == "conn":
             raise ValueError(
                 f"conn=={each.value!r}: connections have no numbers here; name a port, tcp.port==5555,zmtp"
             )
@@ -326,9 +317,7 @@ def _one_of(no: str, yes: str) -> Callable[[Any], bool]:
 NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "record": ("record", lambda value: record_name(str(value))),
     "columns": ("columns", _columns),
-    "body": ("body", _body),
-    "payload": ("payload", lambda value: parse_payload(str(value))),
-    "decode_as": ("decode_as", _decode_as),
+    **{name: (name, partial(_read_option, name)) for name in READ_OPTIONS},
     "keys": ("keys", lambda value: tuple(_texts(value, os.pathsep))),
     "port": ("ports", _ports),
     "host": ("hosts", _hosts),
@@ -345,4 +334,7 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 """Option: its field, and its parser, which raises `ValueError` with a sentence."""
 
 OPTIONS = {name.lower(): option for name, option in NAMES.items()}
-assert {name for name, _ in NAMES.values()} == {each.name for each in fields(ReadSettings)} - {"folders"}
+assert {name for name, _ in NAMES.values()} - {*READ_OPTIONS} == {each.name for each in fields(ReadSettings)} - {
+    "options",
+    "folders",
+}

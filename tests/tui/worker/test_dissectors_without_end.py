@@ -11,7 +11,7 @@ import pytest
 from tests.readings import CAPTURES
 from tests.tui.workers import PATIENCE, Asker
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import DecodeAs, Options
+from zmtpscope.dissect import Options
 from zmtpscope.option_texts import parse_decode_as
 from zmtpscope.payloads import interrupting
 from zmtpscope.payloads.registry import Registry
@@ -94,7 +94,7 @@ def test_the_rest_is_read_and_the_dissector_is_named() -> None:
 @pytest.mark.parametrize("endless", ["in_dissect"], indirect=True)
 @pytest.mark.usefixtures("endless")
 def test_one_that_the_user_named_is_stopped_as_well() -> None:
-    rule = DecodeAs(*parse_decode_as("tcp.port==5600,zmtp:endless"))
+    rule = parse_decode_as("tcp.port==5600,zmtp:endless")
     options = Options(index=True, payloads=Registry(), decode_as=(rule,))
     with forked_worker(CAPTURES / "patterns" / "dealer-router-identities.pcap", options) as worker:
         progress = worker.wait_until_loaded()

@@ -11,7 +11,6 @@ from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.findings.relations import Relations
 from zmtpscope.dissect.findings.row_rules import JUDGED_TYPES
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.records.batch import Record
 from zmtpscope.dissect.records.facts import ConnectionIdentity, Relayed, WithoutZmtp
 from zmtpscope.dissect.records.leftovers import Gap, Leftover, Pending, PendingLeftovers
@@ -28,6 +27,7 @@ from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
 from zmtpscope.dissect.tcp.retransmissions import running_outage
 from zmtpscope.findings import FINDINGS
+from zmtpscope.option_texts import DecodeAs
 from zmtpscope.zmtp.events import Command, Remark
 from zmtpscope.zmtp.reader import Finding
 

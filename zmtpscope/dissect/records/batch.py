@@ -287,6 +287,14 @@ class Batch:
     segments: list[Segments] = field(default_factory=list)
     until: int = 0
 
+    def of_type(self, type_: str) -> Batch:
+        """Return the records of one type, as a batch of them alone."""
+        if type_ == "message":
+            return Batch(self.files, runs=[*self.runs])
+        if type_ == "frame":
+            return Batch(self.files, frame_runs=[*self.frame_runs])
+        return Batch(self.files, records=[each for each in self.records if each.type == type_])
+
     def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
         """Yield every record in record order: (Record, -1), or a run and the index of its row."""
         for item, low, high in self.stretches():

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect.options import DecodeAs, Options
+from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.dissect.records.row_contents import AskedRows, RowMessages, Wanted, asked_rows
 from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
+from zmtpscope.option_texts import DecodeAs
 from zmtpscope.payloads.api import About
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.shapes import Candidates

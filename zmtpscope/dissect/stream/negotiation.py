@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
-from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.records.leftovers import NOT_ZMTP, TOO_FEW
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.side_stream import Mode, SideStream
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
+from zmtpscope.option_texts import DecodeAs
 from zmtpscope.records import SECOND
 from zmtpscope.words import duration
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate

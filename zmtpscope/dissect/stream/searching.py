@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.stream.arrivals import Arrivals
 from zmtpscope.dissect.stream.held_octets import HeldOctets
 from zmtpscope.dissect.stream.resync import Boundary, FrameSearch
+from zmtpscope.option_texts import DecodeAs
 from zmtpscope.zmtp.regime import Framing
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.options import DecodeAs, Options
+from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.leftovers import FOR_A_PROXY, NO_BOUNDARY, NOT_READ_ON, NOT_ZMTP, TOO_FEW
 from zmtpscope.dissect.stream.arrivals import Arrivals, BlockView
 from zmtpscope.dissect.stream.held_octets import HeldOctets
@@ -20,6 +20,7 @@ from zmtpscope.dissect.stream.outputs import FoundMidstream, Outputs
 from zmtpscope.dissect.stream.read_units import ReadUnits
 from zmtpscope.dissect.stream.reading import Reading, Stopped
 from zmtpscope.dissect.tcp.out_of_order import Hole
+from zmtpscope.option_texts import DecodeAs
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 

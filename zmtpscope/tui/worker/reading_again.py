@@ -41,7 +41,7 @@ def loading_again(request: ReadAgain, opened: Opened, options: Options) -> Loadi
 
 def _rule(text: str) -> DecodeAs:
     try:
-        return DecodeAs(*parse_decode_as(text.strip()))
+        return parse_decode_as(text.strip())
     except ValueError as error:
         raise CannotAnswer(str(error)) from None
 
