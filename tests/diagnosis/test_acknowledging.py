@@ -10,6 +10,7 @@ from tests.diagnosis.reading import derive
 from tests.diagnosis.requesting_traffic import Asker, diagnosed, records_from
 from tests.diagnosis.telling import told
 from tests.dissect.test_outages import cut_off
+from tests.scripted import message
 from tests.traffic import Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.across.deliveries import deliveries
@@ -24,6 +25,23 @@ REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 def test_a_path_that_drops_large_packets_is_named_as_such() -> None:
     assert "MTU" in told(REPORTED / "mtu-black-hole.pcap")["not-acknowledged"].hint
     assert "MTU" not in told(REPORTED / "nat-idle-req-hang.pcap")["not-acknowledged"].hint
+
+
+def test_small_messages_that_tcp_sends_again_together_are_no_large_packet() -> None:
+    asker = Asker(("PUSH", "PULL"))
+    for _ in range(5):
+        asker.send(0, message(b"x" * 300))
+        asker.acknowledge(1)
+    start = asker.next[0]
+    together = message(b"y" * 300) * 5
+    asker.send(0, together, cuts=range(0, len(together), len(together) // 5))
+    for _ in range(4):
+        asker.pause(1000)
+        asker.next[0] = start
+        asker.send(0, together)
+    (diagnosis,) = diagnosed(asker, rule="not-acknowledged")
+    assert diagnosis.text.startswith("PULL 10.0.0.1:5555 acknowledges nothing that PUSH 10.0.0.2 sends")
+    assert "MTU" not in diagnosis.hint
 
 
 def resent(asker: Asker, seconds: int) -> None:

@@ -52,6 +52,13 @@ class Worker(Asker):
             self.pause(every - 2)
         return self
 
+    def works_twice(self, times: int, every: int = 500) -> Worker:
+        """Answer two tasks, the second of which comes as soon as the result of the first one is there."""
+        for _ in range(times):
+            self.works(2, every=2)
+            self.pause(every)
+        return self
+
     def idles(self, milliseconds: int) -> Worker:
         self.pause(milliseconds)
         self.add(1, ACK)
@@ -91,6 +98,7 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         Worker().beat(20).idles(30_000),
         Worker().calls(40).idles(3000),
         Worker().asks(2).works(10).asks(5),
+        Worker().asks(2).works_twice(10).asks(5),
     ],
     ids=[
         "few questions",
@@ -102,6 +110,7 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         "nobody goes on",
         "the last replies",
         "no more tasks for a worker",
+        "no more pairs of tasks",
     ],
 )
 def test_other_silences_are_not_reported(worker: Worker) -> None:

@@ -18,7 +18,7 @@ class Outage(NamedTuple):
     """A time in which data of `sender` was not acknowledged.
 
     `since` is the first unacknowledged message, or the first retransmitted packet. `messages` may not have arrived;
-    `are_more`: even more may not.
+    `are_more`: even more may not. `octets` of the first one were not acknowledged, or None if unknown.
     """
 
     connection: ObservedConnection
@@ -27,6 +27,7 @@ class Outage(NamedTuple):
     since: Moment
     messages: int
     are_more: bool
+    octets: int | None
 
     @property
     def is_over(self) -> bool:
@@ -35,9 +36,14 @@ class Outage(NamedTuple):
 
     @property
     def fails_by_size(self) -> bool:
-        """Whether all retransmitted segments are larger than any earlier message, some of which arrived."""
-        sizes = self.connection.sides[self.sender].sizes
-        return sizes is not None and 0 < sizes.before < self.outage.smallest and self.outage.smallest >= MIN_MTU
+        """Whether all retransmitted segments are larger than any earlier message, some of which arrived.
+
+        TCP joins small segments when it sends them again, so the first message must fill one.
+        """
+        sizes, smallest = self.connection.sides[self.sender].sizes, self.outage.smallest
+        if self.octets is not None and self.octets < smallest:
+            return False
+        return sizes is not None and 0 < sizes.before < smallest and smallest >= MIN_MTU
 
 
 MIN_MTU = 500
@@ -71,17 +77,18 @@ def _duration(outage: ObservedOutage) -> int:
 def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, outage: ObservedOutage) -> Outage:
     lost = first_lost(side) if outage is side.last_outage else None
     if lost is None:
-        return Outage(connection, sender, outage, outage.moment, 0, are_more=False)
+        return Outage(connection, sender, outage, outage.moment, 0, are_more=False, octets=None)
     return Outage(connection, sender, outage, *lost)
 
 
 class Lost(NamedTuple):
-    """The first unacknowledged message of a side, the number of messages from it on, and whether more
-    were forgotten."""
+    """The first unacknowledged message of a side, the number of messages from it on, whether more were forgotten, and
+    how many octets of the first one were not acknowledged."""
 
     since: Moment
     messages: int
     are_more: bool
+    octets: int
 
 
 def first_lost(side: ObservedSide) -> Lost | None:
@@ -94,4 +101,5 @@ def first_lost(side: ObservedSide) -> Lost | None:
     if not len(rows):
         return None
     since = Moment.of_packet(int(times[rows[0]]), int(packets[rows[0]]), last.files)
-    return Lost(since, len(rows), len(rows) == len(times) and not last.are_all)
+    are_more = len(rows) == len(times) and not last.are_all
+    return Lost(since, len(rows), are_more, int(ends[rows[0]]) - outage.offset)

@@ -205,7 +205,7 @@ class ObservedJupyter:
     """The id of the request in that status."""
 
 
-MIN_TURNS = 4
+MIN_OPENINGS = 4
 """Minimum number of turns that show which side begins an exchange."""
 
 
@@ -235,10 +235,9 @@ class ObservedRhythm:
         """The time from the first message to the last."""
         return self.last.ns - self.first_ns
 
-    @property
-    def opens(self) -> bool:
-        """Whether this side begins the exchanges, and the other one answers."""
-        return self.turns >= MIN_TURNS and self.openings * 3 >= self.turns * 2
+    def opens(self, other: ObservedRhythm) -> bool:
+        """Whether this side begins the exchanges with another one, which answers."""
+        return self.openings >= max(MIN_OPENINGS, self.turns / 4, 4 * other.openings)
 
     def since(self, time: int) -> int:
         """Return the number of remembered messages after a time."""

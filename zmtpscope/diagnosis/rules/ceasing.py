@@ -167,7 +167,7 @@ def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
         client, listener = last.sides[1 - last.listener].rhythm, last.sides[last.listener].rhythm
         ending = ending_of(last)
         is_left = ending is not None and ending.side != last.listener and ending.cause == "closed" and not last.is_open
-        if is_left and client is not None and listener is not None and not client.opens:
+        if is_left and client is not None and listener is not None and not client.opens(listener):
             found.setdefault(last.endpoint[0], []).append(last)
     for departures in found.values():
         departures.sort(key=_ended_at)
@@ -220,7 +220,7 @@ def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
 def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silence | None:
     """Return the silence of a side that used to send about one message for each received, and none for the latest."""
     own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
-    if own is None or other is None or own.count < MIN_MESSAGES or own.opens:
+    if own is None or other is None or own.count < MIN_MESSAGES or own.opens(other):
         return None
     missed = other.since(own.last.ns)
     before = other.count - missed
@@ -430,7 +430,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _has_paused(connection: ObservedConnection) -> bool:
     """Whether the listener answers about every message, and once left several unanswered for a long time."""
     own, other = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
-    if own is None or other is None or own.opens:
+    if own is None or other is None or own.opens(other):
         return False
     if own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
         return False
