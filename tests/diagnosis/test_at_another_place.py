@@ -54,6 +54,26 @@ def test_a_quiet_publisher_is_nothing_to_tell(others: list[Subscriber]) -> None:
     ] == []
 
 
+def test_a_publisher_that_is_quiet_for_long_is_a_note() -> None:
+    """The subscription may be wrong, or there was nothing to publish: no capture shows which."""
+    subscribers = [waits(Subscriber(2, 0, "orders"), 12 * SECONDS), waits(Subscriber(3, 500, "trades"), 12 * SECONDS)]
+    (diagnosis,) = diagnosed(*subscribers, rule="subscription-without-messages")
+    assert diagnosis.severity == "note"
+    assert diagnosis.text.startswith(
+        'SUB 10.0.0.2 subscribed to "orders" at PUB 10.0.0.1:5556, which sent nothing for 12'
+    )
+    assert diagnosis.text.endswith(" s to any subscriber")
+
+
+@pytest.mark.parametrize(
+    "subscriber",
+    [waits(Subscriber(2, 0, "orders"), 6 * SECONDS), waits(Subscriber(2, 0, ""), 12 * SECONDS)],
+    ids=["a shorter time", "a subscription to everything"],
+)
+def test_a_publisher_may_have_nothing_to_publish(subscriber: Subscriber) -> None:
+    assert diagnosed(subscriber, rule="subscription-without-messages") == []
+
+
 def speaking(host: int = 4) -> Subscriber:
     """The first publisher publishes "trades", to somebody else."""
     subscriber = Subscriber(host, 10, "trades")

@@ -113,3 +113,25 @@ def test_a_client_that_a_router_never_answers_is_named_if_it_answers_others() ->
 )
 def test_a_router_owes_no_answer_otherwise(talks: tuple[Talk, ...]) -> None:
     assert UNANSWERED not in told_of(*talks)
+
+
+def test_a_router_that_answers_no_client_at_all_is_a_note() -> None:
+    """Its workers may be missing; or nothing was due."""
+    waiting = [panel(number, client=number + 2, answered=False, times=2).wait(12) for number in (0, 1)]
+    diagnosis = told_of(*[talk.command(CLIENT, "PING") for talk in waiting])[UNANSWERED]
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+    assert diagnosis.text.startswith('ROUTER 10.0.0.1:5555 sent nothing to any client: DEALER "panel-2" 10.0.0.2 has')
+    assert diagnosis.text.endswith(" after 2 messages; the same of 1 other connection")
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        (panel(0, client=2, answered=False, times=2).wait(5).close(),),
+        (panel(0, client=2, answered=False, times=20).wait(12).close(),),
+        (panel(0, client=2, answered=False, times=1).wait(12).close(), panel(1, client=3, answered=True)),
+    ],
+    ids=["a short time", "a stream", "a worker without work"],
+)
+def test_a_router_may_have_nothing_to_send(talks: tuple[Talk, ...]) -> None:
+    assert UNANSWERED not in told_of(*talks)

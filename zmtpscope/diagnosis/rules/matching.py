@@ -29,6 +29,9 @@ PATIENCE_NS = SECOND
 LONG_PATIENCE_NS = 3 * SECOND
 """A publisher that sends nothing for less time (ns) may have nothing to publish."""
 
+LONGEST_PATIENCE_NS = 10 * SECOND
+"""A publisher that sends nothing for this long (ns) is reported even if no other one publishes the topic."""
+
 MAX_REPORTED = 32
 """Maximum number of topics, and of subscriptions, to report for one publisher."""
 
@@ -78,34 +81,61 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 if diagnosis is not None:
                     yield diagnosis
 
-    yield from islice(_published_elsewhere(knowledge), MAX_REPORTED)
+    yield from islice(_silent_publishers(knowledge), MAX_REPORTED)
 
 
-def _published_elsewhere(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each subscription at a publisher that sent nothing, if another one publishes the topic.
+def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield the subscriptions at a publisher that sent nothing, if another one publishes the topic.
 
-    The client is not connected to the other publisher.
+    The client is not connected to the other publisher. Or yield one of them, if it has been there for long.
     """
+    topics = sorted(
+        (
+            (key.topic, place)
+            for place, each in enumerate(publishers(knowledge))
+            for key in each.topic_keys()
+            if key.topic
+        ),
+    )
     for publisher in publishers(knowledge):
         if publisher.topic_keys() or any(each.latest_ns for each in publisher.subscribers):
             continue
+        found, longest = False, 0
+        alone: Unanswered | None = None
         for unanswered in _unanswered(publisher):
-            start, end = _in_force(unanswered.subscription, knowledge.last_ns)
-            other = None if end - start < LONG_PATIENCE_NS else elsewhere(publisher, *unanswered, knowledge)
-            if other is not None and not other.is_received:
-                yield _elsewhere_diagnosis(publisher, unanswered, other.publisher, end - start)
+            subscriber, subscription = unanswered
+            start, end = _in_force(subscription, knowledge.last_ns)
+            if end - start < LONG_PATIENCE_NS:
+                continue
+            place = bisect_left(topics, (subscription.topic, 0))
+            if place < len(topics) and subscription.matches(topics[place][0] or b""):
+                other = publishers(knowledge)[topics[place][1]]
+                if subscriber.ip not in {each.ip for each in other.subscribers}:
+                    found = True
+                    yield _silent_diagnosis(publisher, unanswered, end - start, other)
+            elif end - start > longest:
+                alone, longest = unanswered, end - start
+        if alone is not None and not found and longest >= LONGEST_PATIENCE_NS:
+            yield _silent_diagnosis(publisher, alone, longest, None)
 
 
-def _elsewhere_diagnosis(publisher: Publisher, unanswered: Unanswered, other: Publisher, lasted: int) -> Diagnosis:
+def _silent_diagnosis(publisher: Publisher, unanswered: Unanswered, lasted: int, other: Publisher | None) -> Diagnosis:
+    """Return the diagnosis for a subscription at a publisher that sent nothing; `other` publishes the topic."""
     subscriber, subscription = unanswered
     who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
+    text = f"{who} {asked} at {_publisher_name(subscriber)}, which sent nothing for {duration(lasted)}"
+    if other is None:
+        text += " to any subscriber"
+        hint = f"it had nothing to publish, or nothing that fits: {WHOLE if subscriber.is_of_groups else BEGINNING}"
+    else:
+        text += f"; {other.socket_type} {other.name} publishes it"
+        hint = f"if it is the other one that is meant, connect to {other.name}; else nothing was to be told yet"
     return Diagnosis.of(
         "subscription-without-messages",
         "note",
         f"{topic_name(subscription.topic)} at {publisher.name}",
-        f"{who} {asked} at {_publisher_name(subscriber)}, which sent nothing for {duration(lasted)}; "
-        f"{other.socket_type} {other.name} publishes it",
-        _other_one(other),
+        text,
+        hint,
         evidence=(
             Evidence(
                 subscription.moment,
@@ -114,12 +144,8 @@ def _elsewhere_diagnosis(publisher: Publisher, unanswered: Unanswered, other: Pu
             ),
         ),
         about=(subscriber,),
-        proven=False,
+        proven=other is None,
     )
-
-
-def _other_one(publisher: Publisher) -> str:
-    return f"if it is the other one that is meant, connect to {publisher.name}; else nothing was to be told yet"
 
 
 def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
@@ -379,7 +405,7 @@ TABLE = (
         "than the topic, a wildcard, UTF-16), else a note: the publisher may have had nothing to say. Topics that "
         "nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those. A note also "
         "where a publisher sent nothing at all for 3 s, and another one, to which the client is not connected, "
-        "publishes the topic.",
+        "publishes the topic; or sent nothing at all for 10 s.",
         "A topic that the publisher sends to any subscriber begins with the subscription, or the host of the "
         "subscriber has the same subscription at another publisher, which sends what it matches.",
         _without_messages,

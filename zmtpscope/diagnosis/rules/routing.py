@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import address, duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
@@ -132,7 +133,9 @@ CLIENT_UNANSWERED = "client-unanswered"
 
 MIN_ASKED = 3
 """Minimum number of messages of a client, and of the client that it is compared with."""
-MIN_WAIT = 3 * SECOND
+MIN_WAIT, LONG_WAIT = 3 * SECOND, 10 * SECOND
+MAX_FEW = 8
+"""A client that sends more messages without any answer sends a stream that needs none."""
 SAME_SIZE = 2
 """The largest frames of both differ by at most this factor: they send messages of the same kind."""
 
@@ -144,6 +147,7 @@ UNKNOWN_ID = (
 
 def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each endpoint."""
+    yield from _nobody_answered(knowledge)
     for endpoint, connections in knowledge.by_endpoint.items():
         asking = [each for each in connections if _asks(each)]
         served = [each for each in asking if _is_served(each)]
@@ -168,6 +172,50 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             count=len(left_out),
             proven=False,
         )
+
+
+def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one note for each endpoint at which a ROUTER sent nothing to any client."""
+    for endpoint, connections in knowledge.by_endpoint.items():
+        if any(each.sides[each.listener].rhythm is not None for each in connections):
+            continue
+        waited = [(wait, each) for each in connections if (wait := _waits(each, knowledge.last_ns)) >= LONG_WAIT]
+        if not waited:
+            continue
+        longest, first = max(waited, key=itemgetter(0))
+        name, client = name_of(first, first.listener), name_of(first, 1 - first.listener)
+        rhythm = first.sides[1 - first.listener].rhythm
+        assert rhythm is not None
+        more = f"; the same of {counted(len(waited) - 1, 'other connection')}" if waited[1:] else ""
+        yield Diagnosis.of(
+            CLIENT_UNANSWERED,
+            "note",
+            f"{name} at {address(endpoint)}",
+            f"{name} sent nothing to any client: {client} has been waiting for {duration(longest)} after "
+            f"{counted(rhythm.count, 'message')}{more}",
+            "nothing to do if no answer is due; else see whether that program, or the workers behind it, run, and "
+            "whether its log rejects the message",
+            evidence=(Evidence(rhythm.last, f"the last message of {client}"),),
+            about=(each for _, each in waited),
+            count=len(waited),
+            proven=False,
+        )
+
+
+def _waits(connection: ObservedConnection, now: int) -> int:
+    """Return how long a DEALER has waited since its last message to a ROUTER (ns); 0 if it sends a stream of them."""
+    server, client, ending = connection.sides[connection.listener], _client(connection), ending_of(connection)
+    if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
+        return 0
+    if client.rhythm is None or client.rhythm.count > MAX_FEW or client.last_outage is not None:
+        return 0
+    if not connection.is_whole or not is_agreed(connection):
+        return 0
+    return (now if ending is None else ending.moment.ns) - client.rhythm.last.ns
+
+
+def _client(connection: ObservedConnection) -> ObservedSide:
+    return connection.sides[1 - connection.listener]
 
 
 def _asks(connection: ObservedConnection) -> bool:
@@ -216,7 +264,7 @@ TABLE = (
         "A ROUTER sent one message for each message of a DEALER, three at least, and none to another DEALER that sent "
         "three or more of about the same size, for 3 s. A ROUTER drops what it sends to a routing id that it does not "
         "know, and the wire shows nothing of it: so it is likely only. The program may also want to ignore that "
-        "client.",
+        "client. A note where a ROUTER sent nothing to any client, and a DEALER waits for 10 s after a few messages.",
         "The ROUTER sends anything to that client, the client's messages are of another size, or were not "
         "acknowledged.",
         _client_unanswered,
