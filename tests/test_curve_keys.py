@@ -197,7 +197,7 @@ def test_one_connection_has_a_bounded_number_of_candidates(keys_of: Callable[...
     lines = [line("SHARED", OTHER, bytes([number]) * 32) for number in range(MAX_LINES_OF_A_CONNECTION + 1)]
     keys = keys_of("".join(lines))
     assert len(found(keys, OTHER).shared) == MAX_LINES_OF_A_CONNECTION
-    assert told(keys) == ["keys.txt:17: 16 other lines are about the same connection; this one was skipped"]
+    assert told(keys) == ["keys.txt:17: 16 other lines have the same connection; this one was skipped"]
 
 
 def test_shared_keys_come_newest_first_and_from_all_files_in_turn(keys_of: Callable[..., Keys]) -> None:
@@ -250,7 +250,7 @@ class TestCertificates:
     def test_only_the_section_curve_counts(self, keys_of: Callable[..., Keys]) -> None:
         keys = keys_of(PUBLIC_CERTIFICATE.replace("curve\n", "other\n"))
         assert keys.server_keys == []
-        assert "there is no key in it" in keys.problems[0]
+        assert "contains no key" in keys.problems[0]
 
     @pytest.mark.parametrize("value", ["{} y", '"{}" y', '"{}', "", "# {}", "'{}\""])
     def test_a_value_with_something_else_is_told(self, keys_of: Callable[..., Keys], value: str) -> None:
@@ -269,14 +269,14 @@ class TestHalves:
     def test_of_a_long_term_pair(self, keys_of: Callable[..., Keys]) -> None:
         keys = keys_of(line("SERVER_LONGTERM", SERVER.public, CLIENT.secret) + line("SERVER_PUBLIC", OTHER))
         assert keys.server_keys == [(OTHER, None)]
-        assert told(keys) == ["keys.txt:1: the secret key does not belong to the public key in front of it"]
+        assert told(keys) == ["keys.txt:1: the secret key does not match the public key before it"]
 
     @pytest.mark.parametrize("order", [1, -1])
     def test_of_a_certificate(self, keys_of: Callable[..., Keys], order: int) -> None:
         halves = [f'  public-key = "{z85.encode(SERVER.public)}"\n', f'  secret-key = "{z85.encode(CLIENT.secret)}"\n']
         keys = keys_of("curve\n" + "".join(halves[::order]))
         assert keys.server_keys == []
-        assert "the secret key and the public key of the certificate do not belong together" in keys.problems[0]
+        assert "the secret key and the public key of the certificate do not match" in keys.problems[0]
 
     def test_a_certificate_that_contradicts_itself_says_nothing_more(self, keys_of: Callable[..., Keys]) -> None:
         halves = [f"  public-key={z85.encode(SERVER.public)}\n", f"  secret-key={z85.encode(CLIENT.secret)}\n"]
@@ -292,7 +292,7 @@ class TestHalves:
             assert found(keys).client_transients == ()
             assert found(keys).shared == (SHARED,)
         assert told(keys) == [
-            "keys.txt:1: the secret key of CURVE_CLIENT_TRANSIENT does not belong to the public key in front of it"
+            "keys.txt:1: the secret key of CURVE_CLIENT_TRANSIENT does not match the public key before it"
         ]
 
     def test_and_the_connection_stays_named_where_that_was_all(self, keys_of: Callable[..., Keys]) -> None:
@@ -334,14 +334,14 @@ def test_many_problems_are_ten_and_a_count(keys_of: Callable[..., Keys]) -> None
 
 
 def test_a_file_without_keys_says_so(keys_of: Callable[..., Keys]) -> None:
-    assert told(keys_of("# nothing yet\n"))[0].startswith("keys.txt: there is no key in it; a key log has lines like ")
+    assert told(keys_of("# nothing yet\n"))[0].startswith("keys.txt: contains no key; a key log has lines like ")
 
 
 def test_server_keys_are_bounded(keys_of: Callable[..., Keys]) -> None:
     lines = [line("SERVER_PUBLIC", number.to_bytes(32, "big")) for number in range(MAX_SERVER_KEYS)]
     keys = keys_of("".join(lines) + CERTIFICATE + line("SERVER_LONGTERM", SERVER.public, SERVER.secret))
     assert len(keys.server_keys) == MAX_SERVER_KEYS
-    assert told(keys)[-1] == "keys.txt:1009: there are 1000 server keys in front of it; it was skipped"
+    assert told(keys)[-1] == "keys.txt:1009: there are 1000 server keys before it; it was skipped"
 
 
 def test_no_repr_shows_a_secret(keys_of: Callable[..., Keys]) -> None:
@@ -361,8 +361,8 @@ class TestLabelsThatNobodyKnows:
     def test_they_are_told_without_their_keys(self, keys_of: Callable[..., Keys], text: str) -> None:
         keys = keys_of(line("SERVER_PUBLIC", OTHER) + text.format(OTHER.hex(), SHARED.hex()) + "\n")
         assert told(keys) == [
-            "keys.txt:2: the line begins with CURVE_, but with no label that is known "
-            "(they are in capitals, with a blank behind); it was skipped"
+            "keys.txt:2: the line begins with CURVE_, but not with a known label "
+            "(capitals, then a space); it was skipped"
         ]
 
     def test_as_many_as_of_all_problems(self, keys_of: Callable[..., Keys]) -> None:
@@ -380,7 +380,7 @@ def test_utf_16_is_told(keys_of: Callable[..., Keys], form: str) -> None:
     text = line("SHARED", OTHER, SHARED)
     mark = "" if form == "utf-16" else "\ufeff"
     assert told(keys_of((mark + text).encode(form))) == [
-        "keys.txt: it is saved as UTF-16, of which nothing is read; save it as UTF-8"
+        "keys.txt: saved as UTF-16, which is not supported; save it as UTF-8"
     ]
 
 
@@ -390,7 +390,7 @@ class TestCost:
     def test_lines_are_bounded(self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys]) -> None:
         monkeypatch.setattr(files, "MAX_LINES", 1000)
         assert keys_of(b"\n" * 999 + line("SERVER_PUBLIC", OTHER).encode()).server_keys == [(OTHER, None)]
-        with pytest.raises(KeyFileError, match="the file has more than 1,000 lines; give the part of it"):
+        with pytest.raises(KeyFileError, match="the file has more than 1,000 lines; use the part of it"):
             keys_of(b"\n" * 1001)
 
     def test_lines_with_blanks_cost_what_others_do(self, keys_of: Callable[..., Keys]) -> None:
@@ -412,7 +412,7 @@ class TestCost:
 
 class TestFilesThatCannotBeRead:
     def test_a_missing_one(self, tmp_path: pathlib.Path) -> None:
-        with pytest.raises(KeyFileError, match=r"keys\.txt: there is no such file$"):
+        with pytest.raises(KeyFileError, match=r"keys\.txt: no such file$"):
             Keys([tmp_path / "keys.txt"])
 
     def test_a_directory(self, tmp_path: pathlib.Path) -> None:
@@ -423,7 +423,7 @@ class TestFilesThatCannotBeRead:
     def test_one_without_permission(self, tmp_path: pathlib.Path) -> None:
         path = tmp_path / "keys.txt"
         path.touch(mode=0)
-        with pytest.raises(KeyFileError, match=r": there is no permission to read it$"):
+        with pytest.raises(KeyFileError, match=r": permission denied$"):
             Keys([path])
 
     @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs /dev/zero")
@@ -537,7 +537,7 @@ class TestRefresh:
             self.append(path, "#" * 1000 + "\n")
             assert not keys.refresh()
         assert len(keys.problems) == 1
-        assert "what came since is not read" in keys.problems[0]
+        assert "later lines are not read" in keys.problems[0]
         assert found(keys, OTHER).shared == (SHARED,)
 
     def test_growing_beyond_the_lines_is_told_once(self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -548,7 +548,7 @@ class TestRefresh:
             assert not keys.refresh()
         self.append(path, line("COOKIE_KEY", OTHER, COOKIE_KEY))
         assert not keys.refresh()
-        assert told(keys) == ["keys.txt: the file has more than 10 lines; what came since is not read"]
+        assert told(keys) == ["keys.txt: the file has more than 10 lines; later lines are not read"]
         assert found(keys, OTHER).cookie_keys == ()
         path.write_text(line("COOKIE_KEY", OTHER, COOKIE_KEY))
         assert keys.refresh()
@@ -563,7 +563,7 @@ class TestRefresh:
         assert not keys.refresh()
         monkeypatch.delattr(files, "Contents")
         assert not keys.refresh()
-        assert told(keys) == ["keys.txt: the file has more than 10 lines; what came since is not read"]
+        assert told(keys) == ["keys.txt: the file has more than 10 lines; later lines are not read"]
         assert found(keys, OTHER).shared == (SHARED,)
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -35,7 +35,7 @@ def state() -> str:
     scanner = os.path.join(os.path.dirname(__file__), "zmtp", "scanner_compiled")
     if not any(os.path.exists(scanner + suffix) for suffix in EXTENSION_SUFFIXES):
         return "not compiled, so slower"
-    return "compiled" if IS_WANTED else "compiled, but told not to use that"
+    return "compiled" if IS_WANTED else "compiled, but disabled"
 
 
 def where_possible(twin: Function) -> Function:

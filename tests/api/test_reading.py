@@ -159,13 +159,13 @@ def test_damage_is_warned_of_where_the_loop_stands() -> None:
 MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: zmtpscope.read("no such file"), zmtpscope.CaptureError, "no such file: "),
     (lambda: zmtpscope.read(PUBSUB, filter="topik"), zmtpscope.FilterError, "did you mean topic"),
-    (lambda: zmtpscope.read(PUBSUB, filters="topic"), TypeError, "no setting 'filters'; did you mean filter"),  # type: ignore[call-arg]
+    (lambda: zmtpscope.read(PUBSUB, filters="topic"), TypeError, "no setting named 'filters'; did you mean filter"),  # type: ignore[call-arg]
     (lambda: zmtpscope.read(PUBSUB, display_filter="topic"), TypeError, "write filter"),  # type: ignore[call-arg]
-    (lambda: zmtpscope.read(PUBSUB, "message"), TypeError, "by their class, as zmtpscope.Finding, not 'message'"),  # type: ignore[call-overload]
-    (lambda: zmtpscope.read(PUBSUB, int), TypeError, "by their class"),  # type: ignore[type-var]
-    (lambda: zmtpscope.read(PUBSUB, packets=0), ValueError, "packets=0: give 1 or more"),
-    (lambda: zmtpscope.read(None), TypeError, "a name is wanted, or several, and this is NoneType"),  # type: ignore[call-overload]
-    (lambda: zmtpscope.read(io.BytesIO()), TypeError, "and this is BytesIO"),  # type: ignore[call-overload]
+    (lambda: zmtpscope.read(PUBSUB, "message"), TypeError, "by class, for example zmtpscope.Finding, not 'message'"),  # type: ignore[call-overload]
+    (lambda: zmtpscope.read(PUBSUB, int), TypeError, "selected by class"),  # type: ignore[type-var]
+    (lambda: zmtpscope.read(PUBSUB, packets=0), ValueError, "packets=0: use 1 or more"),
+    (lambda: zmtpscope.read(None), TypeError, "expected a name or several, not NoneType"),  # type: ignore[call-overload]
+    (lambda: zmtpscope.read(io.BytesIO()), TypeError, "not BytesIO"),  # type: ignore[call-overload]
     (lambda: zmtpscope.read(PUBSUB, body="some"), ValueError, "'some' is none of full"),
     (lambda: zmtpscope.read(PUBSUB, decode_as="tcp.port==1"), ValueError, "is not of the form"),
     (lambda: zmtpscope.read(PUBSUB, payload="jsn"), ValueError, "did you mean json"),

@@ -189,7 +189,7 @@ def test_a_packet_under_way_is_no_damage_where_reading_was_stopped(tmp_path: Pat
 CHANGES: dict[str, Callable[[Path], object]] = {
     "removed": lambda path: path.unlink(),
     "another file": lambda path: path.with_name("b").replace(path),
-    "cut": lambda path: os.truncate(path, 30),
+    "truncated": lambda path: os.truncate(path, 30),
 }
 
 

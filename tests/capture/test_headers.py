@@ -231,7 +231,7 @@ def test_what_gives_no_segment_is_counted_by_its_reason(tmp_path: Path, octets: 
 def test_an_unknown_link_type_is_counted(tmp_path: Path) -> None:
     captures = captures_of(tmp_path, pcap([Packet(tcp_packet(40, b""))] * 3, link=147))
     assert read(captures) == ([], [])
-    assert captures.statistics.other == {"link type 147 is not known": 3}
+    assert captures.statistics.other == {"unknown link type 147": 3}
 
 
 def test_statistics_count_packets_octets_and_times(tmp_path: Path) -> None:

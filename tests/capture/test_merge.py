@@ -141,7 +141,7 @@ def test_a_file_that_was_replaced_while_it_was_closed_is_damaged(
         path.rename(path.with_suffix(".old"))
         path.write_bytes(pcap(packets([5], 0)))
     list(blocks)
-    assert {problem.text for problem in captures.problems} == {"it cannot be read on: another file has taken its place"}
+    assert {problem.text for problem in captures.problems} == {"reading failed: another file replaced it"}
 
 
 def steps(folder: Path, monkeypatch: pytest.MonkeyPatch, files: int, each: int) -> tuple[int, int]:
@@ -195,5 +195,5 @@ def test_a_directory_stands_for_the_captures_in_it(tmp_path: Path) -> None:
 
 def test_a_directory_without_captures_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a capture")
-    with pytest.raises(CaptureError, match=r"is a directory without captures; no file in it \(of 1\) is one"):
+    with pytest.raises(CaptureError, match=r"is a directory without captures; none of its 1 files is a capture"):
         open_captures([str(tmp_path)])

@@ -163,7 +163,7 @@ def test_packets_may_have_options(tmp_path: Path) -> None:
         ),
         (section()[:8] + bytes(20), "a section header has no byte-order magic"),
         (enhanced(PACKET, 2)[:-5], "the file ends inside a block"),
-        (b"\x06\0\0", "the file ends inside a block, 3 octets of it are there"),
+        (b"\x06\0\0", "the file ends inside a block, after 3 octets of it"),
         (block(0x77, bytes(100_000))[:-50_000], "the file ends inside a block"),
     ],
 )

@@ -65,6 +65,6 @@ def test_files_that_vanished_keep_their_place_and_are_a_problem(tmp_path: pathli
     found = {packet >> 40 for packet, _ in segments(list(captures))}
     assert found == {1, 3}
     assert [(problem.file, problem.text) for problem in captures.problems] == [
-        (str(tmp_path / "gone.pcap"), "there is no such file"),
-        (str(other), "is not a capture, neither pcap nor pcapng begins with 69 74 20 77"),
+        (str(tmp_path / "gone.pcap"), "no such file"),
+        (str(other), "is not a capture: neither pcap nor pcapng begins with 69 74 20 77"),
     ]

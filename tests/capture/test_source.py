@@ -112,7 +112,7 @@ def test_a_gzip_stream_that_is_cut_gives_what_is_in_front_of_the_cut(tmp_path: P
     (problem,) = captures.problems
     assert 145 < len(segments) < 155
     assert (problem.packet, problem.offset) == (len(segments), 24 + len(segments) * (16 + 54 + 1000))
-    assert problem.text == "the compressed stream is damaged: it ends too early"
+    assert problem.text == "the compressed stream is damaged: it is truncated"
 
 
 @pytest.mark.parametrize("block_size", [64, 4096, 1 << 20])
@@ -236,12 +236,12 @@ def test_zstd_without_a_module_says_what_to_install(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is empty; a capture has a header even when it has no packets"),
-        (b"{}", "is not a capture, neither pcap nor pcapng begins with 7b 7d"),
-        (b"#!/bin/sh\necho hello\n", "is not a capture, neither pcap nor pcapng begins with 23 21 2f 62"),
+        (b"", "is empty; even a capture without packets has a header"),
+        (b"{}", "is not a capture: neither pcap nor pcapng begins with 7b 7d"),
+        (b"#!/bin/sh\necho hello\n", "is not a capture: neither pcap nor pcapng begins with 23 21 2f 62"),
         (b"snoop\0\0\0" + bytes(30), "is a Solaris snoop file; only pcap and pcapng are read"),
         (b"\x0a\x0d\x0d\x0a" + bytes(30), "is not a capture"),
-        (gzip.compress(b"a diary", mtime=0), "is not a capture, neither pcap nor pcapng begins with 61 20 64 69"),
+        (gzip.compress(b"a diary", mtime=0), "is not a capture: neither pcap nor pcapng begins with 61 20 64 69"),
         (gzip.compress(FILE, mtime=0)[:10], "the compressed stream is damaged"),
     ],
 )
@@ -254,7 +254,7 @@ def test_what_is_no_capture_is_said_in_one_line(tmp_path: Path, content: bytes, 
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match=r"missing\.pcap: there is no such file") as caught:
+    with pytest.raises(CaptureError, match=r"missing\.pcap: no such file") as caught:
         open_captures([str(tmp_path / "missing.pcap")])
     assert caught.value.path == str(tmp_path / "missing.pcap")
 
@@ -264,7 +264,7 @@ def test_a_file_that_may_not_be_read_is_named(file: Path, monkeypatch: pytest.Mo
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(CaptureError, match=r"a\.pcap: there is no permission to read it"):
+    with pytest.raises(CaptureError, match=r"a\.pcap: permission denied"):
         open_captures([str(file)])
 
 
@@ -278,7 +278,7 @@ def test_a_file_that_vanishes_after_it_was_checked_is_a_problem(file: Path) -> N
     captures = open_captures([str(file)])
     file.unlink()
     assert read(captures) == ([], [])
-    assert [problem.text for problem in captures.problems] == ["there is no such file"]
+    assert [problem.text for problem in captures.problems] == ["no such file"]
 
 
 def test_an_input_error_while_reading_is_a_problem(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +296,7 @@ def test_an_input_error_while_reading_is_a_problem(file: Path, monkeypatch: pyte
     segments, _ = read(captures)
     monkeypatch.undo()
     assert 0 < len(segments) < 200
-    assert captures.problems[0].text == "it cannot be read on: Input/output error"
+    assert captures.problems[0].text == "reading failed: Input/output error"
     assert captures.problems[0].packet == len(segments)
 
 
@@ -306,7 +306,7 @@ def test_a_file_that_ends_inside_its_header_is_cut_short(tmp_path: Path, octets:
     assert read(captures) == ([], [])
     (problem,) = captures.problems
     assert (problem.packet, problem.offset) == (0, 0)
-    assert problem.text == f"the file ends inside its header, {octets} of 24 octets are there"
+    assert problem.text == f"the file ends inside its header, after {octets} of 24 octets"
     assert "(before the first packet, octet 0)" in str(problem)
 
 
@@ -318,7 +318,7 @@ def test_a_file_that_ends_inside_a_packet_is_cut_short(tmp_path: Path, missing: 
     (problem,) = captures.problems
     last = 16 + 54 + 199
     assert (problem.packet, problem.offset) == (199, len(FILE) - last)
-    assert problem.text == f"the file ends inside a packet, {last - missing} octets of it are there"
+    assert problem.text == f"the file ends inside a packet, after {last - missing} octets of it"
 
 
 def test_a_capture_without_packets_is_no_error(tmp_path: Path) -> None:

@@ -94,19 +94,19 @@ def test_users(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("option", "content", "words"),
     [
-        ("plain_file", "admin\n", "one line user:password is needed"),
-        ("plain_file", "a\nb\nc", "one line user:password is needed"),
+        ("plain_file", "admin\n", "expected one line user:password"),
+        ("plain_file", "a\nb\nc", "expected one line user:password"),
         ("plain_file", f"admin:{'x' * 256}", "the password is longer than 255 octets"),
-        ("plain_users", "admin:secret\nguest", ":2: a line user:password is needed"),
-        ("server_key", "nothing", "one public key is needed, and there is none in it"),
+        ("plain_users", "admin:secret\nguest", ":2: expected user:password"),
+        ("server_key", "nothing", "expected one public key, found none"),
         (
             "curve_server",
             f"curve\n    public-key = {PUBLIC.hex()}",
-            "one secret key is needed, and there is none in it",
+            "expected one secret key, found none",
         ),
-        ("curve_server", f"{CERTIFICATE}curve\n    secret-key = {PUBLIC.hex()}", "there are 2 in it"),
-        ("curve_server", CERTIFICATE.replace(z85.encode(SECRET), PUBLIC.hex()), "do not belong together"),
-        ("curve_file", CERTIFICATE, "also needs that of the server: --server-key"),
+        ("curve_server", f"{CERTIFICATE}curve\n    secret-key = {PUBLIC.hex()}", "found 2"),
+        ("curve_server", CERTIFICATE.replace(z85.encode(SECRET), PUBLIC.hex()), "do not match"),
+        ("curve_file", CERTIFICATE, "also needs the server's key: add --server-key"),
         ("curve_server", "x" * (1 << 20) + "x", "larger than 1 MiB"),
     ],
 )
@@ -116,14 +116,14 @@ def test_what_cannot_be_used(tmp_path: pathlib.Path, option: str, content: str, 
 
 
 def test_what_is_no_key_and_no_file() -> None:
-    with pytest.raises(click.UsageError, match="--server-key what: no file, and neither 40 Z85 characters nor 64 hex"):
+    with pytest.raises(click.UsageError, match="--server-key what: not a file, 40 Z85 characters or 64 hex"):
         given_security({"server_key": "what"})
     with pytest.raises(click.UsageError, match="no such file or directory"):
         given_security({"plain_file": os.path.join("no", "file")})
 
 
 def test_one_mechanism_at_a_time() -> None:
-    with pytest.raises(click.UsageError, match="--user and --server-key do not go together"):
+    with pytest.raises(click.UsageError, match="--user and --server-key are mutually exclusive"):
         given_security({"user": "admin", "server_key": PUBLIC.hex()})
 
 
@@ -131,7 +131,7 @@ def test_one_mechanism_at_a_time() -> None:
 def test_secrets_that_others_can_read(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = file_of(tmp_path, "admin:secret", 0o644)
     given_security({"plain_file": path})
-    assert capsys.readouterr().err == f"zmtpscope: {path}: others can read the secrets in it -> chmod 600 {path}\n"
+    assert capsys.readouterr().err == f"zmtpscope: {path}: other users can read the secrets in it -> chmod 600 {path}\n"
 
 
 def test_every_error_has_an_exit_code() -> None:

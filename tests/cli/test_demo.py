@@ -76,7 +76,7 @@ def test_a_capture_is_written_for_every_command(zmtpscope: Run, name: str) -> No
 @pytest.mark.parametrize(
     ("name", "report"),
     [
-        ("healthy", "nothing wrong was found"),
+        ("healthy", "no problem found"),
         ("late-subscriber", "[late-subscriber]"),
         ("wrong-curve-key", "[wrong-server-key]"),
         ("hung-request", "[request-unanswered]"),

@@ -201,7 +201,7 @@ def test_comments_are_bounded(zmtpscope: Run, tmp_path: pathlib.Path, monkeypatc
     assert written[0].comment.split("\n")[2:] == ["and 1 more record"]
     monkeypatch.setattr(comments, "MAX_OCTETS", 200)
     code, _, errors = zmtpscope("read", PUBSUB, "-w", tmp_path / "out.pcapng")
-    assert (code, "has no comments towards its end" in errors) == (0, True)
+    assert (code, "has no comments near its end" in errors) == (0, True)
 
 
 def test_without_a_filter_all_that_is_zmtp_is_written(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
@@ -220,11 +220,11 @@ def test_what_cannot_be_read_twice_or_would_be_lost_is_refused(zmtpscope: Run, t
     os.mkfifo(pipe)
     for path, name in (("-", "standard input"), (pipe, str(pipe))):
         code, _, errors = zmtpscope("read", path, "-w", target)
-        assert (code, f"-w reads captures twice, and {name} can be read once" in errors) == (2, True)
+        assert (code, f"-w reads each capture twice, but {name} can be read only once" in errors) == (2, True)
     copy = tmp_path / "copy.pcap"
     copy.write_bytes(PUBSUB.read_bytes())
     code, _, errors = zmtpscope("read", copy, "-w", copy)
-    assert (code, "is the capture that is read" in errors) == (2, True)
+    assert (code, "is the capture being read" in errors) == (2, True)
     assert copy.read_bytes() == PUBSUB.read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["copy.pcap", "pipe"]
 

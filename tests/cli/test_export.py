@@ -132,7 +132,7 @@ def test_a_file_that_is_there_is_overwritten_by_force_only(zmtpscope: Run, out: 
     (out / "messages.jsonl").write_text("mine")
     code, printed, err = zmtpscope("export", PUBSUB, "-o", out)
     assert (code, printed, err.count("\n")) == (2, "", 1)
-    assert f"{out}/messages.jsonl is there already; --force overwrites it" in err
+    assert f"{out}/messages.jsonl exists; use --force to overwrite it" in err
     assert names(out) == ["messages.jsonl"]
     assert (out / "messages.jsonl").read_text() == "mine"
     assert zmtpscope("export", PUBSUB, "-o", out, "--select", "gap")[0] == 0  # another file
@@ -155,8 +155,8 @@ USAGE = [
     (["export", "/no/such.pcap", "-o", "DIR"], "/no/such.pcap: "),
     (["export", __file__, "-o", "DIR"], "is not a capture"),
     (["export", PUBSUB, "-o", "DIR", "--body", "all"], "try full:64k"),
-    (["export", PUBSUB, "-o", "DIR", "--select", "mesage"], "no record type 'mesage'; did you mean message?"),
-    (["export", PUBSUB, "-o", "DIR", "--select", "xyz"], "no record type 'xyz'; there are connection, greeting,"),
+    (["export", PUBSUB, "-o", "DIR", "--select", "mesage"], "no record type named 'mesage'; did you mean message?"),
+    (["export", PUBSUB, "-o", "DIR", "--select", "xyz"], "no record type named 'xyz'; there are connection, greeting,"),
     (["export", PUBSUB, "-o", "DIR", "--select", "message:topics"], "no column 'topics'; did you mean topic?"),
     (["export", PUBSUB, "-o", "DIR", "--select", "message:"], "message has no column ''"),
     (["export", PUBSUB, "-o", "DIR", "--select", "gap:conn,conn"], "gap has the column 'conn' twice"),

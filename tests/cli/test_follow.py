@@ -93,7 +93,7 @@ def test_what_is_there_stays_and_what_fails_leaves_nothing(
     file.write_text("mine")
     folder.mkdir()
     (folder / "mine").touch()
-    for target, why in ((file, "--force overwrites it"), (folder, "this folder is not empty")):
+    for target, why in ((file, "use --force to overwrite it"), (folder, "folder is not empty")):
         code, _, errors = zmtpscope("follow", REQREP, "--conn", 1, "--bodies", target)
         assert (code, why in errors) == (2, True)
     assert file.read_text() == "mine"
@@ -122,7 +122,7 @@ def test_payloads_as_their_dissectors_say(zmtpscope: Run) -> None:
         (["--conn", 1], "name a capture to read"),
         ([REQREP, "--conn", 0], "--conn"),
         ([REQREP, "--conn", 1, "-Y", "topik"], "topik"),
-        ([REQREP, "--conn", 1, "--json", "--as", "hex"], "leave out --json"),
+        ([REQREP, "--conn", 1, "--json", "--as", "hex"], "--as and --json are mutually exclusive"),
     ],
 )
 def test_mistakes_are_a_sentence(zmtpscope: Run, arguments: list[object], error: str) -> None:
@@ -137,14 +137,14 @@ def test_mistakes_are_a_sentence(zmtpscope: Run, arguments: list[object], error:
         (["--topic", "a.topik"], "no topic a.topik; did you mean a.topic?"),
         (["--topic", ".to"], "no topic .to; there are a.topic, b.topic, c.topic"),
         (["--topic", "nonesuch/\x1b"], "no topic nonesuch/\\x1b; there are a.topic, b.topic, c.topic"),
-        (["--conn", 7], "there are connections 1 to 2"),
-        (["--peer", "nobody"], "no peer nobody; there is none at all"),
-        (["-Y", "topic == nosuch"], " -> zmtpscope read -q sums up what there is"),
-        (["--topic", "a.topic", "-Y", "size > 1MB"], " -> zmtpscope read -q sums up what there is"),
+        (["--conn", 7], "connections are numbered 1 to 2"),
+        (["--peer", "nobody"], "no peer nobody; the capture has none"),
+        (["-Y", "topic == nosuch"], " -> zmtpscope read -q prints a summary of the capture"),
+        (["--topic", "a.topic", "-Y", "size > 1MB"], " -> zmtpscope read -q prints a summary of the capture"),
     ],
 )
 def test_nothing_to_follow_is_said(zmtpscope: Run, arguments: list[object], words: str) -> None:
-    front = "zmtpscope: nothing was said that is followed"
+    front = "zmtpscope: no message matches the selection"
     behind = words if words.startswith(" ->") else f": {words}"
     assert zmtpscope("follow", PUBSUB, *arguments) == (0, "", f"{front}{behind}\n")
 

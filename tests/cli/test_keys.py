@@ -61,7 +61,7 @@ class TestGivingKeys:
         code, out, err = zmtpscope(*arguments_of(command, tmp_path), "--keys", tmp_path / "none.txt")
         assert (code, out) == (2, "")
         path = tmp_path / "none.txt"
-        assert err == f"zmtpscope {command}: {path}: there is no such file (see zmtpscope {command} --help)\n"
+        assert err == f"zmtpscope {command}: {path}: no such file (see zmtpscope {command} --help)\n"
 
     def test_the_environment_names_files(
         self, zmtpscope: Run, key_file: KeyFile, monkeypatch: pytest.MonkeyPatch, command: str, tmp_path: pathlib.Path
@@ -79,7 +79,7 @@ class TestGivingKeys:
         monkeypatch.setenv("ZMTPSCOPE_KEYLOG", str(tmp_path / "none.txt"))
         code, _, err = zmtpscope(*arguments_of(command, tmp_path))
         assert code == 2
-        assert "none.txt: there is no such file, named by ZMTPSCOPE_KEYLOG" in err
+        assert "none.txt: no such file, named by ZMTPSCOPE_KEYLOG" in err
 
     def test_the_option_goes_before_the_environment(
         self, zmtpscope: Run, key_file: KeyFile, monkeypatch: pytest.MonkeyPatch, command: str, tmp_path: pathlib.Path
@@ -94,7 +94,7 @@ class TestGivingKeys:
         path = key_file(KEY_LOG, "my keys.txt", mode=0o640)
         code, _, err = zmtpscope(*arguments_of(command, tmp_path), "--keys", path)
         assert code == 0
-        assert f"zmtpscope: {path}: others can read the secret keys in it -> chmod 600 '{path}'\n" in err
+        assert f"zmtpscope: {path}: other users can read the secret keys in it -> chmod 600 '{path}'\n" in err
 
     def test_lines_that_cannot_be_used_are_told_once_and_escaped(
         self, zmtpscope: Run, key_file: KeyFile, command: str, tmp_path: pathlib.Path
@@ -103,7 +103,7 @@ class TestGivingKeys:
         code, _, err = zmtpscope(*arguments_of(command, tmp_path), "--keys", path)
         assert code == 0
         assert err.count(r"a\x1b[31m.txt:1: CURVE_SHARED wants 2 keys of 64 hex digits or 40 Z85 characters") == 1
-        assert err.count(r"a\x1b[31m.txt: there is no key in it") == 1
+        assert err.count(r"a\x1b[31m.txt: contains no key") == 1
         assert "\x1b" not in err
         assert SHARED.hex() not in err
 
@@ -138,7 +138,7 @@ class TestStandardInput:
         piped(b"CURVE_SHARED\n")
         _, _, err = zmtpscope("read", CAPTURE, "--keys", "-")
         assert "zmtpscope: standard input:1: CURVE_SHARED wants 2 keys" in err
-        assert "zmtpscope: standard input: there is no key in it" in err
+        assert "zmtpscope: standard input: contains no key" in err
 
     def test_they_are_listed(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
         for form, said in ([], "standard input:2: CURVE_SHARED "), (["--json"], '{"file": null, "line": 2, '):
@@ -176,8 +176,8 @@ LONG_TERM = f"CURVE_SERVER_PUBLIC {SERVER.public.hex()} -\n"
 OTHER_RUN = f"CURVE_SHARED {CLIENT_TRANSIENT.public.hex()} {SHARED.hex()}\n"
 OWN = pathlib.Path(CAPTURE.replace(".pcap", ".keys")).read_text().splitlines(True)
 WRONG = OWN[1][: -len(SHARED.hex()) - 1] + SHARED.hex() + "\n"
-CLOSED = "zmtpscope: {} of 2 connections with CURVE that came to messages stay closed: "
-GET_KEYS = " -> zmtpscope keys record takes the keys of connections from a program that runs (docs/keys.md)\n"
+CLOSED = "zmtpscope: {} of 2 CURVE connections with messages were not decrypted: "
+GET_KEYS = " -> zmtpscope keys record records the keys of a program's connections while it runs (docs/keys.md)\n"
 
 
 class TestWhatStayedClosed:
@@ -188,24 +188,24 @@ class TestWhatStayedClosed:
         ("keys", "said"),
         [
             ("".join(OWN), ""),
-            ("", CLOSED.format(2) + "no key was given that can be used" + GET_KEYS),
-            (LONG_TERM, CLOSED.format(2) + "long-term keys open no messages" + GET_KEYS),
+            ("", CLOSED.format(2) + "none of the keys can be used" + GET_KEYS),
+            (LONG_TERM, CLOSED.format(2) + "long-term keys do not decrypt messages" + GET_KEYS),
             (
                 LONG_TERM + OTHER_RUN,
-                CLOSED.format(2) + "the key files are about other connections -> are they of another run? Where the "
-                "capture begins behind the HELLO only CURVE_SHARED opens anything\n",
+                CLOSED.format(2) + "the key files name other connections -> check that they are from the same "
+                "run; if the capture started after HELLO, only CURVE_SHARED decrypts it\n",
             ),
             (OWN[2], CLOSED.format(1) + "the key files do not name 1 of them" + GET_KEYS),
             (
                 OWN[2] + WRONG,
-                CLOSED.format(1) + "what the key files say of 1 of them does not open messages -> CURVE-12 says where "
-                "it is wrong; docs/keys.md what it needs besides\n",
+                CLOSED.format(1) + "the keys for 1 of them do not decrypt messages -> see the findings CURVE-12, "
+                "and docs/keys.md for the keys that are needed\n",
             ),
             (
                 WRONG,
                 CLOSED.format(2)
-                + f"the key files do not name 1 of them{GET_KEYS[:-1]}; what the key files say of 1 of them does not "
-                "open messages -> CURVE-12 says where it is wrong; docs/keys.md what it needs besides\n",
+                + f"the key files do not name 1 of them{GET_KEYS[:-1]}; the keys for 1 of them do not decrypt "
+                "messages -> see the findings CURVE-12, and docs/keys.md for the keys that are needed\n",
             ),
         ],
         ids=["nothing", "no key", "long-term keys", "another run", "not named", "wrong", "both"],
@@ -213,7 +213,7 @@ class TestWhatStayedClosed:
     def test_it_is_said_why(self, zmtpscope: Run, key_file: KeyFile, keys: str, said: str, form: list[str]) -> None:
         code, out, err = zmtpscope("read", *form, CAPTURE, "--keys", key_file(keys))
         assert code == 0
-        assert "".join(line for line in err.splitlines(True) if "there is no key in it" not in line) == said
+        assert "".join(line for line in err.splitlines(True) if "contains no key" not in line) == said
         assert ("CURVE-12" in out) == ("CURVE-12" in said)
 
     def test_long_term_keys_say_what_they_proved(self, key_file: KeyFile, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,7 +221,8 @@ class TestWhatStayedClosed:
         say_what_stayed_closed(Summary(curve_connections=5, proven_connections=3), keys)
         assert capsys.readouterr().err == (
             CLOSED.format(5).replace("of 2", "of 5")
-            + f"long-term keys open no messages, they only prove which server was meant (3 of them){GET_KEYS}"
+            + "long-term keys do not decrypt messages, they only prove the server of the client's key (3 of them)"
+            + GET_KEYS
         )
 
     @pytest.mark.parametrize(
@@ -253,11 +254,11 @@ class TestWhatStayedClosed:
 
     def test_export_says_it_too(self, zmtpscope: Run, key_file: KeyFile, tmp_path: pathlib.Path) -> None:
         _, _, err = zmtpscope("export", CAPTURE, "-o", tmp_path / "out", "--keys", key_file(LONG_TERM))
-        assert CLOSED.format(2) + "long-term keys open no messages" + GET_KEYS in err
+        assert CLOSED.format(2) + "long-term keys do not decrypt messages" + GET_KEYS in err
 
     def test_the_summary_counts_those_that_came_to_messages(self, zmtpscope: Run, key_file: KeyFile) -> None:
         _, out, _ = zmtpscope("read", "-q", CAPTURE, "--keys", key_file(OWN[2]))
-        assert "decrypted        1 of 2 connections with CURVE that came to messages: " in out
+        assert "decrypted        1 of 2 connections with CURVE that reached messages: " in out
 
 
 class TestList:
@@ -294,7 +295,7 @@ class TestList:
         code, out, err = zmtpscope("keys", "list", key_file(f"{label} {SERVER.public.hex()} {CLIENT.secret.hex()}\n"))
         assert (code, out) == (0, "0 keys in 1 file\n")
         assert "keys.txt:1: the secret key" in err
-        assert "does not belong to the public key in front of it\n" in err
+        assert "does not match the public key before it\n" in err
 
     def test_json_is_one_object_a_key(self, zmtpscope: Run, key_file: KeyFile) -> None:
         path = key_file(KEY_LOG)
@@ -328,5 +329,5 @@ class TestList:
         assert zmtpscope("keys", "list", tmp_path / "none.txt") == (
             2,
             "",
-            f"zmtpscope keys list: {tmp_path}/none.txt: there is no such file (see zmtpscope keys list --help)\n",
+            f"zmtpscope keys list: {tmp_path}/none.txt: no such file (see zmtpscope keys list --help)\n",
         )

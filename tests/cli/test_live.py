@@ -221,7 +221,7 @@ def test_an_interface_that_goes_down_is_named_and_does_not_end_the_capture() -> 
         assert live.process.stderr is not None
         with deadline(live.process):
             line = live.process.stderr.readline().decode()
-        assert line == "zmtpscope: vb went down; the capture goes on when it is up\n"
+        assert line == "zmtpscope: vb went down; the capture continues when it is up again\n"
         live.interrupt()
         assert live.end()[0] == 0
 
@@ -334,7 +334,7 @@ def test_a_file_is_followed_while_another_process_writes_it(tmp_path: pathlib.Pa
     octets, path = PUBSUB.read_bytes(), tmp_path / "a.pcap"
     with Live(path, "--json") as live:
         assert live.process.stderr is not None
-        assert b"is not there yet; waiting for it" in live.process.stderr.readline()
+        assert b"does not exist yet; waiting for it" in live.process.stderr.readline()
         with path.open("wb", buffering=0) as file:
             for at in range(0, len(octets), step):
                 file.write(octets[at : at + step])
@@ -386,20 +386,20 @@ def test_a_file_that_was_removed_ends_with_a_sentence(tmp_path: pathlib.Path) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say where: -i lo captures on an interface"),
-        (["-i", "lo", "x.pcap"], "x.pcap is a file to follow: give one of them"),
+        ([], "name a source: -i lo captures from an interface"),
+        (["-i", "lo", "x.pcap"], "x.pcap is a file to follow: use one of them"),
         (["x.pcap", "-f", "tcp"], "-f is for a capture with -i"),
         (["x.pcap", "-w", "y"], "-w is for a capture with -i"),
         (["tcp", "port", "5"], "'tcp port 5': follow one file, or capture with -i IFACE and this filter"),
-        (["-i", "lo", "-f", "udp", "tcp"], "give one capture filter: -f 'udp', or 'tcp' without -f"),
+        (["-i", "lo", "-f", "udp", "tcp"], "two capture filters: use -f 'udp', or 'tcp' without -f"),
         (["-i", "lo", "-w", "y", "-b", "files:2"], "add -b filesize:KB, duration:S or packets:N"),
         (["-i", "lo", "-b", "files:2"], "name them with -w"),
-        (["-i", "lo", "-a", "files:2"], "is none of duration:N, filesize:N, packets:N"),
-        (["-i", "lo", "-a", "duration:0"], "give more than 0"),
+        (["-i", "lo", "-a", "files:2"], "is not one of duration:N, filesize:N, packets:N"),
+        (["-i", "lo", "-a", "duration:0"], "must be above 0"),
         (["-i", "lo", "-a", "packets:1", "-a", "packets:2"], "packets is given twice"),
         (["-i", "lo", "-q", "--json"], "-q prints no records"),
         (["-", "--keys", "-"], "standard input cannot be both"),
-        ([str(CAPTURES)], "is a directory; name the file in it that is written"),
+        ([str(CAPTURES)], "is a directory; name the file that is being written"),
     ],
 )
 def test_what_cannot_be_done_is_2_and_one_line(zmtpscope: Run, arguments: list[str], said: str) -> None:
@@ -461,7 +461,7 @@ def test_the_interfaces_of_another_namespace_are_listed() -> None:
     with Live("-D", "--netns", "lap") as live:
         code, _, err = live.end()
     assert code == 2
-    assert err.startswith("zmtpscope live: there is no network namespace lap: did you mean lab?")
+    assert err.startswith("zmtpscope live: there is not a network namespace lap: did you mean lab?")
 
 
 @in_namespace(LOOPBACK)
@@ -481,7 +481,7 @@ def test_who_may_not_capture_is_told_what_to_type() -> None:
     sentence, *ways = done.stderr.splitlines()
     assert done.returncode == 2
     assert sentence.startswith("zmtpscope live: capture needs CAP_NET_RAW, which root does not have here")
-    assert ways[0] == "  docker run --cap-add NET_RAW ...  (starts the container with it)"
+    assert ways[0] == "  docker run --cap-add NET_RAW ...  (starts the container with this capability)"
 
 
 def test_the_status_line_says_how_it_goes_on() -> None:

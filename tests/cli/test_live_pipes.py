@@ -92,7 +92,7 @@ def test_a_fifo_gets_the_packets_from_the_beginning(tmp_path: pathlib.Path) -> N
         live.begun()
         assert live.process.stderr is not None
         waiting = live.process.stderr.readline().decode()
-        assert waiting == f"zmtpscope: packets are kept until a program reads {fifo}\n"
+        assert waiting == f"zmtpscope: packets are buffered until a program reads {fifo}\n"
         sent = push(50)
         lines = live.lines_until(is_end_of_connection)
         assert bodies(lines) == sent
@@ -145,7 +145,7 @@ def test_a_stream_is_no_ring(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     for target in ("-", tmp_path / "fifo"):
         code, out, err = zmtpscope("live", "-i", "lo", "-w", target, "-b", "filesize:1")
         assert (code, out) == (2, "")
-        assert f"-b is a ring of files, and -w {target} is one stream: leave out one of them" in err
+        assert f"-b writes a ring of files, but -w {target} is a single stream: leave out one of them" in err
 
 
 def test_the_screen_is_on_standard_output(zmtpscope: Run) -> None:

@@ -79,7 +79,7 @@ def test_what_people_read(probe: Run, libzmq: Libzmq) -> None:
     assert (code, errors) == (0, "")
     lines = re.sub(r"[0-9.]+ ms", "N ms", output).splitlines()
     assert lines.pop(-3) in (
-        "  greeting            10 octets unasked, 1 more after 10 of ours, 53 more after 11 of ours",
+        "  greeting            10 octets before ours, 1 more after 10 of ours, 53 more after 11 of ours",
         "  greeting            11 more after 10 of ours, 53 more after 11 of ours",  # it was slow
     )
     assert lines == [
@@ -99,9 +99,9 @@ def test_what_people_read(probe: Run, libzmq: Libzmq) -> None:
 def test_says_why_it_did_not_complete_the_handshake(probe: Run, libzmq: Libzmq) -> None:
     _, push, _ = probe(libzmq.endpoint("PUSH"))
     assert "handshake       not completed\n" in push
-    assert "note a PUSH hands messages to whoever is connected, so the handshake was not completed -> --join" in push
+    assert "note a PUSH sends messages to every connected peer, so the handshake was not completed -> --join" in push
     _, pair, _ = probe(libzmq.endpoint("PAIR"))
-    assert "note a PAIR has one partner, so its place was left free -> --join takes it" in pair
+    assert "note a PAIR has one partner, so the probe did not take its place -> --join does" in pair
 
 
 @pytest.mark.parametrize(("sends", "takes"), [("PUSH", "PULL"), ("DEALER", "ROUTER"), ("PAIR", "PAIR")])
@@ -156,7 +156,7 @@ def test_a_mechanism_that_needs_credentials_is_found(probe: Run, libzmq: Libzmq,
     assert (
         f"mechanism       {mechanism}\n  socket type     not announced\n  handshake       needs credentials" in output
     )
-    assert ("-> --server-key" if mechanism == "CURVE" else "-> --user") in output
+    assert ("-> add --server-key" if mechanism == "CURVE" else "-> add --user") in output
     code, output, errors = probe(endpoint, "--expect", "socket-type=PUB", "--json")
     assert (code, told(output)["exit_code"]) == (4, 4)
     assert errors == f'zmtpscope: {endpoint}: socket-type is not known, and "PUB" was expected\n'
@@ -175,7 +175,7 @@ def test_plain(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     code, output, _ = probe(push, "--plain-file", login)
     assert code == 0
     assert "not announced; it may be PAIR, REQ, DEALER, PUSH, CLIENT" in output
-    assert "-> --join tries the others" in output
+    assert "-> --join tries the other types" in output
     code, output, _ = probe(push, "--plain-file", login, "--join", "--expect", "socket-type=PUSH")
     assert code == 0
     assert "secret" not in output
@@ -195,7 +195,7 @@ def test_a_login_that_nobody_wants(probe: Run, libzmq: Libzmq, tmp_path: pathlib
     login = secret_file(tmp_path / "login", "admin:secret")
     code, _, errors = probe(libzmq.endpoint("PUB"), "--plain-file", login)
     assert code == 13
-    assert "the other side wants the mechanism NULL, and here it is PLAIN" in errors
+    assert "the other side uses mechanism NULL, and this side PLAIN" in errors
 
 
 def test_curve(probe: Run, libzmq: Libzmq) -> None:
@@ -207,8 +207,8 @@ def test_curve(probe: Run, libzmq: Libzmq) -> None:
     assert "libzmq" in found["implementation"]
     code, _, errors = probe(endpoint, "--server-key", CLIENT.public)
     assert code == 14
-    assert "closed when it got our HELLO" in errors
-    assert "the server key is probably not that of this server" in errors
+    assert "closed after our HELLO" in errors
+    assert "the server key probably belongs to another server" in errors
 
 
 @pytest.mark.usefixtures("logins")
@@ -251,17 +251,17 @@ def test_expectations_that_are_not_met(probe: Run, libzmq: Libzmq) -> None:
     ("arguments", "words"),
     [
         (["tcp://127.0.0.1"], "has no port from 1 to 65535"),
-        (["127.0.0.1:5555"], "is no endpoint; tcp://host:port and ipc://path are"),
+        (["127.0.0.1:5555"], "is not an endpoint; use tcp://host:port or ipc://path"),
         (["pgm://127.0.0.1:5555"], "pgm:// is not supported"),
         (["tcp://127.0.0.1:1", "--expect", "socket-type=pub"], "socket-type is never 'pub'; did you mean PUB?"),
         (
             ["tcp://127.0.0.1:1", "--expect", "type=PUB"],
-            "there is no 'type'; there are version, mechanism, socket-type",
+            "no value named 'type'; use one of version, mechanism, socket-type",
         ),
-        (["tcp://127.0.0.1:1", "--expect", "ping"], "not of the form NAME=VALUE"),
-        (["tcp://127.0.0.1:1", "--wait", "0"], "give more than 0 and at most 600 seconds"),
-        (["tcp://127.0.0.1:1", "--wait", "nan"], "give more than 0 and at most 600 seconds"),
-        (["tcp://127.0.0.1:1", "--user", "a", "--server-key", "b"], "do not go together"),
+        (["tcp://127.0.0.1:1", "--expect", "ping"], "is not NAME=VALUE"),
+        (["tcp://127.0.0.1:1", "--wait", "0"], "use more than 0 and at most 600 seconds"),
+        (["tcp://127.0.0.1:1", "--wait", "nan"], "use more than 0 and at most 600 seconds"),
+        (["tcp://127.0.0.1:1", "--user", "a", "--server-key", "b"], "are mutually exclusive"),
     ],
 )
 def test_usage(probe: Run, arguments: list[str], words: str) -> None:
@@ -287,25 +287,29 @@ def drip(connection: socket.socket) -> None:
 
 
 WRONG: dict[str, tuple[Script, int, str]] = {
-    "silent": (says(), 11, "not one octet"),
-    "drips": (drip, 11, "a part of its greeting"),
-    "stops behind the signature": (says(GREETING[:10]), 11, "a part of its greeting"),
-    "HTTP": (says(b"HTTP/1.1 400 Bad Request\r\n"), 12, "does not speak ZMTP: it began with 'HTTP/1.1 400 Bad"),
-    "SSH": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), 12, "does not speak ZMTP: it began with 'SSH-2.0-OpenSSH_"),
+    "silent": (says(), 11, "sent no data"),
+    "drips": (drip, 11, "only part of its greeting"),
+    "stops behind the signature": (says(GREETING[:10]), 11, "only part of its greeting"),
+    "HTTP": (says(b"HTTP/1.1 400 Bad Request\r\n"), 12, "does not speak ZMTP: its first octets are 'HTTP/1.1 400 Bad"),
+    "SSH": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), 12, "does not speak ZMTP: its first octets are 'SSH-2.0-OpenSSH_"),
     "MySQL": (says(bytes.fromhex("4a0000000a382e302e3300") + bytes(70)), 12, "probably does not speak ZMTP"),
-    "Telnet": (says(bytes.fromhex("fffd18fffd20fffd23fffd27")), 12, "does not speak ZMTP: it began with ff fd 18"),
-    "revision 0": (says(GREETING[:10] + b"\x00\x01"), 13, "announces revision 0, which no version of ZMTP has"),
+    "Telnet": (
+        says(bytes.fromhex("fffd18fffd20fffd23fffd27")),
+        12,
+        "does not speak ZMTP: its first octets are ff fd 18",
+    ),
+    "revision 0": (says(GREETING[:10] + b"\x00\x01"), 13, "announces revision 0, which is no version of ZMTP"),
     "unknown socket type": (says(GREETING, ready("\x1b[31mPUB")), 16, "Unknown socket type"),
-    "flood": (flood, 16, "more than 4 MiB came, more than a probe accepts"),
+    "flood": (flood, 16, "received more than 4 MiB, the limit of a probe"),
     "2^63": (says(GREETING, ready("PUB"), b"\x02\x80" + bytes(7)), 16, "Frame size above 2^63-1"),
     "2^63 for READY": (says(GREETING, b"\x06\x80" + bytes(7)), 16, "Frame size above 2^63-1"),
     "PONG for READY": (says(GREETING, b"\x04\x05\x04PONG"), 16, "before the sender completed its handshake"),
-    "closes": (says(closes=True), 17, "the other side closed without having sent an octet"),
+    "closes": (says(closes=True), 17, "the other side closed without sending data"),
     "closes in the signature": (says(b"\xff\x00", closes=True), 17, "2 octets"),
     "closes in the greeting": (
         says(GREETING[:40], closes=True),
         17,
-        "after 40 octets and before it knew our mech",
+        "after 40 octets and before it received our mech",
     ),
     "closes behind it": (says(GREETING, closes=True), 17, "the other side closed after the greetings"),
     "ERROR": (says(GREETING, REFUSAL), 14, "ERROR '400': authentication refused"),
@@ -332,11 +336,11 @@ def test_refused(probe: Run) -> None:
         port = listener.getsockname()[1]
     code, output, errors = probe(f"tcp://127.0.0.1:{port}", "--expect", "socket-type=PUB")
     assert (code, output) == (10, "")
-    assert errors == f"zmtpscope: tcp://127.0.0.1:{port}: the connection was refused: nobody listens there\n"
+    assert errors == f"zmtpscope: tcp://127.0.0.1:{port}: connection refused: nothing listens on the port\n"
     code, output, _ = probe(f"tcp://127.0.0.1:{port}", "--json")
     found = told(output)
     assert (code, found["exit_code"], found["version"]) == (10, 10, None)
-    assert found["error"] == "the connection was refused: nobody listens there"
+    assert found["error"] == "connection refused: nothing listens on the port"
 
 
 def test_no_such_path(probe: Run, tmp_path: pathlib.Path) -> None:
@@ -358,7 +362,7 @@ def test_a_name_server_that_does_not_answer(probe: Run, monkeypatch: pytest.Monk
     assert not answered
     over.set()
     assert code == 10
-    assert "nobody answered within 0.1 s" in errors
+    assert "no answer within 0.1 s" in errors
 
 
 def test_text_of_the_network_is_escaped(probe: Run) -> None:
@@ -404,7 +408,7 @@ def test_a_mechanism_that_cannot_be_found(probe: Run, tmp_path: pathlib.Path) ->
     with served(closes_unless("CURVE")) as endpoint:
         code, _, errors = probe(endpoint, "--plain-file", login)
         assert code == 13
-        assert "the other side wants the mechanism CURVE, and here it is PLAIN" in errors
+        assert "the other side uses mechanism CURVE, and this side PLAIN" in errors
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("XPUB", "SUB"), ("PULL", "PUSH")])

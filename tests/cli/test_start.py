@@ -75,7 +75,7 @@ def test_a_command_comes_before_a_file_of_its_name(
         (["-c", "5", "-Y", "conn", "check", "a.pcap"], "type: zmtpscope check -c 5 -Y conn a.pcap"),
         (["-i", "lo", "live", "-q"], "name the command first; type: zmtpscope live -i lo -q"),
         (["tcp://127.0.0.1:5555"], "type: zmtpscope probe tcp://127.0.0.1:5555"),
-        (["raed", "a.pcap"], "there is no command or file 'raed'; did you mean read?"),
+        (["raed", "a.pcap"], "no command or file named 'raed'; did you mean read?"),
     ],
 )
 def test_a_word_that_is_neither_command_nor_file_is_an_error(zmtpscope: Run, typed: list[str], words: str) -> None:

@@ -54,7 +54,7 @@ def test_the_busiest_interval(zmtpscope: Run) -> None:
     ("arguments", "words"),
     [
         ([], "name a capture"),
-        (["--interval", "0", "x"], "no interval"),
+        (["--interval", "0", "x"], "not an interval"),
         (["--interval", "soon", "x"], "no length of time"),
         (["--interval", "3d", "x"], "no length of time"),
         (["--by", "colour", "x"], "colour"),
@@ -105,8 +105,8 @@ def test_damage_is_said_as_read_says_it(zmtpscope: Run, tmp_path: pathlib.Path) 
 
 def test_nothing_to_count_is_a_sentence(zmtpscope: Run) -> None:
     for arguments, sentence in (
-        (["-Y", "topic == nosuch"], "the filter holds of nothing in this capture -> without -Y all of it is counted"),
-        (["--by", "topic", "-Y", "record == greeting"], "there are no topics to count"),
+        (["-Y", "topic == nosuch"], "no record matches the filter -> leave out -Y to count all"),
+        (["--by", "topic", "-Y", "record == greeting"], "no topics to count"),
     ):
         assert zmtpscope("stats", PUBSUB, *arguments) == (0, "", f"zmtpscope: {sentence}\n")
     _, output, _ = zmtpscope("stats", PUBSUB, "-Y", "record == greeting")

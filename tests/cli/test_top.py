@@ -89,15 +89,15 @@ def test_json_of_the_whole_capture_is_one_interval(zmtpscope: Run) -> None:
     ("arguments", "words"),
     [
         ([], "name a capture"),
-        (["--interval", "-1", "x"], "no interval"),
-        (["--interval", "0.0001", "x"], "no interval"),
-        (["--interval", "nan", "x"], "no interval"),
+        (["--interval", "-1", "x"], "not an interval"),
+        (["--interval", "0.0001", "x"], "not an interval"),
+        (["--interval", "nan", "x"], "not an interval"),
         (["--sort", "connections", "x"], "topics have no column"),
         (["--by", "peer", "--sort", "subscribers", "x"], "peers have no column"),
         (["/does/not/exist"], "/does/not/exist"),
         ([__file__], "not a capture"),
         (["--follow", "x", "y"], "one file"),
-        (["--follow", "--interval", "0", "x"], "captures that end"),
+        (["--follow", "--interval", "0", "x"], "a finished capture"),
         (["--follow", __file__], "not a capture"),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_beginning_that_is_missing_is_said(zmtpscope: Run) -> None:
     code, output, errors = zmtpscope("top", CAPTURES / "damage/midstream-3.0.pcap")
     assert code == 0
     assert "(no topic)" in output
-    assert "beginning was not captured" in errors
+    assert "start was not captured" in errors
     assert "-d tcp.port==5581,zmtp///PUB" in errors
 
 
@@ -154,7 +154,7 @@ def test_in_a_terminal_keys_change_what_is_shown(tmp_path: pathlib.Path) -> None
         terminal.press("tnr")
         terminal.wait_for("3 topics by name, reversed", first='"c.topic"')
         terminal.press("/a.t")
-        terminal.wait_for("show what contains: a.t_", "1 topic by name")
+        terminal.wait_for("show names that contain: a.t_", "1 topic by name")
         terminal.press("\r")
         terminal.wait_for('with "a.t"')
         terminal.press("\x1b")

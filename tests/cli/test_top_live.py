@@ -117,10 +117,10 @@ def test_an_interface_that_is_not_there_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-i", "lo", str(PUBSUB)], "give one of them"),
+        (["-i", "lo", str(PUBSUB)], "use one of them"),
         (["-f", "tcp", str(PUBSUB)], "-f is for a capture"),
         (["-w", "out.pcapng", str(PUBSUB)], "-w is for a capture"),
-        (["-i", "lo", "--interval", "0"], "captures that end"),
+        (["-i", "lo", "--interval", "0"], "a finished capture"),
         (["--follow", os.curdir], "directory"),
     ],
 )

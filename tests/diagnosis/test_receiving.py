@@ -57,4 +57,7 @@ def test_those_that_were_missing_before_do_not() -> None:
 def test_why_tells_of_the_numbers_that_are_left_out() -> None:
     path = CAPTURES / "problems/reported/bitcoin-seq.pcap.gz"
     lines = run("check", "--why", "hashtx@10.9.0.2", str(path)).stdout.splitlines()
-    assert b"  the numbers in what it got have 10 gaps: more was published, first before 1.671191 packet 92" in lines
+    assert (
+        b"  the sequence numbers that it received have 10 gaps: more was published, first before 1.671191 packet 92"
+        in lines
+    )

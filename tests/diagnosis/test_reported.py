@@ -91,8 +91,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "arrived",
     ),
     "multicast-group-mismatch": (
-        "warn likely: 10.9.7.1 sends 20 datagrams to 239.10.1.1:5556, and 10.9.7.2 joined 239.10.1.2, where nothing is "
-        "sent: no host joins the group that is sent to",
+        "warn likely: 10.9.7.1 sends 20 datagrams to 239.10.1.1:5556, and 10.9.7.2 joined 239.10.1.2, which receives "
+        "nothing: no host joins the group that is sent to",
     ),
     "nat-idle-req-hang": (
         "error REP 10.9.1.1:4506 acknowledges nothing that REQ 10.9.2.1 sends since packet 21: sent again 6 "
@@ -187,7 +187,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "socks5": (
         "warn The SOCKS5 proxy 10.9.0.1:1080 did not connect 10.9.0.2 to 127.0.0.1:5556, 10 times in 3.7 s: "
-        "connection refused (reply 5); it did between these",
+        "connection refused (reply 5); it connected between these attempts",
     ),
     "haproxy-send-proxy": (
         "error 10.9.0.2 sends a PROXY v1 header before ZMTP to 10.9.0.1:5555, which does not know it: no handshake "

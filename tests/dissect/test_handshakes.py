@@ -165,7 +165,7 @@ def late_ready(seconds: float, *, version: str = "3.1", early: bytes = b"") -> C
 def test_traffic_before_the_other_ready() -> None:
     (finding,) = findings(late_ready(1.5))
     assert (finding["id"], finding["side"], finding["severity"]) == ("NULL-05", 0, "note")
-    assert finding["text"].endswith("that of the other side came 1.5 s later")
+    assert finding["text"].endswith("READY of the other side arrived 1.5 s later")
     assert ids(late_ready(1.5, early=message(b"in the same segment"))) == ["NULL-05"]
     assert ids(late_ready(0.9)) == []
     assert ids(late_ready(1.5, version="3.0")) == []
@@ -187,7 +187,7 @@ def test_traffic_on_which_the_other_side_closes() -> None:
     talk.send(0, message(b"early"))
     early, closed = findings(leave(talk, 1))
     assert (early["id"], early["side"], closed["id"], closed["side"]) == ("NULL-05", 0, "NULL-08", 1)
-    assert "on which libzmq closes" in closed["text"]
+    assert "and libzmq closes on this" in closed["text"]
 
 
 def after_error(seconds: float, side: int, octets: bytes) -> Conversation:
@@ -224,11 +224,11 @@ REFUSALS = [
 """By mechanism: what was said before, the finding, and what was asked for."""
 
 REASONS = [
-    ("300", "300, authentication is not possible for now; {} was not judged", "try again later"),
+    ("300", "300, authentication failed temporarily; {} was not checked", "retry later"),
     ("400", "400, {} was refused", ""),
-    ("500", "500, authentication met an internal error; {} was not judged", "the fault is on that side"),
-    ("no way", 'it says "no way"', "the log of the side that sent ERROR says more"),
-    ("", "it gives no reason", "the log of the side that sent ERROR says more"),
+    ("500", "500, authentication failed with an internal error; {} was not checked", "the fault is on that side"),
+    ("no way", 'the reason is "no way"', "see the log of the side that sent ERROR"),
+    ("", "without a reason", "see the log of the side that sent ERROR"),
 ]
 
 

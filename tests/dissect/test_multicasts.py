@@ -51,7 +51,9 @@ def found(*packets: Datagram, size: int = 1 << 30) -> list[str]:
 @pytest.mark.parametrize("size", [1, 2, 1 << 30])
 def test_a_group_that_no_host_joins_is_reported(size: int) -> None:
     (text,) = found(membership(report(JOINED)), *to_group(SENT), size=size)
-    assert text.endswith(f"{RADIO} sends 3 datagrams to {SENT}:5556, and {DISH} joined {JOINED}, where nothing is sent")
+    assert text.endswith(
+        f"{RADIO} sends 3 datagrams to {SENT}:5556, and {DISH} joined {JOINED}, which receives nothing"
+    )
 
 
 @pytest.mark.parametrize(

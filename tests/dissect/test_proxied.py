@@ -105,11 +105,11 @@ def test_a_refusal_beside_a_connection_of_zmtp_is_reported() -> None:
     granted = through("SOCKS5", [], 50_002, start + SECOND)
     ((severity, text),) = refusals(before + granted)
     assert severity == "note"
-    assert text.endswith("connection refused (reply 5); it did 1.0 s later")
+    assert text.endswith("connection refused (reply 5); it connected 1.0 s later")
     behind = through("SOCKS5, refused", [], 50_003, start + 2 * SECOND)
     ((severity, text),) = refusals(before + granted + behind)
     assert severity == "warn"
-    assert text.endswith("; it did between these")
+    assert text.endswith("; it connected between these attempts")
 
 
 def test_a_websocket_without_zws_is_reported_beside_zmtp_only() -> None:
@@ -121,7 +121,7 @@ def test_a_websocket_without_zws_is_reported_beside_zmtp_only() -> None:
     assert read(plain.packets) == []
     found = read(plain.packets + through("SOCKS5", []))
     (text,) = [each["text"] for each in found if each["record"] == "finding" and each["id"] == "ZMTP-CONN-22"]
-    assert text.endswith("10.0.0.2 opens one to 10.0.0.1:1080 (answer 101 Switching Protocols)")
+    assert text.endswith("10.0.0.2 opens a WebSocket without ZWS2.0 to 10.0.0.1:1080 (answer 101 Switching Protocols)")
 
 
 CLIENT_HELLO, SERVER_HELLO = b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03", b"\x16\x03\x03\x00\x05\x02\x00\x00\x01\x03"
@@ -140,4 +140,4 @@ def test_tls_is_reported_beside_zmtp_only() -> None:
     assert read(tls().packets) == []
     found = read(tls().packets + through("SOCKS5", []))
     (text,) = [each["text"] for each in found if each["record"] == "finding" and each["id"] == "ZMTP-CONN-23"]
-    assert text.endswith(": 10.0.0.3 does at 10.0.0.1:1080")
+    assert text.endswith(": 10.0.0.3 speaks TLS to 10.0.0.1:1080")

@@ -223,7 +223,7 @@ def heard(ours: Settings, theirs: Settings, version: str, act: Act) -> PeerEvent
     else:
         frames = frames_of(ours, act)
     if theirs.socket_type == "PUB":
-        return Dropped(frames, "a PUB socket takes no messages")
+        return Dropped(frames, "a PUB socket receives no messages")
     if theirs.socket_type == "REQ":
         return Message(frames[1:])
     if theirs.socket_type == "REP":

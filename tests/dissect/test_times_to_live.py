@@ -41,14 +41,14 @@ def test_a_side_that_says_nothing_until_the_close(closer: int) -> None:
         talk.add(1, ACK)
     else:
         talk.close()
-    assert silent(talk) == [(0, "5.0 s, and 2.0 s were announced")]
+    assert silent(talk) == [(0, "5.0 s; its TTL is 2.0 s")]
 
 
 def test_a_side_that_goes_on_too_late() -> None:
     talk = announcing()
     talk.wait(SILENCE * SECOND)
     talk.send(0, message(b"late"))
-    assert silent(talk) == [(0, "5.0 s, and 2.0 s were announced")]
+    assert silent(talk) == [(0, "5.0 s; its TTL is 2.0 s")]
 
 
 def test_nothing_is_known_of_a_side_that_is_silent_when_the_capture_ends() -> None:

@@ -45,7 +45,7 @@ def test_a_misspelt_command_says_what_it_was_called() -> None:
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        ("300", 'ERROR "300" (authentication not possible for now)'),
+        ("300", 'ERROR "300" (temporary failure of authentication)'),
         ("400", 'ERROR "400" (authentication refused)'),
         ("500", 'ERROR "500" (internal error of authentication)'),
         ("Go away", 'ERROR "Go away"'),

@@ -53,5 +53,5 @@ def test_frames_are_made_as_they_are_shown_and_no_more_of_them_than_people_read(
     options = Options(details=True)
     text = TextLines(Look(Clock("r", lambda: 0), **look), options)
     lines = [line for batch in Analyser(options).run(Capture(talk.packets)) for line in text.lines(batch)]
-    assert "    ... and more than 1,000 frames: --frames gives each a line, --json has their bodies\n" in lines
+    assert "    ... and more than 1,000 frames: --frames prints one line for each, --json their bodies\n" in lines
     assert MAX_FRAMES < made < MAX_FRAMES + 10

@@ -81,7 +81,7 @@ def test_findings_are_counted_from_the_worst_to_the_most_normal() -> None:
 
 
 def test_a_finding_is_listed_with_what_to_do_in_that_case() -> None:
-    assert "the other side was not up yet" in quiet("unreachable/server-up-later.pcap")["ZMTP-CONN-14"]
+    assert "the other side was not listening yet" in quiet("unreachable/server-up-later.pcap")["ZMTP-CONN-14"]
     assert "its ZAP handler never answered" in quiet("security/plain-zap-handler-hangs.pcap")["PLAIN-08"]
     assert "no ZAP handler runs" in quiet("security/plain-no-zap-handler.pcap")["PLAIN-08"]
 
@@ -91,7 +91,7 @@ def test_where_it_differs_what_to_do_is_said_once_of_each_endpoint() -> None:
     (line,) = [line for line in lines if "ZMTP-CONN-14" in line]
     assert "->" not in line
     assert [row.partition(" -> ")[2].partition(":")[0] for row in rows_below(lines, "ZMTP-CONN-14")] == [
-        "the other side was not up yet"
+        "the other side was not listening yet; ZeroMQ retries until it is"
     ] * 5
 
 
@@ -203,4 +203,4 @@ def test_fragments_that_were_never_whole_are_told_beside_the_sums() -> None:
     assert not any(line.startswith("fragments") for line in statistics_lines(Summary(), statistics))
     statistics.fragments_given_up = 3
     told = [line for line in statistics_lines(Summary(), statistics) if line.startswith("fragments")]
-    assert told == ["fragments        3 datagrams were never whole"]
+    assert told == ["fragments        3 datagrams were incomplete"]

@@ -63,7 +63,7 @@ def test_the_steps_of_gssapi_say_what_they_are() -> None:
         "INITIATE token of 690 octets (Kerberos 5 AP-REQ)",
         "INITIATE token of 156 octets (Kerberos 5 AP-REP)",
         "empty command",
-        "note ZMTP3X-CMD-01 The command is empty: with GSSAPI, a step that has nothing to say",
+        "note ZMTP3X-CMD-01 The command is empty: an empty step of the GSSAPI handshake",
         "MESSAGE token of 102 octets (Kerberos 5 wrap token) with READY inside",
         "MESSAGE token of 112 octets (Kerberos 5 wrap token) with READY inside",
         "message encrypted, 78 octets",
@@ -309,8 +309,8 @@ def test_a_capture_that_ends_inside_a_greeting_leaves_the_version_open() -> None
 
 def test_a_gap_says_how_it_is_known_and_what_became_of_the_rest() -> None:
     gaps = [line for line in what(text("damage/holes.pcap")) if line.startswith("gap of ")]
-    assert "not captured (acknowledged by the receiver), no frame found behind it" in gaps[0]
-    assert gaps[1].endswith("not captured (acknowledged by the receiver), reading goes on at offset 9497")
+    assert "not captured (acknowledged by the receiver), no frame found after it" in gaps[0]
+    assert gaps[1].endswith("not captured (acknowledged by the receiver), parsing resumes at offset 9497")
     values = {"bytes": 1, "offset": 2, "reason": "end of the connection", "resumed_at": None}
     assert "(waited for until the end)" in describe_gap(values)
 

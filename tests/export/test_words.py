@@ -40,7 +40,7 @@ def test_a_snap_length_may_be_why_there_is_no_zmtp() -> None:
     whole, cut = CaptureStatistics(packets=204), CaptureStatistics(packets=204, shortened=102)
     found = "no ZMTP found (204 packets, 1 TCP connection, 0 UDP datagrams)"
     assert nothing_found(Summary(other_tcp=1), whole) == (
-        f"{found} -> if you know better, say so: -d tcp.port==5555,zmtp"
+        f"{found} -> if a port does carry ZMTP, add -d tcp.port==5555,zmtp"
     )
     assert nothing_found(Summary(other_tcp=1), cut) == (
         f"{found}; the snap length cut 102 of these packets -> capture whole packets (-s 0), from the start of "

@@ -13,13 +13,13 @@ from zmtpscope.filter.fields import FIELDS
 
 ERRORS = [
     ("", "", "the filter is empty; write a field, for example topic"),
-    ("topik == a", "^^^^^", "there is no field topik; did you mean topic?"),
+    ("topik == a", "^^^^^", "no field named topik; did you mean topic?"),
     ("size > large", "       ^^^^^", "size is a number, and large is none; write digits"),
     ("size > 5ms", "       ^^^", "size is a number, and 5ms is none; units are B, kB, MB, GB, KiB, MiB, GiB"),
     ("idle_ns > 5KiB", "          ^^^^", "idle_ns is a length of time, and 5KiB is none; units are ns, us, ms"),
-    ("topic = a", "      ^", "= is no operator; write =="),
-    ("topic ==", "        ^", "a value is missing behind =="),
-    ("topic == a and", "              ^", "a field is missing behind and"),
+    ("topic = a", "      ^", "= is not an operator; write =="),
+    ("topic ==", "        ^", "a value is missing after =="),
+    ("topic == a and", "              ^", "a field is missing after and"),
     ("topic a", "      ^", "a is not expected here; join tests with and, or"),
     ('topic == "a', "         ^^", 'this text has no end; close it with "'),
     ("(topic", "^", "( has no )"),
@@ -29,21 +29,21 @@ ERRORS = [
     ("record == mesage", "          ^^^^^^", "no record is mesage; did you mean message?"),
     ("type in {gap, hole}", "              ^^^^", "no type is hole; there are connection, greeting,"),
     ("topic in {}", "         ^^", "the set is empty"),
-    ("ip > 10.0.0.1", "   ^", "> does not go with an IP address; it is for numbers, times and text"),
-    ("size contains 5", "     ^^^^^^^^", "contains does not go with a number; it is for text and octets"),
+    ("ip > 10.0.0.1", "   ^", "> cannot be applied to an IP address; it is for numbers, times and text"),
+    ("size contains 5", "     ^^^^^^^^", "contains cannot be applied to a number; it is for text and octets"),
     ("ip == 10.0.0", "      ^^^^^^", "ip is an IP address, and 10.0.0 is none; write 10.0.0.1, 10.0.0.0/8"),
     ("complete == 5", "            ^", "complete is true or false, and 5 is none; write true or false"),
-    ('topic matches "("', "              ^^^", "this is no regular expression: missing ): ("),
-    ("size[0:2] == 5", "^^^^^^^^^", "size is a number, of which there are no slices"),
-    ("topic[x] == 5", "      ^", "x is no slice; write [start:length], [first-last], [number]"),
+    ('topic matches "("', "              ^^^", "not a regular expression: missing ): ("),
+    ("size[0:2] == 5", "^^^^^^^^^", "size is a number, which has no slices"),
+    ("topic[x] == 5", "      ^", "x is not a slice; write [start:length], [first-last], [number]"),
     ("topic[", "     ^", "[ has no ]"),
-    ("src_port == topic", "            ^^^^^", "this is text, and a number is in front of =="),
-    ("tcp.stream == conn", "              ^^^^", "tcp.stream is compared with numbers only; write conn"),
-    ("len(size) == 5", "^^^^^^^^^", "len wants text or octets, and this is a number"),
+    ("src_port == topic", "            ^^^^^", "the value is text, but the field before == is a number"),
+    ("tcp.stream == conn", "              ^^^^", "tcp.stream can only be compared with numbers; write conn"),
+    ("len(size) == 5", "^^^^^^^^^", "len needs text or octets, and this is a number"),
     ("all sizes", "         ^", "all needs a comparison; for example: all sizes > 100"),
-    ('"a"', "^^^", "this is text, and a field is wanted"),
-    (r'topic == "\q"', r"          ^^", r"\q stands for nothing; write \\ for a backslash"),
-    ("(" * 60, " " * 50 + "^", "more than 50 brackets and nots stand within each other"),
+    ('"a"', "^^^", "this is text, not a field"),
+    (r'topic == "\q"', r"          ^^", r"\q is not an escape; write \\ for a backslash"),
+    ("(" * 60, " " * 50 + "^", "more than 50 brackets and nots are nested"),
     ("time > yesterday", "       ^^^^^^^^^", 'time is a time, and yesterday is none; write "2026-11-22 16:08:25.5"'),
 ]
 
@@ -60,7 +60,7 @@ def test_mistakes_are_named_where_they_are(text: str, carets: str, sentence: str
 
 def test_matches_without_re2_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(FilterError, match=r"(?s)needs google-re2.*zmtpscope\[regex\].*contains needs nothing more"):
+    with pytest.raises(FilterError, match=r"(?s)needs google-re2.*zmtpscope\[regex\].*contains needs no extra"):
         Filter("topic matches a")
     assert Filter("topic contains a").holds({"record": "gap"}) is False
 

@@ -112,7 +112,7 @@ class TestKeyLog:
         path = capture.with_name("out.keys")
         path.write_text("mine")
         path.chmod(0o640)
-        with pytest.raises(KeyLogError, match=r"others may read it.*chmod 600"):
+        with pytest.raises(KeyLogError, match=r"other users can read it.*chmod 600"):
             KeyLog.beside(capture)
         assert path.read_text() == "mine"
 

@@ -300,7 +300,7 @@ server.wait()
 def test_without_curve_it_says_what_may_be_the_reason(key_log: pathlib.Path) -> None:
     done = recorded(key_log, "sh", "-c", "echo hello; exit 3")
     assert (done.returncode, done.stdout) == (3, "hello\n")
-    assert "no keys were recorded -> if the program made CURVE connections, it is one that cannot" in done.stderr
+    assert "no keys were recorded -> if the program opened CURVE connections, its keys cannot" in done.stderr
     assert keys_in(key_log) == []
 
 
@@ -627,7 +627,7 @@ def refused(key_log: pathlib.Path, *command: str) -> str:
 
 def test_a_key_log_is_a_plain_file_that_only_the_user_reads(tmp_path: pathlib.Path, key_log: pathlib.Path) -> None:
     key_log.touch(0o640)
-    assert refused(key_log).endswith(f"others may read it, and the keys in it open traffic; chmod 600 {key_log}")
+    assert refused(key_log).endswith(f"other users can read it, and its keys decrypt traffic; chmod 600 {key_log}")
     key_log.chmod(0o600)
     link = tmp_path / "link"
     link.symlink_to(key_log)
@@ -644,14 +644,14 @@ def test_a_key_log_is_a_plain_file_that_only_the_user_reads(tmp_path: pathlib.Pa
 def test_a_key_log_of_another_user_is_refused(key_log: pathlib.Path) -> None:
     key_log.touch(0o600)
     os.chown(key_log, NOBODY, NOBODY)
-    assert "it belongs to another user" in refused(key_log)
+    assert "belongs to another user" in refused(key_log)
 
 
 # Programs that cannot be recorded
 
 
 def test_there_must_be_a_program(key_log: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    assert "no-such-program: there is no such program" in refused(key_log, "no-such-program")
+    assert "no-such-program: no such program" in refused(key_log, "no-such-program")
     with pytest.raises(click.UsageError, match="name the program to run"):
         record.main(["--"], standalone_mode=False)
     plain = tmp_path / "plain"
@@ -729,11 +729,11 @@ def test_a_cache_that_others_write_to_is_refused(
         for mode in (0o770, 0o707):
             each.chmod(mode)
             said = refused(key_log)
-            assert said.startswith(f"{each}: others than you may write there")
+            assert said.startswith(f"{each}: other users can write there")
             assert f"chmod go-w {each} and delete what is in {folder}," in said
         each.chmod(0o700)
     folder.chmod(0o1777)
-    assert "others than you may write there" in refused(key_log)
+    assert "other users can write there" in refused(key_log)
     folder.chmod(0o700)
     cache.chmod(0o1777)  # as /tmp: nobody else can rename what is the user's
     KeyRecording(["true"], key_log)
@@ -774,7 +774,7 @@ def test_a_library_that_others_may_have_put_there_is_made_anew(
 
     library.unlink()
     library.mkdir()
-    assert refused(key_log).startswith(f"{library}: the compiled library cannot be put there: Is a directory; delete")
+    assert refused(key_log).startswith(f"{library}: cannot write the compiled library: Is a directory; delete")
 
 
 @needs_root
@@ -786,7 +786,7 @@ def test_a_cache_of_another_user_is_refused(
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     for each in (cache / "zmtpscope", cache):
         os.chown(each, NOBODY, NOBODY)
-        assert f"{each}: it belongs to another user" in refused(key_log)
+        assert f"{each}: belongs to another user" in refused(key_log)
         os.chown(each, 0, 0)
 
 
@@ -798,7 +798,7 @@ def test_a_link_to_a_cache_that_others_write_to_is_refused(
     shared.chmod(0o777)
     (tmp_path / "cache").symlink_to(shared)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert f"{shared}: others than you" in refused(key_log)
+    assert f"{shared}: other users can write" in refused(key_log)
 
 
 def test_what_keeps_the_library_from_being_made_is_said(
@@ -806,7 +806,7 @@ def test_what_keeps_the_library_from_being_made_is_said(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CC", "'")
-    assert "the environment variable CC is no command" in refused(key_log)
+    assert "the environment variable CC is not a command" in refused(key_log)
     monkeypatch.setenv("CC", "cc -no-such-option")
     assert "the C compiler cc failed: " in refused(key_log)
     monkeypatch.setenv("CC", "")

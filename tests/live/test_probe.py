@@ -161,7 +161,7 @@ def test_a_budget_ends() -> None:
         budget = Budget(1.0)
         for _ in range(MAX_CONNECTIONS):
             budget.spend_connection()
-        with pytest.raises(Violation, match="20 connections were not enough to find out"):
+        with pytest.raises(Violation, match="20 connections were not enough to identify it"):
             async with Attempt(parse_endpoint("tcp://127.0.0.1:1"), Settings("REQ"), budget):
                 pass
 

@@ -59,7 +59,7 @@ def test_an_identity_may_be_octets() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: connect(5555, "REQ"), "an endpoint is text, as 'tcp://127.0.0.1:5555', not int"),
+        (lambda: connect(5555, "REQ"), "an endpoint is text, for example 'tcp://127.0.0.1:5555', not int"),
         (lambda: connect(NOBODY, "SUB", subscribe="news"), "subscribe takes a list, as subscribe=['news']"),
         (lambda: connect(NOBODY, "SUB", subscribe=[1]), "a topic is text or octets, not int"),
         (lambda: connect(NOBODY, "DISH", join=b"one"), "join takes a list"),
@@ -83,7 +83,7 @@ def test_what_does_not_fit_the_socket_type_is_refused_when_it_is_made() -> None:
     async def work() -> None:
         with pytest.raises(ValueError, match="a REQ socket has no subscriptions"):
             connect(NOBODY, "REQ", subscribe=["news"])
-        with pytest.raises(ValueError, match="a SUB socket is in no groups"):
+        with pytest.raises(ValueError, match="a SUB socket has no groups"):
             bind(ANYWHERE, "SUB", join=["one"])
 
     run(work)
@@ -92,7 +92,7 @@ def test_what_does_not_fit_the_socket_type_is_refused_when_it_is_made() -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        (b"hello", "a message is a list of parts, as [b'hello'], not bytes"),
+        (b"hello", "a message is a list of parts, for example [b'hello'], not bytes"),
         ("hello", "a message is a list of parts"),
         (["hello"], "a part of a message is octets, as b'hello', not text"),
         ([b"a", 1], "a part of a message is octets, not int"),
@@ -122,14 +122,14 @@ def test_other_octets_will_do() -> None:
 def test_nobody_waits_for_what_cannot_come() -> None:
     async def work() -> None:
         async with bind(ANYWHERE, "REP") as reply, connect(reply.endpoint, "REQ") as request:
-            with pytest.raises(ValueError, match="a REQ socket receives the reply to a request: first send one"):
+            with pytest.raises(ValueError, match="a REQ socket must send a request before it receives the reply"):
                 await request.receive()
             await request.send([b"question"])
-            with pytest.raises(ValueError, match="waits for the reply"):
+            with pytest.raises(ValueError, match="must receive the reply"):
                 await request.send([b"another"])
             await reply.send(await reply.receive())
             assert await request.receive() == [b"question"]
-            with pytest.raises(ValueError, match="first send one"):
+            with pytest.raises(ValueError, match="must send a request"):
                 await request.receive()
             await request.send([b"again"])
         async with connect(NOBODY, "PUSH") as push, connect(NOBODY, "PULL") as pull:
@@ -144,9 +144,9 @@ def test_nobody_waits_for_what_cannot_come() -> None:
 def test_what_was_not_asked_for_cannot_be_taken_back() -> None:
     async def work() -> None:
         async with connect(NOBODY, "SUB", subscribe=["news"]) as socket, connect(NOBODY, "DISH") as dish:
-            with pytest.raises(ValueError, match="nothing was subscribed to as 'sport'"):
+            with pytest.raises(ValueError, match="not subscribed to 'sport'"):
                 await socket.cancel("sport")
-            with pytest.raises(ValueError, match="no group was joined as 'one'"):
+            with pytest.raises(ValueError, match="not a member of group 'one'"):
                 await dish.leave("one")
 
     run(work)

@@ -300,7 +300,7 @@ def test_a_wrong_server_key_is_refused(libzmq: Libzmq) -> None:
     wrong = CurveClient(CLIENT_KEY, CLIENT_SECRET, curve_crypto)
     failure = fails_to_connect(libzmq.endpoint("REP", "CURVE"), "REQ", wrong)
     assert isinstance(failure, Refused)
-    assert "when it got our HELLO" in str(failure)
+    assert "after our HELLO" in str(failure)
     assert "server key" in str(failure)
 
 

@@ -268,7 +268,7 @@ def test_small_damage_costs_only_what_follows() -> None:
     packed[-5] ^= 1  # of the size behind the checksum
     made = found(bytes(packed))
     assert made.fields["payload"]["summary"] == "abcdefgh" * 3
-    assert "damaged behind 24 octets" in str(made.findings[0].detail)
+    assert "damaged after 24 octets" in str(made.findings[0].detail)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_without_the_package(kind: type[Compressed], module: str, monkeypatch: p
     monkeypatch.setitem(sys.modules, module, None)
     made = found(packed)
     assert made.protocol == kind.name
-    assert made.summary == f"{len(packed)} octets; install zmtpscope[compression] to see what is inside"
+    assert made.summary == f"{len(packed)} octets; install zmtpscope[compression] to decompress it"
     assert made.findings == []
     assert_tiled(made, packed)
 
@@ -342,7 +342,7 @@ def test_what_messages_of_a_side_become_stays_in_proportion_to_them(packer: Pack
         assert sum(sizes) < UNPACKED_AT_FIRST + UNPACKED_PER_OCTET * 200 * len(packed) + (1 << 20)
         said = {each.summary for each in made if "size" not in (each.fields or {})}
         (summary,) = said
-        assert "not unpacked: such messages of this side become more than 100 times as many octets" in summary
+        assert "not decompressed: the messages of this side expand to more than 100 times their size" in summary
     else:
         assert sizes == [1 << 20] * 200
 
@@ -354,7 +354,7 @@ def test_a_message_is_not_blamed_for_what_others_used_up(kept: int, monkeypatch:
     monkeypatch.setattr("zmtpscope.payloads.limits.UNPACKED_AT_FIRST", kept)
     made = of_one_side(Zlib)(packed)
     assert made.findings == []
-    assert "not unpacked: such messages of this side" in str(made.summary)
+    assert "not decompressed: the messages of this side" in str(made.summary)
 
 
 @pytest.mark.slow

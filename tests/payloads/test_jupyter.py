@@ -191,7 +191,7 @@ def test_files_without_a_key_are_told(octets: bytes) -> None:
     for _ in range(2):
         now = Message(message("status", {}, key=KEY), 0, None)
         told += [(each.id, each.detail) for each in read(side, now, reader_of(Jupyter, now)).findings]
-    assert told == [("PAYLOAD-04", "jupyter: wrong.json is no connection file with a key")]
+    assert told == [("PAYLOAD-04", "jupyter: wrong.json is not a connection file with a key")]
 
 
 def test_unsigned_is_said_once() -> None:

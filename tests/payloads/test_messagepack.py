@@ -143,9 +143,9 @@ def test_tree_names_heads_keys_and_values() -> None:
     [
         (b"\xc1", "malformed at octet 0 of frame 0: no value begins with 0xc1"),
         (b"\x92\x01", "malformed at octet 1 of frame 0: items: 2, octets left: 1"),
-        (b"\x92\x01\xcd\x02", "malformed at octet 2 of frame 0: the frame ends inside of a head"),
-        (b"\x91\xa5ab", "malformed at octet 4 of frame 0: 0 needs 6 octets, there are 3"),
-        (b"\x91\x01\x02", "malformed at octet 2 of frame 0: octets behind the value: 1"),
+        (b"\x92\x01\xcd\x02", "malformed at octet 2 of frame 0: the frame ends inside a head"),
+        (b"\x91\xa5ab", "malformed at octet 4 of frame 0: 0 needs 6 octets, but only 3 remain"),
+        (b"\x91\x01\x02", "malformed at octet 2 of frame 0: octets after the value: 1"),
         (b"\xdf\xff\xff\xff\xff", "malformed at octet 5 of frame 0: pairs: 4294967295, octets left: 0"),
         (b"\x91" * 66, "not read to its end: more than 64 levels"),
         (b"\xdc\x30\x00" + bytes(0x3000), "not read to its end: more than 10000 fields"),

@@ -108,11 +108,11 @@ def test_a_node_is_named_as_it_has_named_itself() -> None:
     [
         (join(2, "CHAT", 1), "node alice joins group CHAT"),
         (leave(2, "CHAT", 1), "node alice leaves group CHAT"),
-        (ping(2), "node alice asks for a sign of life (PING 2)"),
-        (command(7, 2), "node alice gives a sign of life (PING-OK 2)"),
-        (command(8, 2, string("CHAT") + string("0123456789")), "node alice stands 012345 for leader of group CHAT"),
-        (command(9, 2, string("CHAT") + string("0123456789")), "node alice says 012345 leads group CHAT"),
-        (command(10, 2), "node alice says goodbye"),
+        (ping(2), "node alice sends PING (2)"),
+        (command(7, 2), "node alice answers with PING-OK (2)"),
+        (command(8, 2, string("CHAT") + string("0123456789")), "node alice nominates 012345 as leader of group CHAT"),
+        (command(9, 2, string("CHAT") + string("0123456789")), "node alice announces 012345 as leader of group CHAT"),
+        (command(10, 2), "node alice leaves (GOODBYE)"),
     ],
 )
 def test_every_command_is_a_sentence(octets: bytes, words: str) -> None:

@@ -40,10 +40,10 @@ def what_is_seen(error: BaseException) -> str:
 @pytest.mark.parametrize(
     ("path", "options", "sentence"),
     [
-        ("none.pcap", {}, "none.pcap: there is no such file"),
+        ("none.pcap", {}, "none.pcap: no such file"),
         (CAPTURES / "README.md", {}, f"{CAPTURES}/README.md: is not a capture, neither pcap nor pcapng begins with"),
-        (PUBSUB, {"recrod": "messages"}, "there is no option 'recrod'; did you mean record?"),
-        (PUBSUB, {"record": "mesages"}, "option record: there is no table 'mesages'; did you mean messages?"),
+        (PUBSUB, {"recrod": "messages"}, "no option named 'recrod'; did you mean record?"),
+        (PUBSUB, {"record": "mesages"}, "option record: no table named 'mesages'; did you mean messages?"),
         (PUBSUB, {"columns": "topik"}, "option columns: messages has no column 'topik'; did you mean topic?"),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_table_of_the_catalog_is_refused_with_what_works(spark: SparkSession) 
     try:
         with pytest.raises(AnalysisException) as error:
             spark.table("captured").count()
-        assert re.match(f"load: it was given no path; .* a table of the catalog: .*{works}", what_is_seen(error.value))
+        assert re.match(f"load: no path was given; .* a table of the catalog: .*{works}", what_is_seen(error.value))
     finally:
         spark.sql("drop table captured")
     assert PUBSUB.exists()
@@ -98,7 +98,7 @@ def test_a_damaged_file_ends_the_job_where_that_is_asked_for(spark: SparkSession
     frame = load(spark, CUT, columns="topic", onError="fail")
     with pytest.raises(PythonException) as error:
         frame.count()
-    assert what_is_seen(error.value) == f"{CUT}, octet 4436: the file ends inside a packet, 62 octets of it are there"
+    assert what_is_seen(error.value) == f"{CUT}, octet 4436: the file ends inside a packet, after 62 octets of it"
 
 
 def test_readable_rows_of_a_damaged_file_come_with_those_of_the_others(tmp_path: pathlib.Path) -> None:
@@ -119,7 +119,7 @@ def test_a_file_that_vanishes_or_grows_meanwhile_is_no_end_of_the_others(tmp_pat
     assert len(scanned_rows(files, ReadSettings())) == len(local_rows([PUBSUB], ReadSettings()))
     findings = scanned_rows(files, ReadSettings.parse({"record": "findings"}))
     assert [row["file"] for row in findings if row["id"] == "CAPTURE-02"] == files
-    with pytest.raises(CaptureError, match=r"gone.pcap: there is no such file$"):
+    with pytest.raises(CaptureError, match=r"gone.pcap: no such file$"):
         scanned_rows(files, ReadSettings.parse({"onError": "fail"}))
     growing.unlink()
     with pytest.raises(CaptureError, match="no such file on this worker; captures must lie where"):
@@ -153,19 +153,19 @@ def test_files_are_found_in_folders_of_folders_and_by_their_names(tmp_path: path
     assert found([tmp_path], Lookup(recursive=True)) == sorted(map(str, paths))
     assert found([tmp_path], Lookup(recursive=True, names="b*")) == [str(paths[1])]
     assert found([f"{tmp_path}/*.pcap"], Lookup(names="a*")) == [str(paths[0])]
-    with pytest.raises(CaptureError, match=r"none of the 1 files has a name that matches x\*"):
+    with pytest.raises(CaptureError, match=r"none of the 1 file names matches x\*"):
         find_paths([tmp_path], Lookup(names="x*"))
-    with pytest.raises(CaptureError, match=r"is a directory without captures; no file in it \(of 1\) is one$"):
+    with pytest.raises(CaptureError, match=r"is a directory without captures; none of its 1 files is a capture$"):
         find_paths([tmp_path], Lookup(recursive=True, names="*.txt"))
 
 
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("{}/none.pcap", "{}/none.pcap: there is no such file"),
-        ("{}", "{}: is a directory without captures; no file is in it, and directories inside it are not searched"),
+        ("{}/none.pcap", "{}/none.pcap: no such file"),
+        ("{}", "{}: is a directory without captures; it is empty; subdirectories are not searched"),
         ("{}/*.pcap", "{}/*.pcap: nothing matches"),
-        (f"{CAPTURES}/*.md", f"{CAPTURES}/*.md: none of the 1 that match is a capture"),
+        (f"{CAPTURES}/*.md", f"{CAPTURES}/*.md: none of the 1 matching files is a capture"),
         (
             "s3a://bucket/a.pcap",
             's3a://bucket/a.pcap: s3a: is not read here; zmtpscope.spark.read(spark, "s3a://bucket/a.pcap") reads URIs '
@@ -173,12 +173,12 @@ def test_files_are_found_in_folders_of_folders_and_by_their_names(tmp_path: path
         ),
         (
             "dbfs:/a.pcap",
-            "dbfs:/a.pcap: dbfs: is no file system that is known here; name the path where it is mounted, /dbfs/x for "
+            "dbfs:/a.pcap: dbfs: is not a known file system; name the path where it is mounted, /dbfs/x for "
             "dbfs:/x, or a URI of file, s3, s3a, s3n, gs, gcs, abfs, abfss, hdfs, viewfs",
         ),
         (
             "file://elsewhere/a.pcap",
-            "file://elsewhere/a.pcap: is no file of this host; name a path, or a URI such as file:///captures",
+            "file://elsewhere/a.pcap: is not a file of this host; name a path, or a URI such as file:///captures",
         ),
         ("-", "standard input: workers cannot read it; write the capture to a file first"),
     ],
@@ -190,7 +190,7 @@ def test_paths_that_name_no_capture_are_a_sentence(tmp_path: pathlib.Path, path:
 
 
 def test_a_load_without_a_path_is_a_sentence() -> None:
-    with pytest.raises(CaptureError, match=r"^load: it was given no path; name captures"):
+    with pytest.raises(CaptureError, match=r"^load: no path was given; name captures"):
         given_paths({"record": "messages"})
 
 

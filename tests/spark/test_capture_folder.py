@@ -210,7 +210,7 @@ def test_behind_the_end_nothing_may_come(tmp_path: Path) -> None:
     assert stream.take(finish=True) == ["1"]
     assert stream.take(finish=True) == []
     capture(tmp_path, "2", 2)
-    with pytest.raises(CaptureError, match=r"2: it is new, and this query was ended by the option finish"):
+    with pytest.raises(CaptureError, match=r"2: it is new, and the option finish ended this query"):
         stream.take()
 
 

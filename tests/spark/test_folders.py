@@ -123,7 +123,7 @@ def test_files_that_are_no_captures_are_named(archive: pathlib.Path, caplog: pyt
         (archive / name).write_text("")
     (archive / "empty\n.pcap").touch()
     assert skipped(archive) == {
-        f"{archive}/day=2026-11-26/notes.txt": "is not a capture, neither pcap nor pcapng begins with 6e 6f 20 63",
+        f"{archive}/day=2026-11-26/notes.txt": "is not a capture: neither pcap nor pcapng begins with 6e 6f 20 63",
         f"{archive}/empty\n.pcap": "is empty",
     }
     assert skipped([archive], pathGlobFilter="eth*") == {}

@@ -52,7 +52,7 @@ def test_tables_have_only_what_a_filter_holds_of(spark: SparkSession, tmp_path: 
 def test_tables_are_not_overwritten_unless_asked(spark: SparkSession, tmp_path: Path) -> None:
     ingest(spark, PUBSUB, tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(FileExistsError, match='is there already; mode="overwrite"'):
+    with pytest.raises(FileExistsError, match='exists; mode="overwrite"'):
         ingest(spark, PUBSUB, tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
     written = ingest(spark, PUBSUB.with_name("reqrep.pcap"), tmp_path, mode="overwrite", body="none")
@@ -101,7 +101,7 @@ def test_append_adds_the_captures_that_are_new_each_once(spark: SparkSession, tm
     assert ingest(spark, captures, out, mode="append")["messages"].rows == 0
     assert len(ports(spark, out)) == 19 + added
     (captures / "1.pcap").write_bytes(reqrep)
-    with pytest.raises(CaptureError, match=r"1.pcap: it has changed since its rows were written"):
+    with pytest.raises(CaptureError, match=r"1.pcap: it changed after its rows were written"):
         ingest(spark, captures, out, mode="append")
     assert ingest(spark, captures, out, mode="overwrite")["messages"].rows == len(ports(spark, out))
 
@@ -149,7 +149,7 @@ def test_tables_of_export_are_opened_too(spark: SparkSession, tmp_path: Path, fo
     ("options", "said"),
     [
         ({"record": "messages"}, "option record: ingest writes all records"),
-        ({"mode": "ignore"}, "mode: 'ignore' is none of error, overwrite and append"),
+        ({"mode": "ignore"}, "mode: 'ignore' is not error, overwrite or append"),
         ({"partitions": 0}, "option partitions"),
     ],
 )

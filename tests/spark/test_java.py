@@ -111,7 +111,7 @@ def test_a_job_runs_without_java_on_the_path_and_fails_with_a_sentence(tmp_path:
     assert done.stdout == "rows 19\n", done.stderr
     assert (tmp_path / ".cache" / "zmtpscope").is_dir()
     assert done.stderr.endswith(
-        "CaptureError: damage/cut-file.pcap, octet 4436: the file ends inside a packet, 62 octets of it are there\n"
+        "CaptureError: damage/cut-file.pcap, octet 4436: the file ends inside a packet, after 62 octets of it\n"
     )
     assert "\tat " not in done.stderr  # no stack of Java
     assert len(done.stderr.splitlines()) < 25

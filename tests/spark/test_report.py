@@ -432,7 +432,7 @@ def test_a_report_of_captures(spark: SparkSession, tmp_path: pathlib.Path, capsy
     assert not spark.sparkContext._jsc.sc().isStopped()  # a session of others goes on
 
     assert cli.run(["analyze", PUBSUB, "-o", str(out)]) == 2
-    assert "index.html is there already; --force overwrites it" in capsys.readouterr().err
+    assert "index.html exists; use --force to overwrite it" in capsys.readouterr().err
 
 
 def test_what_is_no_capture_leaves_nothing_behind(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

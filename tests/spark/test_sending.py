@@ -64,7 +64,7 @@ def test_a_worker_without_zmtpscope_says_what_to_install(make: Callable[[], obje
     assert done.returncode == 0, done.stderr
     expected = (
         f"the Python of this worker, {sys.executable}, has no {missing}: pip install 'zmtpscope[spark]' there, or "
-        "set PYSPARK_PYTHON to a Python that has it\n"
+        "set PYSPARK_PYTHON to a Python with it\n"
     )
     assert done.stdout == expected
 

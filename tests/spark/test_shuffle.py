@@ -226,7 +226,7 @@ def test_bad_input_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     ):
         with pytest.raises(CaptureError, match=said):
             read(spark, path)
-    with pytest.raises(SettingsError, match="there is no option 'bodys'; did you mean body"):
+    with pytest.raises(SettingsError, match="no option named 'bodys'; did you mean body"):
         read(spark, FILES[0], bodys="none")
     with pytest.raises(SettingsError, match="no column"):
         read(spark, FILES[0], columns="topics")
@@ -237,7 +237,7 @@ def test_bad_input_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     alone, both = read(spark, gone), read(spark, [gone, cut])
     failing = read(spark, cut, onError="fail")
     gone.unlink()
-    assert "gone.pcap: there is no such file on this worker" in failures(alone)
+    assert "gone.pcap: no such file on this worker" in failures(alone)
     assert "Traceback" not in failures(alone)
     assert "cut.pcap" in failures(failing)
     assert in_any_order(both.toArrow().to_pylist()) == in_any_order(local_rows([cut], ReadSettings()))

@@ -208,7 +208,7 @@ def test_a_file_that_is_gone_when_it_is_read_is_logged(
     else:
         files[0].unlink()
     query.run()
-    what = "another file has taken its place" if is_replaced else "there is no such file"
+    what = "another file replaced it" if is_replaced else "no such file"
     assert [record.message.partition(": ")[2].partition(" (")[0] for record in caplog.records] == [
         f"batch 1: {files[0]}: {what}"
     ]
@@ -278,10 +278,10 @@ def test_the_folder_of_states_has_to_be_the_same(folder: Path, tmp_path: Path) -
     ("options", "sentence"),
     [
         ({"stateLocation": ""}, "option stateLocation is missing: name a folder of your own for what a query keeps"),
-        ({"growing": "-1"}, "option growing: '-1' is no number of files; give 0 or more"),
-        ({"maxFilesPerTrigger": "0"}, "option maxFilesPerTrigger: '0' is no number of files; give 1 or more"),
+        ({"growing": "-1"}, "option growing: '-1' is not a number of files; use 0 or more"),
+        ({"maxFilesPerTrigger": "0"}, "option maxFilesPerTrigger: '0' is not a number of files; use 1 or more"),
         ({"finish": "yes"}, "option finish: 'yes' is neither true nor false"),
-        ({"growin": "1"}, "there is no option 'growin'"),
+        ({"growin": "1"}, "no option named 'growin'"),
     ],
 )
 def test_a_wrong_option_is_one_sentence(tmp_path: Path, options: dict[str, str], sentence: str) -> None:

@@ -34,10 +34,10 @@ def replace(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (cut, "has become shorter since it was read -> read it anew"),
-        (overwrite, "has changed since it was read -> read it anew"),
-        (replace, "is another file than the one that was read -> read it anew"),
-        (os.remove, "No such file or directory -> put it back, and read it anew"),
+        (cut, "was truncated since it was read -> read it again"),
+        (overwrite, "changed since it was read -> read it again"),
+        (replace, "is not the file that was read -> read it again"),
+        (os.remove, "No such file or directory -> restore it, and read it again"),
     ],
     ids=["cut", "overwritten", "replaced", "removed"],
 )

@@ -115,7 +115,7 @@ def test_the_spool_is_bounded(in_memory: bool) -> None:
     options = options_for(path, index=False)
     store = Store(options, spool=Spool(in_memory=in_memory, limit=100))
     (batch, *_) = Analyser(options).run(open_captures([str(path)]))
-    with pytest.raises(OctetsError, match="more than 100 octets would have to be kept"):
+    with pytest.raises(OctetsError, match="more than 100 octets are needed"):
         store.append(batch)
     assert len(store) == 0
 
@@ -125,5 +125,5 @@ def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.pwrite", full)
-    with pytest.raises(OctetsError, match="No space left on device -> make room there"):
+    with pytest.raises(OctetsError, match="No space left on device -> free some space"):
         opened(CAPTURES / "patterns" / "pubsub.pcap")

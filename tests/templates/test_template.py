@@ -24,18 +24,18 @@ def test_a_header_names_the_fields_as_they_were_written() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{topik}", "there is no field topik; did you mean topic?\n  {topik}\n   ^^^^^"),
+        ("{topik}", "no field named topik; did you mean topic?\n  {topik}\n   ^^^^^"),
         ("a {time", "{ has no }; write {{ for a brace\n  a {time\n    ^"),
         ("{time} }", "} closes nothing; write }} for a brace\n  {time} }\n         ^"),
         ("{}", "no field is named; write one, for example topic\n  {}\n   ^"),
         ("x{ }", "no field is named; write one, for example topic\n  x{ }\n     ^"),
-        ("{size, topic}", ", is not expected here; one field is wanted, or a part of it\n  {size, topic}\n       ^"),
-        ("{size > 3}", "> is not expected here; one field is wanted, or a part of it\n  {size > 3}\n        ^"),
-        ("{'topic'}", "this is text, and a field is wanted\n  {'topic'}\n   ^^^^^^^"),
-        ("{len(size)}", "len wants text or octets, and this is a number\n  {len(size)}\n   ^^^^^^^^^"),
-        (r"\x {time}", "\\x stands for nothing; write \\n, \\t, \\r, or \\\\ for a backslash\n  \\x {time}\n  ^^"),
-        ("abc", "no field is shown; write for example {time} {topic} {size}\n  abc\n  ^^^"),
-        ("", "no field is shown; write for example {time} {topic} {size}\n  \n  ^"),
+        ("{size, topic}", ", is not expected here; write one field, or a part of it\n  {size, topic}\n       ^"),
+        ("{size > 3}", "> is not expected here; write one field, or a part of it\n  {size > 3}\n        ^"),
+        ("{'topic'}", "this is text, not a field\n  {'topic'}\n   ^^^^^^^"),
+        ("{len(size)}", "len needs text or octets, and this is a number\n  {len(size)}\n   ^^^^^^^^^"),
+        (r"\x {time}", "\\x is not an escape; write \\n, \\t, \\r, or \\\\ for a backslash\n  \\x {time}\n  ^^"),
+        ("abc", "no field in the format; use for example {time} {topic} {size}\n  abc\n  ^^^"),
+        ("", "no field in the format; use for example {time} {topic} {size}\n  \n  ^"),
     ],
 )
 def test_what_is_wrong_is_shown(text: str, said: str) -> None:

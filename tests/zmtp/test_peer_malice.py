@@ -144,7 +144,7 @@ def test_what_is_announced_too_large_is_not_waited_for(flags: bytes, size: int) 
 def test_a_message_may_be_as_large_as_the_limit() -> None:
     """Each part counts for a little more than its octets, so many empty ones do not come for nothing."""
     listening().receive(frame(bytes(LIMIT - 64)), 0.0)
-    assert "more than 100000 octets" in str(refusal(listening(), frame(bytes(LIMIT - 63))))
+    assert "larger than the limit of 100000 octets" in str(refusal(listening(), frame(bytes(LIMIT - 63))))
     listening().receive(frame(b"", more=True) * (LIMIT // 64), 0.0)
     assert isinstance(refusal(listening(), frame(b"", more=True) * (LIMIT // 64 + 1)), Violation)
 
@@ -207,7 +207,7 @@ def test_who_asks_for_too_much_is_told_what_is_too_much(monkeypatch: pytest.Monk
     monkeypatch.setattr(memberships, "LARGEST_MEMORY", 1 << 20)
     asks = b"".join(command("NULL", "SUBSCRIBE", topic=f"{number:06x}") for number in range(5000))
     error = refusal(listening(Settings("PUB"), "SUB"), asks)
-    told = "Violation: the other side asks for more topics than are remembered: they would take more than 1 MiB"
+    told = "Violation: the other side subscribed to more topics than the limit: they need more than 1 MiB"
     assert said(error) == told
 
 
@@ -216,7 +216,7 @@ def test_who_asks_for_too_long_a_topic_is_told_so(version: str) -> None:
     topic = b"a" * (LARGEST_AWAITED_TOPIC + 1)
     asks = frame(b"\1" + topic) if version == "3.0" else command("NULL", "SUBSCRIBE", topic=topic.decode())
     error = refusal(listening(Settings("PUB", version=version), "SUB"), asks)
-    assert said(error) == "Violation: the other side asks for a topic of more than 64 KiB"
+    assert said(error) == "Violation: the other side subscribed to a topic of more than 64 KiB"
 
 
 DRIBBLED: dict[str, tuple[Callable[[], Peer], bytes]] = {
@@ -263,17 +263,19 @@ def test_what_comes_octet_by_octet_is_looked_at_once(name: str, monkeypatch: pyt
 def test_errors_are_no_way_to_a_terminal() -> None:
     """Whatever the other side says of itself."""
     error = refusal(Peer(Settings("PULL"), 0.0), build_greeting_3("\x1b[31m\u202e\n"))
-    assert str(error) == r"the other side wants the mechanism \x1b[31m\u202e\n, and here it is NULL"
+    assert str(error) == r"the other side uses mechanism \x1b[31m\u202e\n, and this side NULL"
 
 
 # -- the end, anywhere -------------------------------------------------------------------------------------------------
 
-NOTHING = "ClosedHalfWay: the other side closed without having sent an octet"
+NOTHING = "ClosedHalfWay: the other side closed without sending data"
 GREETING = "ClosedHalfWay: the other side closed after {} of its greeting"
-SIGNATURE = "Mismatch: the other side closed after {} of its greeting: it probably wants another version of ZMTP than "
-MESSAGE = "ClosedHalfWay: the other side closed in the middle of a message"
-CUT = "ClosedHalfWay: the other side closed in the middle of a command, where its {} was due"
-WITHOUT = "the other side closed when it got our {}, without its {}"
+SIGNATURE = (
+    "Mismatch: the other side closed after {} of its greeting: it probably requires another version of ZMTP than "
+)
+MESSAGE = "ClosedHalfWay: the other side closed inside a message"
+CUT = "ClosedHalfWay: the other side closed inside a command, before its {} was complete"
+WITHOUT = "the other side closed after our {}, without sending {}"
 ORDERLY = "an orderly end"
 
 OLD_ENDS = [(0, NOTHING), (1, GREETING)]
@@ -302,7 +304,7 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
         0,
         [
             *MODERN,
-            (64, f"UnfitSocketType: {WITHOUT.format('READY', 'READY')}: it probably takes no DEALER socket"),
+            (64, f"UnfitSocketType: {WITHOUT.format('READY', 'READY')}: it probably does not accept a DEALER socket"),
             (65, CUT.format("READY")),
             (107, ORDERLY),
             (108, MESSAGE),
@@ -316,11 +318,14 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
             *PLAIN,
             (
                 64,
-                f"Refused: {WITHOUT.format('HELLO', 'WELCOME')}: libzmq does so where nobody checks logins, others "
-                "where the login is wrong",
+                f"Refused: {WITHOUT.format('HELLO', 'WELCOME')}: libzmq closes if no ZAP handler checks "
+                "logins, other peers if the login is wrong",
             ),
             (65, CUT.format("WELCOME")),
-            (74, f"UnfitSocketType: {WITHOUT.format('INITIATE', 'READY')}: it probably takes no DEALER socket"),
+            (
+                74,
+                f"UnfitSocketType: {WITHOUT.format('INITIATE', 'READY')}: it probably does not accept a DEALER socket",
+            ),
             (75, CUT.format("READY")),
             (117, ORDERLY),
             (118, MESSAGE),
@@ -332,7 +337,7 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
         1,
         [
             *PLAIN,
-            (64, "ClosedHalfWay: the other side closed after the greetings, without its HELLO"),
+            (64, "ClosedHalfWay: the other side closed after the greetings, without sending HELLO"),
             (65, CUT.format("HELLO")),
             (85, f"ClosedHalfWay: {WITHOUT.format('WELCOME', 'INITIATE')}"),
             (86, CUT.format("INITIATE")),
@@ -346,12 +351,12 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
         0,
         [
             *CURVE,
-            (64, f"Refused: {WITHOUT.format('HELLO', 'WELCOME')}: the server key is probably not that of this server"),
+            (64, f"Refused: {WITHOUT.format('HELLO', 'WELCOME')}: the server key probably belongs to another server"),
             (65, CUT.format("WELCOME")),
             (
                 234,
-                f"UnfitSocketType: {WITHOUT.format('INITIATE', 'READY')}: it probably takes no DEALER socket, or not "
-                "our key",
+                f"UnfitSocketType: {WITHOUT.format('INITIATE', 'READY')}: it probably does not accept a DEALER socket, "
+                "or our key",
             ),
             (235, CUT.format("READY")),
             (301, ORDERLY),
@@ -364,7 +369,7 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
         1,
         [
             *CURVE,
-            (64, "ClosedHalfWay: the other side closed after the greetings, without its HELLO"),
+            (64, "ClosedHalfWay: the other side closed after the greetings, without sending HELLO"),
             (65, CUT.format("HELLO")),
             (266, f"ClosedHalfWay: {WITHOUT.format('WELCOME', 'INITIATE')}"),
             (267, CUT.format("INITIATE")),
@@ -441,14 +446,14 @@ def denied(command_name: str) -> str:
 PLAIN_CLIENT, PLAIN_SERVER = SECURITY["PLAIN"]
 CURVE_CLIENT, CURVE_SERVER = SECURITY["CURVE"]
 STRANGER, OTHER_SERVER = secret("stranger"), curve_crypto.public_key(secret("other server"))
-NO_MECHANISM = "Mismatch: the other side wants the mechanism {}, and here it is {}"
-BOTH_CLIENTS = "Mismatch: both sides want to be the client of the {} handshake"
-UNFIT = "UnfitSocketType: the other side is {}, which {} may not be connected to; {} may"
+NO_MECHANISM = "Mismatch: the other side uses mechanism {}, and this side {}"
+BOTH_CLIENTS = "Mismatch: both sides act as the client of the {} handshake"
+UNFIT = "UnfitSocketType: the other side is {}, which {} cannot connect to; {} may"
 INVALID = "UnfitSocketType: the other side answered INITIATE with ERROR 'Invalid socket type'"
-NO_HELLO = "TooSlow: the other side did not send its HELLO within 30 s: it may be a server, as we are"
-NO_HELLO_CAME = "ClosedHalfWay: the other side closed after the greetings, without its HELLO"
-NOTHING_NEWER = "Mismatch: the other side speaks nothing older than ZMTP {}, and nothing newer than {} is spoken here"
-NOTHING_OLDER = "Mismatch: the other side speaks ZMTP {}, and nothing older than {} is accepted here"
+NO_HELLO = "TooSlow: the other side did not send its HELLO within 30 s: it may be a server, like this side"
+NO_HELLO_CAME = "ClosedHalfWay: the other side closed after the greetings, without sending HELLO"
+NOTHING_NEWER = "Mismatch: the other side requires ZMTP {} or newer, and this side supports at most {}"
+NOTHING_OLDER = "Mismatch: the other side speaks ZMTP {}, and this side requires {} or newer"
 
 QUARRELS: dict[str, tuple[Settings, Settings, str, str]] = {
     "a wrong mechanism": (
@@ -473,13 +478,13 @@ QUARRELS: dict[str, tuple[Settings, Settings, str, str]] = {
         Settings("DEALER", CurveClient(OTHER_SERVER, CLIENT_SECRET, curve_crypto)),
         Settings("ROUTER", CURVE_SERVER),
         denied("HELLO"),
-        "Refused: the box of HELLO does not open: it was made for another server key",
+        "Refused: the box of HELLO does not decrypt: it is encrypted for another server key",
     ),
-    "a client key that may not come in": (
+    "a client key that is not accepted": (
         Settings("DEALER", CurveClient(SERVER_KEY, STRANGER, curve_crypto)),
         Settings("ROUTER", CURVE_SERVER),
         denied("INITIATE"),
-        f"Refused: the client key {z85.encode(curve_crypto.public_key(STRANGER))} may not come in",
+        f"Refused: the client key {z85.encode(curve_crypto.public_key(STRANGER))} is not accepted",
     ),
     "two clients of PLAIN": (
         Settings("DEALER", PLAIN_CLIENT),
@@ -570,7 +575,7 @@ def test_versions_that_cannot_agree(first: tuple[str, str], second: tuple[str, s
         for socket_type, (newest, oldest) in zip(("DEALER", "ROUTER"), (first, second), strict=True)
     ]
     meeting, errors = quarrel(*both)
-    assert any((error or "").startswith("Mismatch: the other side speaks") for error in errors)
+    assert any((error or "").startswith("Mismatch: the other side ") for error in errors)
     assert not any(peer.ready for peer in meeting.peers)
 
 
@@ -591,7 +596,7 @@ ALIENS = {
 def test_other_protocols_are_told_apart(octets: bytes, version: str) -> None:
     settings = Settings("DEALER", version=version)
     error = refusal(Peer(settings, 0.0), octets)
-    assert said(error) == f"NotZmtp: the other side does not speak ZMTP: it began with {ALIENS[octets]}"
+    assert said(error) == f"NotZmtp: the other side does not speak ZMTP: its first octets are {ALIENS[octets]}"
     assert isinstance(feed(Peer(settings, 0.0), octets, list(range(1, len(octets)))), NotZmtp)
 
 
@@ -601,8 +606,8 @@ def test_other_protocols_are_told_apart(octets: bytes, version: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "octets", "sentence"),
     [
-        (Settings("DEALER"), b"", "the other side sent not one octet within 5 s"),
-        (Settings("DEALER"), b"\xff", "the other side sent only a part of its greeting within 5 s"),
+        (Settings("DEALER"), b"", "the other side sent no data within 5 s"),
+        (Settings("DEALER"), b"\xff", "the other side sent only part of its greeting within 5 s"),
         (Settings("DEALER"), build_greeting_3("NULL"), "the other side did not send its READY within 5 s"),
         (
             Settings("DEALER", PLAIN_CLIENT),
@@ -658,7 +663,7 @@ def test_heartbeats_that_are_not_answered() -> None:
     assert peer.deadline == 4.0
     peer.tick(4.0)
     assert peer.outgoing() == ping
-    with pytest.raises(TooSlow, match=r"no sign of life for 0\.5 s after our PING"):
+    with pytest.raises(TooSlow, match=r"no data for 0\.5 s after our PING"):
         peer.tick(4.5)
 
 
@@ -671,18 +676,24 @@ def test_heartbeats_that_are_not_answered() -> None:
         (lambda: CurveClient(b"short", CLIENT_SECRET, curve_crypto), "a CURVE key has 32 octets"),
         (lambda: CurveServer(b"short", curve_crypto), "a CURVE key has 32 octets"),
         (lambda: CurveClient(bytes(32), CLIENT_SECRET, curve_crypto), "the server key is of low order"),
-        (lambda: Settings("DEALER", properties=(("", "x"),)), "no name for a property"),
-        (lambda: Settings("DEALER", properties=(("X-" + "x" * 254, "x"),)), "no name for a property"),
-        (lambda: Settings("DEALER", properties=(("a b", "x"),)), "no name for a property"),
-        (lambda: Settings("DEALER", properties=(("socket-type", "x"),)), "no name for a property"),
-        (lambda: Settings("DEALER", heartbeat=Heartbeat(0.0, 1.0)), "more than 0 s"),
+        (lambda: Settings("DEALER", properties=(("", "x"),)), "not a valid name for an application property"),
+        (
+            lambda: Settings("DEALER", properties=(("X-" + "x" * 254, "x"),)),
+            "not a valid name for an application property",
+        ),
+        (lambda: Settings("DEALER", properties=(("a b", "x"),)), "not a valid name for an application property"),
+        (
+            lambda: Settings("DEALER", properties=(("socket-type", "x"),)),
+            "not a valid name for an application property",
+        ),
+        (lambda: Settings("DEALER", heartbeat=Heartbeat(0.0, 1.0)), "must be above 0 s"),
         (lambda: Settings("DEALER", heartbeat=Heartbeat(1.0, 1.0, 6554.0)), "at most 6553.5 s"),
         (lambda: Settings("DEALER", PLAIN_CLIENT, version="2.0"), "the mechanism PLAIN needs ZMTP 3.0"),
         (lambda: Settings("RADIO", oldest="2.0"), "the socket type RADIO needs ZMTP 3.0"),
-        (lambda: Settings("DEALER", identity="\0a"), "does not begin with a zero octet"),
-        (lambda: Settings("STREAM"), "is no socket type"),
+        (lambda: Settings("DEALER", identity="\0a"), "must not begin with a zero octet"),
+        (lambda: Settings("STREAM"), "is not a socket type"),
         (lambda: listening().send([b"x"], [b"A"]), "no envelope"),
-        (lambda: listening(Settings("REP"), "REQ").send([b"x"], [b"A", b""]), "no empty address"),
+        (lambda: listening(Settings("REP"), "REQ").send([b"x"], [b"A", b""]), "an empty address"),
         (lambda: listening(Settings("PULL"), "PUSH").send([b"x"]), "sends no messages"),
         (lambda: listening().subscribe(b""), "has no subscriptions"),
         (lambda: Peer(Settings("DEALER"), 0.0).send([b"x"]), "before the handshake is complete"),
@@ -732,7 +743,7 @@ def test_a_client_has_to_bring_back_the_cookie() -> None:
     client = initiating(peer)
     cookie = client.welcome_cookie[:-1] + bytes([client.welcome_cookie[-1] ^ 1])
     error = refusal(peer, curve_frame(client.initiate(cookie=cookie, socket_type="DEALER")))
-    assert said(error) == "Refused: the INITIATE does not bring back the cookie of the WELCOME"
+    assert said(error) == "Refused: the INITIATE does not return the cookie of the WELCOME"
 
 
 @pytest.mark.parametrize("cheat", ["another key", "another server", "another connection"])
@@ -765,7 +776,7 @@ def test_a_sealed_message_counts_once() -> None:
     """Said again, changed, or in clear, it ends the connection."""
     for spoil, why in (
         (lambda message: message * 2, "CURVE-07"),
-        (lambda message: message[:-1] + bytes([message[-1] ^ 1]), "does not open"),
+        (lambda message: message[:-1] + bytes([message[-1] ^ 1]), "does not decrypt"),
         (lambda message: message + frame(b"in clear"), "CURVE-09"),
     ):
         peer = curve_server()

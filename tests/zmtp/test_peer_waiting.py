@@ -55,7 +55,7 @@ def test_may_introduce_itself_first() -> None:
 def test_an_introduction_that_does_not_fit() -> None:
     one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("PUSH"), 0.0)
     meet(one, other)
-    with pytest.raises(UnfitSocketType, match="the other side is PUSH, which SUB may not be connected to; PULL may"):
+    with pytest.raises(UnfitSocketType, match="the other side is PUSH, which SUB cannot connect to; PULL may"):
         one.introduce("SUB")
 
 
@@ -84,7 +84,7 @@ def test_waits_with_the_greeting_of_2_0() -> None:
     ("version", "why"),
     [
         ("1.0", "the other side speaks ZMTP 1.0, which has no RADIO sockets"),
-        ("2.0", "the other side speaks ZMTP 2.0, and nothing older than 3.0 is accepted here"),
+        ("2.0", "the other side speaks ZMTP 2.0, and this side requires 3.0 or newer"),
     ],
 )
 @pytest.mark.parametrize("first", [False, True])
@@ -96,7 +96,7 @@ def test_a_draft_type_does_not_fit_old_versions(version: str, why: str, first: b
     act = functools.partial(one.introduce, "RADIO")
     if first:
         act()
-        act, why = functools.partial(meet, one, other), "and nothing older than 3.0 is accepted here"
+        act, why = functools.partial(meet, one, other), "and this side requires 3.0 or newer"
     with pytest.raises(PeerError, match=why):
         act()
 

@@ -19,7 +19,7 @@ CONNECT = b"CONNECT host:5555 HTTP/1.1\r\nHost: host:5555\r\n\r\n"
 
 CASES: dict[str, tuple[bytes, bytes, str, str | None]] = {
     "PROXY v1": (b"PROXY TCP4 10.0.0.9 10.0.0.1 40000 5555\r\n", b"", "PROXY v1 for 10.0.0.9:40000", None),
-    "PROXY v1, unknown": (b"PROXY UNKNOWN\r\n", b"", "PROXY v1 for a client that it does not name", None),
+    "PROXY v1, unknown": (b"PROXY UNKNOWN\r\n", b"", "PROXY v1 for an unnamed client", None),
     "PROXY v2": (PROXY_2, b"", "PROXY v2 for 10.0.0.9:40000", None),
     "PROXY v2, a health check": (PROXY_2_LOCAL, b"", "PROXY v2 for the proxy itself", None),
     "SOCKS5": (*SOCKS_5, "SOCKS5 to 10.0.0.1:5555", None),
@@ -33,7 +33,7 @@ CASES: dict[str, tuple[bytes, bytes, str, str | None]] = {
     "SOCKS5, wrong password": (
         LOGIN[0][:15],
         b"\5\2\1\1",
-        "SOCKS5 to an endpoint that it did not name yet",
+        "SOCKS5 to an endpoint not named yet",
         "wrong user name or password",
     ),
     "SOCKS4": (b"\4\1\x15\xb3\x0a\0\0\1me\0", b"\0\x5a" + bytes(6), "SOCKS4 to 10.0.0.1:5555", None),

@@ -72,7 +72,7 @@ class View(Sequence[R], Tabular[R]):
     def __getitem__(self, index: int | slice) -> R | View[R]:
         if isinstance(index, slice):
             if index.step is not None and index.step < 0:
-                raise ValueError("views are in order; reversed() goes backwards")
+                raise ValueError("views cannot be reversed by a slice; use reversed()")
             return View(self._store, self._record, self._numbers[index])
         return next(self._rows(self._numbers[[index]]))
 
@@ -100,7 +100,7 @@ class View(Sequence[R], Tabular[R]):
         if record is Record:
             return cast(View[S], self)
         if record is Frame and not self._options.frames:
-            raise ValueError("frames are there where they are asked for: zmtpscope.open(path, frames=True)")
+            raise ValueError("frames are not recorded by default: use zmtpscope.open(path, frames=True)")
         found = self._store.select(Filter(f"record == '{record.type.name}'"), self._numbers)
         return View(self._store, record, found)
 

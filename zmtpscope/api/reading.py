@@ -116,7 +116,7 @@ class Records(Tabular[R]):
 
     def _batches_of(self, record: type[Record]) -> Iterator[Batch]:
         if self._has_begun:
-            raise RuntimeError("some of these records were handed out; read again for a table of all")
+            raise RuntimeError("some of these records were already returned; read again for a table of all")
         return (part_of(batch, record) for batch in self._batches)
 
     def _all_rows(self) -> Generator[R]:

@@ -129,7 +129,7 @@ def class_of(type_: RecordType) -> type[Record]:
     """Return the class of a record type."""
     members: dict[str, Any] = {field.name: _attribute(field.name, field.type, field.meaning) for field in type_.fields}
     if "sizes" in members:
-        members["size"] = _attribute("size", "int", "Octets in all frames; None where they are not known")
+        members["size"] = _attribute("size", "int", "Octets in all frames; None if they are unknown")
     members |= {"__doc__": f"{type_.meaning}.", "__module__": "zmtpscope", "__slots__": (), "type": type_}
     return type(class_name(type_.name), (Record,), members)
 
@@ -164,4 +164,4 @@ _STRUCTS: dict[str, Callable[[Any], Any]] = {
 def check_class(record: object) -> None:
     """Raise `TypeError` if the argument is not a record class."""
     if not isinstance(record, type) or not issubclass(record, Record):
-        raise TypeError(f"records are named by their class, as zmtpscope.Finding, not {record!r}")
+        raise TypeError(f"records are selected by class, for example zmtpscope.Finding, not {record!r}")

@@ -47,7 +47,7 @@ def analyser_options(settings: Settings, *, frames: bool = False, details: bool 
         if name not in Settings.__annotations__:
             known = ("filter", "packets", *Settings.__annotations__)
             meant = f"; write {OTHERS[name]}" if name in OTHERS else nearest(name, known)
-            raise TypeError(f"there is no setting {name!r}{meant}")
+            raise TypeError(f"no setting named {name!r}{meant}")
     own = ReadOptions(**{name: _parsed(name, value) for name, value in settings.items() if name in READ_OPTIONS})
     files = {
         known_payload(name): {path: Path(path).read_bytes() for path in names(paths)}
@@ -73,14 +73,14 @@ def names(given: PathLike | Iterable[PathLike]) -> list[str]:
     """Return one name, or several, as a list. Raises `TypeError` for anything else."""
     several: object = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(several, Iterable) or isinstance(several, bytes | IOBase):
-        raise TypeError(f"a name is wanted, or several, and this is {type(given).__name__}")
+        raise TypeError(f"expected a name or several, not {type(given).__name__}")
     return [os.fspath(each) for each in several]
 
 
 def packet_limit(packets: int | None) -> int | None:
     """Check and return the maximum number of packets to read. Raises `ValueError` if it is invalid."""
     if packets is not None and (not isinstance(packets, int) or packets < 1):
-        raise ValueError(f"packets={packets!r}: give 1 or more")
+        raise ValueError(f"packets={packets!r}: use 1 or more")
     return packets
 
 

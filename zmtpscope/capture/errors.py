@@ -36,10 +36,10 @@ class CaptureProblem(NamedTuple):
     def __str__(self) -> str:
         name = STDIN_NAME if self.file is None else self.file
         where = f"after packet {self.packet}" if self.packet else "before the first packet"
-        return f"{name}: {self.text} ({where}, octet {self.offset}); what stands in front of it was read"
+        return f"{name}: {self.text} ({where}, octet {self.offset}); everything before it was read"
 
 
-TOO_MANY_RECORDS = "it unpacks to far more records than captured traffic does; to read it all, decompress it first"
+TOO_MANY_RECORDS = "it expands far more than captured traffic does; decompress it first to read all of it"
 
 
 class Damage(Exception):

@@ -33,7 +33,7 @@ UNPACKING = {
     b"PK\x03\x04": ("a zip archive", "unzip -p"),
 }
 """Formats that may contain captures, and the program that unpacks them."""
-CONVERT = "Wireshark's editcap turns other capture formats into pcapng"
+CONVERT = "Wireshark's editcap converts other capture formats to pcapng"
 PEEK = 1 << 16
 """Octets read at a time to find the time of a file's first packet."""
 
@@ -166,7 +166,7 @@ class CaptureFile:
         if damage is not None:
             return NotACapture(self.name, damage, offset=len(head))
         if not head:
-            return NotACapture(self.name, "is empty", hint="a capture has a header even when it has no packets")
+            return NotACapture(self.name, "is empty", hint="even a capture without packets has a header")
         for magic, (what, program) in UNPACKING.items():
             if head.startswith(magic):
                 import shlex  # not needed for captures
@@ -176,7 +176,7 @@ class CaptureFile:
         for magic, what in OTHER_FORMATS.items():
             if head.startswith(magic):
                 return NotACapture(self.name, f"is {what}", hint="only pcap and pcapng are read; " + CONVERT)
-        return NotACapture(self.name, f"is not a capture, neither pcap nor pcapng begins with {head[:4].hex(' ')}")
+        return NotACapture(self.name, f"is not a capture: neither pcap nor pcapng begins with {head[:4].hex(' ')}")
 
 
 def find_files(paths: Sequence[str]) -> list[CaptureFile]:
@@ -224,7 +224,7 @@ def _in_directory(directory: str, open_files: OpenFiles) -> list[CaptureFile]:
         with suppress(NotACapture):
             files.append(CaptureFile(os.path.join(directory, name), open_files))
     if not files:
-        what = f"no file in it (of {len(names)}) is one" if names else "no file is in it"
-        hint = f"{what}, and directories inside it are not searched"
+        what = f"none of its {len(names)} files is a capture" if names else "it is empty"
+        hint = f"{what}; subdirectories are not searched"
         raise CaptureError(directory, "is a directory without captures", hint=hint)
     return files

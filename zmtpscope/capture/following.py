@@ -233,14 +233,14 @@ class FollowedSource(Source):
     def _what_became_of_it(self) -> str | None:
         """Return why a file cannot be read further: it was removed, replaced or truncated."""
         if os.fstat(self._descriptor).st_size < self._taken:
-            return "it was cut while it was followed"
+            return "it was truncated while it was followed"
         try:
             now = os.stat(self.path)
         except OSError:
             self._pace.wait(0)
             is_over = self._is_complete() or not self._pace.is_alive  # the writer may remove a complete file
             return None if is_over else "it was removed while it was followed"
-        return None if os.path.samestat(now, self._identity) else "another file has taken its place"
+        return None if os.path.samestat(now, self._identity) else "another file replaced it"
 
 
 class FollowedCapture(CaptureFile):

@@ -94,7 +94,7 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
         return protocol, header + at
     if link == NFLOG:
         return _open_nflog(octets)
-    raise Undecodable(f"link type {link} is not known")
+    raise Undecodable(f"unknown link type {link}")
 
 
 def _open_nflog(octets: bytes) -> tuple[int, int]:

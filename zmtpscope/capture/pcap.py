@@ -58,7 +58,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
     """
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
-        raise CutShort(0, 0, f"the file ends inside its header, {len(data)} of {FILE_HEADER} octets are there")
+        raise CutShort(0, 0, f"the file ends inside its header, after {len(data)} of {FILE_HEADER} octets")
     order, unit, header, link = Header.read(data)
     form = np.dtype([(name, order + "u4") for name in ("seconds", "fraction", "captured", "original")])
     position, origin, number = FILE_HEADER, 0, 1
@@ -103,7 +103,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
         position = 0
     rest = len(data) - position
     if rest:
-        raise CutShort(number - 1, origin + position, f"the file ends inside a packet, {rest} octets of it are there")
+        raise CutShort(number - 1, origin + position, f"the file ends inside a packet, after {rest} octets of it")
 
 
 @compiled.where_possible

@@ -219,7 +219,7 @@ class Reader:
             raise CutShort(self.count, self.skipped_from, "the file ends inside a block")
         if rest:
             at = self.origin + self.position
-            raise CutShort(self.count, at, f"the file ends inside a block, {rest} octets of it are there")
+            raise CutShort(self.count, at, f"the file ends inside a block, after {rest} octets of it")
 
     def damage(self, text: str) -> Damage:
         return Damage(self.count, self.origin + self.position, text)

@@ -157,7 +157,7 @@ class Source:
             except BlockingIOError:
                 select.select([self._descriptor], [], [])
             except OSError as error:
-                self.damage = f"it cannot be read on: {error.strerror}"
+                self.damage = f"reading failed: {error.strerror}"
         return b""
 
     def rest(self) -> None:
@@ -172,7 +172,7 @@ class Source:
             descriptor = os.open(self.path, READ_ONLY)
             if not os.path.samestat(os.fstat(descriptor), self._identity):
                 os.close(descriptor)
-                raise OSError(errno.ESTALE, "another file has taken its place")
+                raise OSError(errno.ESTALE, "another file replaced it")
             os.lseek(descriptor, self._position, os.SEEK_SET)
             self._descriptor, self._position = descriptor, None
         self._open_files.use(self)
@@ -237,7 +237,7 @@ class StreamSource(Source):
             try:
                 return self._stream.read(size)
             except OSError as error:
-                self.damage = f"it cannot be read on: {error}"
+                self.damage = f"reading failed: {error}"
         return b""
 
     def close(self) -> None:
@@ -296,7 +296,7 @@ class Gzip:
                     octets = self._member.decompress(b"", size)  # octets unpacked earlier that exceeded `size`
                     if octets:
                         return octets
-                    raise EOFError("it ends too early")
+                    raise EOFError("it is truncated")
             before = self._member.copy()
             try:
                 octets = self._member.decompress(self._input, size)
@@ -396,9 +396,9 @@ def open_descriptor(path: str) -> tuple[int, bool]:
         descriptor = STANDARD_INPUT if name is None else os.open(path, READ_ONLY)
         return descriptor, not stat.S_ISREG(os.fstat(descriptor).st_mode)
     except FileNotFoundError:
-        raise CaptureError(name, "there is no such file") from None
+        raise CaptureError(name, "no such file") from None
     except PermissionError:
-        raise CaptureError(name, "there is no permission to read it") from None
+        raise CaptureError(name, "permission denied") from None
     except (OSError, ValueError) as error:
         raise CaptureError(name, f"cannot be opened: {getattr(error, 'strerror', None) or error}") from None
 

@@ -89,7 +89,7 @@ class Commands(click.Group):
             return
         if "://" in first:
             ctx.fail(f"name a command first; to identify the peer, type: zmtpscope probe {typed}")
-        ctx.fail(f"there is no command or file {first!r}{nearest(first, COMMANDS)}")
+        ctx.fail(f"no command or file named {first!r}{nearest(first, COMMANDS)}")
 
     def _command_behind_options(self, args: list[str]) -> int | None:
         """Return the index of the first argument that names a command and is neither a file nor an option's value. None
@@ -178,7 +178,7 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
-        say("zmtpscope: there is not enough memory; --body none keeps no message bodies")
+        say("zmtpscope: out of memory; use --body none to keep no message bodies")
         return RUN_TIME_ERROR
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -70,7 +70,7 @@ def analyze(**given: Any) -> int:
     try:
         check_directory(directory, force=given["force"])
     except FileExistsError as error:
-        raise click.UsageError(f"{error.filename} is there already; --force overwrites it") from None
+        raise click.UsageError(f"{error.filename} exists; use --force to overwrite it") from None
     with workspace(directory) as work:
         captures = _write_tables(work, given, TABLES)
         with _spark() as spark:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Options, Summary
 
 DAMAGED = 3
-HOW_TO_GET_KEYS = "zmtpscope keys record takes the keys of connections from a program that runs (docs/keys.md)"
+HOW_TO_GET_KEYS = "zmtpscope keys record records the keys of a program's connections while it runs (docs/keys.md)"
 
 
 class NoCapture(click.ClickException):
@@ -73,29 +73,29 @@ def say_what_stayed_closed(summary: Summary, keys: Keys | None) -> None:
     """Report how many CURVE connections the given keys do not decrypt, why, and a remedy."""
     closed = summary.curve_connections - summary.opened_connections
     if closed and keys is not None:
-        what = f"{closed} of {summary.curve_connections} connections with CURVE that came to messages stay closed"
+        what = f"{closed} of {summary.curve_connections} CURVE connections with messages were not decrypted"
         say(f"zmtpscope: {what}: {_why_closed(summary, keys)}")
 
 
 def _why_closed(summary: Summary, keys: Keys) -> str:
     if not keys.names_connections:
         if not keys.server_keys:
-            return f"no key was given that can be used -> {HOW_TO_GET_KEYS}"
+            return f"none of the keys can be used -> {HOW_TO_GET_KEYS}"
         proven = summary.proven_connections
-        proof = f", they only prove which server was meant ({proven} of them)" if proven else ""
-        return f"long-term keys open no messages{proof} -> {HOW_TO_GET_KEYS}"
+        proof = f", they only prove the server of the client's key ({proven} of them)" if proven else ""
+        return f"long-term keys do not decrypt messages{proof} -> {HOW_TO_GET_KEYS}"
     if not summary.named_connections:
         return (
-            "the key files are about other connections -> are they of another run? Where the capture begins behind the "
-            "HELLO only CURVE_SHARED opens anything"
+            "the key files name other connections -> check that they are from the same run; if the capture started "
+            "after HELLO, only CURVE_SHARED decrypts it"
         )
     unnamed = summary.curve_connections - summary.named_connections
     unfit = summary.named_connections - summary.opened_connections
     reasons = [f"the key files do not name {unnamed} of them -> {HOW_TO_GET_KEYS}"] if unnamed else []
     if unfit:
         reasons.append(
-            f"what the key files say of {unfit} of them does not open messages -> "
-            "CURVE-12 says where it is wrong; docs/keys.md what it needs besides"
+            f"the keys for {unfit} of them do not decrypt messages -> "
+            "see the findings CURVE-12, and docs/keys.md for the keys that are needed"
         )
     return "; ".join(reasons)
 

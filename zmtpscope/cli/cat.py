@@ -231,21 +231,21 @@ def _check_options(given: dict[str, Any]) -> None:
     socket_type = given["socket_type"]
     says = bool(given["messages"] or given["parts"])
     if given["messages"] and given["parts"]:
-        raise click.UsageError("the message is either made of --part or given as MESSAGE")
+        raise click.UsageError("--part and MESSAGE are mutually exclusive")
     if says and given["echo"]:
-        raise click.UsageError("--echo sends back what comes: leave out the messages")
+        raise click.UsageError("--echo and MESSAGE are mutually exclusive")
     if socket_type in RECEIVING and (says or given["rate"] is not None):
         raise click.UsageError(f"a {socket_type} socket sends no messages")
     if socket_type in SENDING and given["expect"] is not None:
-        raise click.UsageError(f"a {socket_type} socket receives no messages to --expect anything of")
+        raise click.UsageError(f"a {socket_type} socket receives no messages, so --expect has no effect")
     if socket_type not in ECHOING and given["echo"]:
         raise click.UsageError(f"a {socket_type} socket cannot --echo; {', '.join(ECHOING)} can")
     if socket_type not in SUBSCRIBING and given["topics"]:
         raise click.UsageError(f"a {socket_type} socket cannot --subscribe; {', '.join(SUBSCRIBING)} can")
     if socket_type == "DISH" and not given["topics"]:
-        raise click.UsageError("a DISH socket gets messages of the groups it joins: --join GROUP")
+        raise click.UsageError("a DISH socket receives only messages of groups that it joined: add --join GROUP")
     if given["separator"] == "":
-        raise click.UsageError("--separator: nothing cannot stand between parts")
+        raise click.UsageError("--separator: must not be empty")
 
 
 def _octets(text: str | None) -> bytes | None:

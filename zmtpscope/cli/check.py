@@ -36,7 +36,7 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
 
     for name in names:
         if name not in RULES:
-            raise click.BadParameter(f"there is no rule {name!r}{nearest(name, RULES)}; --explain lists all")
+            raise click.BadParameter(f"no rule named {name!r}{nearest(name, RULES)}; --explain lists all")
     return names
 
 
@@ -65,7 +65,7 @@ def _why(context: click.Context, parameter: click.Parameter, question: str | Non
         return None
     topic, at, peer = question.rpartition("@")
     if not at or not peer:
-        raise click.BadParameter("it takes a topic, @, and a subscriber: prices@10.0.0.3")
+        raise click.BadParameter("the format is TOPIC@SUBSCRIBER, for example prices@10.0.0.3")
     return Why(topic, peer)
 
 
@@ -84,7 +84,8 @@ def _report_option(name: str, what: str) -> Callable[[Any], Any]:
     expose_value=False,
     is_eager=True,
     metavar="RULE",
-    help="Explain when RULE applies, what refutes it and what a capture cannot show, and exit; `all` lists the rules.",
+    help="Explain when RULE applies, which facts refute it and what a capture cannot show, and exit; "
+    "`all` lists the rules.",
 )
 @option(
     "--fail-on",
@@ -143,7 +144,7 @@ def _answer(given: dict[str, Any]) -> int:
 
     why: Why = given["why"]
     if given["rules"] or given["fail_on"]:
-        raise click.UsageError("--why goes with neither --rule nor --fail-on")
+        raise click.UsageError("--why cannot be combined with --rule or --fail-on")
     topic = from_text(why.topic)
     derivation, search = Derivation(), TopicSearch(topic)
 
@@ -166,7 +167,7 @@ def _answer(given: dict[str, Any]) -> int:
         if not found:
             remark(nothing_found(topic_name(topic), peer_names(knowledge)))
         if search.left_out:
-            remark(f"{search.left_out} messages more were not looked at: there are too many")
+            remark(f"{search.left_out} more messages were not examined: there are too many")
 
     return read_through({**given, "show_secrets": False}, Body("none", None), feed, write)
 

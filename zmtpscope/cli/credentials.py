@@ -107,10 +107,10 @@ def given_security(given: Mapping[str, Any]) -> Security:
     if not named:
         return Null()
     if named == {"curve_file"}:
-        raise click.UsageError("--curve-file is our own key; CURVE also needs that of the server: --server-key")
+        raise click.UsageError("--curve-file is our own key; CURVE also needs the server's key: add --server-key")
     if named not in TOGETHER:
         options = [OPTIONS[name] for name in OPTIONS if name in named]
-        raise click.UsageError(f"{' and '.join(options)} do not go together: a peer has one mechanism and one role")
+        raise click.UsageError(f"{' and '.join(options)} are mutually exclusive: a peer has one mechanism and one role")
     try:
         if "plain_file" in named:
             return _plain_client(*_login(given["plain_file"]))
@@ -131,7 +131,7 @@ def _login(path: str) -> tuple[bytes, bytes]:
         return lines[0], lines[1]
     user, colon, password = b"".join(lines).partition(b":")
     if len(lines) != 1 or not colon:
-        raise ValueError(f"{path}: one line user:password is needed, or two lines, the user and the password")
+        raise ValueError(f"{path}: expected one line user:password, or two lines: the user, and the password")
     return user, password
 
 
@@ -151,7 +151,7 @@ def _password(user: str) -> bytes:
                 password = getpass.getpass(f"password of {safe_text(user)}: ")
             except (getpass.GetPassWarning, EOFError):
                 where = f"set {PASSWORD_VARIABLE} or use --plain-file"
-                raise ValueError(f"there is no terminal to ask for the password of {user}; {where}") from None
+                raise ValueError(f"no terminal to ask for the password of {user}; {where}") from None
     return os.fsencode(password)
 
 
@@ -165,7 +165,7 @@ def _plain_server(path: str) -> PlainServer:
         if colon:
             users[user] = password
         elif line.strip():
-            raise ValueError(f"{path}:{number}: a line user:password is needed")
+            raise ValueError(f"{path}:{number}: expected user:password")
 
     def allows(username: str, password: str) -> bool:
         expected = users.get(from_text(username))
@@ -182,7 +182,7 @@ def _curve_client(server_key: str, curve_file: str | None) -> CurveClient:
     public = key_from_text(os.fsencode(server_key))
     if public is None:
         if not os.path.exists(server_key):
-            raise ValueError(f"--server-key {server_key}: no file, and neither 40 Z85 characters nor 64 hex digits")
+            raise ValueError(f"--server-key {server_key}: not a file, 40 Z85 characters or 64 hex digits")
         public = _key(server_key, secret=False)
     secret = curve_crypto.random_octets(32) if curve_file is None else _key(curve_file, secret=True)
     return CurveClient(public, secret, curve_crypto)
@@ -206,9 +206,7 @@ def _key(path: str, *, secret: bool) -> bytes:
     what = "secret key" if secret else "public key"
     keys = {key for line in _certificates(path, octets) if (key := line.value if secret else line.public)}
     if len(keys) != 1:
-        raise ValueError(
-            f"{path}: one {what} is needed, and there {'are' if keys else 'is'} {len(keys) or 'none'} in it"
-        )
+        raise ValueError(f"{path}: expected one {what}, found {len(keys) or 'none'}")
     return keys.pop()
 
 
@@ -237,7 +235,7 @@ def _read(path: str, *, secret: bool) -> bytes:
     except OSError as error:
         raise ValueError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     if len(octets) > LARGEST_FILE:
-        raise ValueError(f"{path}: larger than {LARGEST_FILE >> 20} MiB, so it holds no credentials")
+        raise ValueError(f"{path}: larger than {LARGEST_FILE >> 20} MiB, so not a file of credentials")
     if secret and os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        say(f"zmtpscope: {path}: others can read the secrets in it -> chmod 600 {shlex.quote(path)}")
+        say(f"zmtpscope: {path}: other users can read the secrets in it -> chmod 600 {shlex.quote(path)}")
     return octets

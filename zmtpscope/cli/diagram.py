@@ -100,7 +100,7 @@ def diagram(**given: Any) -> int:
     chosen = _chosen(given)
     names = ("conns", "peer", "topic", "filter")
     if given["request"] is not None and any(given[name] not in (None, ()) for name in names):
-        raise click.UsageError("--request says all that is drawn: leave out --conn, --peer, --topic and -Y")
+        raise click.UsageError("--request cannot be combined with --conn, --peer, --topic and -Y")
     # created at the first batch, when the analyser's options are known
     parts: list[tuple[Choosing | RequestHops, EventSequence]] = []
 
@@ -120,9 +120,9 @@ def diagram(**given: Any) -> int:
         drawn = layout(sequence, given["arrows"], whole=chosen.is_whole and given["request"] is None)
         _write(drawn, given, run)
         if not drawn.rows and run.analyser.summary.connections:
-            say("zmtpscope: nothing that is chosen happened -> zmtpscope read -q sums up what there is")
+            say("zmtpscope: no event matches the selection -> zmtpscope read -q prints a summary of the capture")
         if drawn.left_out:
-            say(f"zmtpscope: {drawn.left_out} -> --arrows draws more; --conn, --peer, --topic and -Y choose")
+            say(f"zmtpscope: {drawn.left_out} -> --arrows draws more; --conn, --peer, --topic and -Y select")
 
     return read_through(given, Body("full", None), feed, write)
 
@@ -131,13 +131,13 @@ def _form(given: dict[str, Any]) -> str:
     """Return the output format. Raises `click.UsageError` if it is unknown or the file exists."""
     target: Path | None = given["target"]
     if target is not None and target.exists() and not given["force"]:
-        raise click.UsageError(f"{target}: this file is there already; --force overwrites it")
+        raise click.UsageError(f"{target} exists; use --force to overwrite it")
     form: str | None = given["form"]
     if form is None and target is not None:
         form = FORM_BY_ENDING.get(target.suffix.lower())
         if form is None:
             endings = ", ".join(FORM_BY_ENDING)
-            raise click.UsageError(f"{target}: say --format, or name a file that ends in one of {endings}")
+            raise click.UsageError(f"{target}: add --format, or name a file that ends in one of {endings}")
     return form or "text"
 
 

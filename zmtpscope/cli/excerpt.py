@@ -35,9 +35,11 @@ class Excerpt:
         for path in paths:
             if is_read_once(path):
                 name = "standard input" if path == "-" else path
-                raise click.UsageError(f"-w reads captures twice, and {name} can be read once: save it as a file first")
+                raise click.UsageError(
+                    f"-w reads each capture twice, but {name} can be read only once: save it to a file first"
+                )
             if self.target.exists() and os.path.exists(path) and os.path.samefile(self.target, path):
-                raise click.UsageError(f"-w {self.target} is the capture that is read: name another file")
+                raise click.UsageError(f"-w {self.target} is the capture being read: name another file")
         from zmtpscope.export.files import OutputFile
 
         file = OutputFile(self.target)

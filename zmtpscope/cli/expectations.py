@@ -66,11 +66,11 @@ def parse_expectations(
 def _parse(text: str) -> Expectation:
     name, equals, expected = text.partition("=")
     if not equals:
-        raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE, as in socket-type=PUB")
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE, for example socket-type=PUB")
     if name.startswith(PROPERTY) and name != PROPERTY:
         return Expectation(name, expected)
     if name not in VALUES:
-        raise click.BadParameter(f"there is no {name!r}; there are {', '.join(VALUES)} and {PROPERTY}NAME")
+        raise click.BadParameter(f"no value named {name!r}; use one of {', '.join(VALUES)} and {PROPERTY}NAME")
     known = VALUES[name]
     if known is not None and expected not in known:
         nearest = difflib.get_close_matches(expected.upper() if name == "socket-type" else expected, known, 1)

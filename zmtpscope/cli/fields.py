@@ -29,7 +29,7 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     from zmtpscope.filter.fields import MADE, Type, other_names  # slow to load
 
     if as_json and spark:
-        raise click.UsageError("--json and --spark are two forms: leave out one")
+        raise click.UsageError("--json and --spark are mutually exclusive")
     types = [RECORDS[name] for name in records or RECORDS]
     write = sys.stdout.write
     if spark:
@@ -48,7 +48,7 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     write("every record\n")
     for field in COMMON:
         write(_line(field, other_names(field.name, None), example_of(field.name, None)))
-    write("\nevery record that stands for octets of a stream\n")
+    write("\nevery record of octets in a stream\n")
     for field in STREAM:
         write(_line(field, other_names(field.name, None), example_of(field.name, None)))
     for type_ in types:

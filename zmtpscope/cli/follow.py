@@ -99,7 +99,7 @@ def follow(**given: Any) -> int:
     paths = named_captures(given)
     followed = _followed(given, paths)
     if given["as_json"] and given["form"] != "auto":
-        raise click.UsageError("--as is for people: leave out --json")
+        raise click.UsageError("--as and --json are mutually exclusive")
     # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.conversations.following import Followed, Following
@@ -128,7 +128,7 @@ def follow(**given: Any) -> int:
         raise NoCapture(str(error)) from error
     say_if_nothing_was_found(analyser.summary, captures)
     if not found and analyser.summary.connections:
-        say(f"zmtpscope: nothing was said that is followed{_what_there_is(given, names, analyser.summary)}")
+        say(f"zmtpscope: no message matches the selection{_what_there_is(given, names, analyser.summary)}")
     say_what_cannot_be_used(options)
     say_what_stayed_closed(analyser.summary, keys)
     say_problems(keys, said)
@@ -163,8 +163,8 @@ def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Optio
                 continue
             if only is not None:
                 raise click.UsageError(
-                    "there are several connections: select one with --conn N (zmtpscope stats --by connection lists "
-                    "them), or use --peer IDENTITY, --topic TOPIC or -Y FILTER"
+                    "the capture has several connections: select one with --conn N (zmtpscope stats --by connection "
+                    "lists them), or use --peer IDENTITY, --topic TOPIC or -Y FILTER"
                 )
             only = record.values["conn"]
     return only
@@ -176,12 +176,12 @@ def _what_there_is(given: dict[str, Any], names: Names, summary: Summary) -> str
     from zmtpscope.records import from_text, to_text
 
     if given["conn"] is not None and given["conn"] > summary.connections:
-        return f": there are connections 1 to {summary.connections}"
+        return f": connections are numbered 1 to {summary.connections}"
     for kind, known in (("peer", names.identities), ("topic", names.topics)):
         name = given[kind] if kind == "peer" or given[kind] is None else to_text(from_text(given[kind]))
         if name is not None and name not in known:
             return f": no {kind} {safe_text(name)}{safe_text(_nearest(name, known))}"
-    return " -> zmtpscope read -q sums up what there is"
+    return " -> zmtpscope read -q prints a summary of the capture"
 
 
 def _nearest(name: str, known: set[str]) -> str:
@@ -189,7 +189,7 @@ def _nearest(name: str, known: set[str]) -> str:
     from difflib import get_close_matches
 
     if not known:
-        return "; there is none at all"
+        return "; the capture has none"
     longer = sorted(each for each in known if name in each)
     if not longer and (meant := get_close_matches(name, known, 1)):
         return f"; did you mean {meant[0]}?"

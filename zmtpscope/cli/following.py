@@ -69,14 +69,14 @@ def parse_limits(context: click.Context, parameter: click.Parameter, values: tup
         name, colon, number = value.partition(":")
         match = re.fullmatch(r"([0-9]{1,12})(\.[0-9]{1,9})?([kKMG]?)", number)
         if name not in names or not colon or match is None or (name != "duration" and match[2]):
-            raise click.BadParameter(f"{value!r} is none of {', '.join(f'{each}:N' for each in names)}")
+            raise click.BadParameter(f"{value!r} is not one of {', '.join(f'{each}:N' for each in names)}")
         if match[3] and name != "filesize":
             raise click.BadParameter(f"{value!r}: only sizes end in k, M or G")
         size = float(number) if name == "duration" else int(match[1]) * (SCALE[match[3]] if match[3] else 1)
         if name == "filesize" and not match[3]:
             size *= KILOBYTE
         if size <= 0:
-            raise click.BadParameter(f"{value!r}: give more than 0")
+            raise click.BadParameter(f"{value!r}: must be above 0")
         if name in limits:
             raise click.BadParameter(f"{name} is given twice")
         limits[name] = size
@@ -202,7 +202,7 @@ class WrittenByOthers:
 
     def say_begin(self) -> None:
         if self._path != "-" and not os.path.exists(self._path):
-            say(f"zmtpscope: {self._path} is not there yet; waiting for it, Ctrl-C stops")
+            say(f"zmtpscope: {self._path} does not exist yet; waiting for it, Ctrl-C stops")
 
     def stop(self) -> None:
         self._polling.stop()
@@ -265,7 +265,7 @@ class CapturedByUs:
         how = f" with {engine} ({'; '.join(others)})" if others else ""
         say(f"zmtpscope: capturing on {self.title}{how}; Ctrl-C stops")
         if self._copy is not None and self._copy.awaits_reader:
-            say(f"zmtpscope: packets are kept until a program reads {self._copy.name}")
+            say(f"zmtpscope: packets are buffered until a program reads {self._copy.name}")
 
     def stop(self) -> None:
         self._capture.stop()
@@ -297,7 +297,7 @@ class CapturedByUs:
         freezes = f"; the kernel's buffer was full {counted(status.freezes, 'time')}" if status.freezes else ""
         say(f"zmtpscope: {counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{freezes}")
         if self._copy is not None and self._copy.is_closed:
-            say(f"zmtpscope: the program that read {self._copy.name} has closed it: the capture was stopped")
+            say(f"zmtpscope: the program that read {self._copy.name} closed it, so the capture stopped")
         elif self._copy is not None and self._copy.awaits_reader:
             say(f"zmtpscope: no program read {self._copy.name}")
         if status.failure is not None:
@@ -320,9 +320,9 @@ def take_capture_filter(given: dict[str, Any]) -> None:
     if not given["interfaces"] or not words:
         return
     if len(words) == 1 and names_a_file(words[0]):
-        raise click.UsageError(f"-i captures, and {words[0]} is a file to follow: give one of them")
+        raise click.UsageError(f"-i captures from an interface, and {words[0]} is a file to follow: use one of them")
     if given["filter_"]:
-        raise click.UsageError(f"give one capture filter: -f {given['filter_']!r}, or {' '.join(words)!r} without -f")
+        raise click.UsageError(f"two capture filters: use -f {given['filter_']!r}, or {' '.join(words)!r} without -f")
     given["filter_"], given["files"] = " ".join(words), ()
 
 
@@ -331,20 +331,22 @@ def open_followed(given: dict[str, Any], paths: Sequence[str]) -> Followed:
     `click.ClickException`."""
     if given["interfaces"]:
         if paths:
-            raise click.UsageError(f"-i captures, and {paths[0]} is a file to follow: give one of them")
+            raise click.UsageError(
+                f"-i captures from an interface, and {paths[0]} is a file to follow: use one of them"
+            )
         copy = _packet_copy(given)
         return CapturedByUs(_settings(given if copy is None else {**given, "write_to": None}), copy)
     if not paths:
         raise click.UsageError(
-            "say where: -i lo captures on an interface (-D lists them), FILE follows a file that another tool "
-            "writes, - standard input"
+            "name a source: -i lo captures from an interface (-D lists them), FILE follows a file that another tool "
+            "writes, - reads standard input"
         )
     if len(paths) > 1:
         raise click.UsageError(f"{' '.join(paths)!r}: follow one file, or capture with -i IFACE and this filter")
     path = paths[0]
-    check_no_capture_options(given, path, "is written by another tool")
+    check_no_capture_options(given, path, "is captured by another tool")
     if os.path.isdir(path):
-        raise NoCapture(f"{path}: is a directory; name the file in it that is written")
+        raise NoCapture(f"{path}: is a directory; name the file that is being written")
     return WrittenByOthers(path, given["packets"])
 
 
@@ -404,13 +406,13 @@ def _packet_copy(given: dict[str, Any]) -> PacketCopy | None:
     if path is None or not (path in STANDARD_OUTPUT or is_pipe(path)):
         return None
     if given["ring"]:
-        raise click.UsageError(f"-b is a ring of files, and -w {path} is one stream: leave out one of them")
+        raise click.UsageError(f"-b writes a ring of files, but -w {path} is a single stream: leave out one of them")
     if path not in STANDARD_OUTPUT:
         return PacketCopy(path)
     sys.stdout.flush()
     output = sys.stdout.fileno()
     if os.isatty(output):
-        raise click.UsageError("-w - writes binary packets, and standard output is a terminal: add | wireshark -k -i -")
+        raise click.UsageError("-w - writes binary packets, but standard output is a terminal: add | wireshark -k -i -")
     copy = PacketCopy(os.dup(output))
     os.dup2(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno(), output)
     return copy
@@ -420,10 +422,10 @@ def _settings(given: dict[str, Any]) -> CaptureSettings:
     from zmtpscope.live.capture.settings import BUFFER_OCTETS, SNAP_LENGTH, CaptureSettings, Limits, RingLimits
 
     if given["ring"] and given["write_to"] is None:
-        raise click.UsageError("-b is a ring of files to keep: name them with -w")
+        raise click.UsageError("-b writes a ring of files: name them with -w")
     if given["ring"].keys() == {"files"}:
         raise click.UsageError(
-            "-b files:N needs a size or time after which a new file begins: add -b filesize:KB, duration:S or packets:N"
+            "-b files:N needs a limit at which a new file starts: add -b filesize:KB, duration:S or packets:N"
         )
     stop_after = dict(given["stop_after"])
     if given["packets"] is not None:

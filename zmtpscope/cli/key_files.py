@@ -48,7 +48,7 @@ def open_keys(names: Sequence[str], source: str = "") -> Keys:
     for path in keys.readable_by_others:
         import shlex  # not needed otherwise
 
-        say(f"zmtpscope: {path}: others can read the secret keys in it -> chmod 600 {shlex.quote(str(path))}")
+        say(f"zmtpscope: {path}: other users can read the secret keys in it -> chmod 600 {shlex.quote(str(path))}")
     return keys
 
 

@@ -72,7 +72,7 @@ COLOR = option(
 VERBOSE = option(
     "--verbose",
     is_flag=True,
-    help="Also print findings of severity chat: normal events, and what libzmq always does.",
+    help="Also print findings of severity chat: normal events, and habits of libzmq.",
     heading=OUTPUT,
 )
 ALL = option(
@@ -89,11 +89,11 @@ def check_output(given: dict[str, Any]) -> None:
     other."""
     given["template"] = parsed_template(given)
     if given["template"] is not None and (given["quiet"] or given["as_json"] or given["tree"] or given["hex_dump"]):
-        raise click.UsageError("-T fields and --format say what is shown: leave out -q, --json, -V and -x")
+        raise click.UsageError("-T fields and --format cannot be combined with -q, --json, -V and -x")
     if given["quiet"] and (given["as_json"] or given["tree"] or given["hex_dump"] or given["frames"]):
         raise click.UsageError("-q prints no records: leave out --json, -V, -x and --frames")
     if given["as_json"] and (given["tree"] or given["hex_dump"]):
-        raise click.UsageError("-V and -x are for people: leave out --json")
+        raise click.UsageError("-V and -x cannot be combined with --json")
     _say_if_only_frames_fit(given)
 
 
@@ -107,7 +107,7 @@ def _say_if_only_frames_fit(given: dict[str, Any]) -> None:
     if given["template"] is not None:
         asked.append(given["template"].records)
     if {"frame"} in asked and not given["frames"]:
-        say("zmtpscope: only frames have what is asked for, and they are shown with --frames")
+        say("zmtpscope: only frames have these fields: add --frames")
 
 
 class Writer(NamedTuple):

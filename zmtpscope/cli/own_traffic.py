@@ -33,7 +33,7 @@ def traffic_options(command: Command) -> Command:
             "-w",
             "recorded",
             metavar="FILE",
-            help="Record the conversation to FILE, as pcapng; CURVE keys go to FILE.keys.",
+            help="Record the conversation to FILE, as pcapng; CURVE keys are written to FILE.keys.",
             heading=OUTPUT,
         ),
         option(
@@ -61,7 +61,7 @@ class OwnTraffic:
         self._file: _File | None = None
         self._shown: _Shown | None = None
         if given["force"] and given["recorded"] is None:
-            raise click.UsageError("--force belongs to -w FILE")
+            raise click.UsageError("--force needs -w FILE")
         shows = given["show"] and sys.stderr is not None
         if given["recorded"] is None and not shows:
             return
@@ -86,7 +86,7 @@ class OwnTraffic:
 
     def _fail(self, problem: object) -> None:
         self.failed = True
-        say(f"zmtpscope: {problem}; nothing more is recorded")
+        say(f"zmtpscope: {problem}; recording stopped")
 
 
 class _File:
@@ -105,7 +105,7 @@ class _File:
         try:
             self._capture: CaptureFile | None = CaptureFile(path, COMMENT, force=force)
         except FileExistsError:
-            raise click.UsageError(f"-w {path}: it is there already; --force writes over a plain file") from None
+            raise click.UsageError(f"-w {path}: exists; use --force to overwrite it") from None
         except OSError as error:
             raise click.UsageError(f"-w {path}: {(error.strerror or str(error)).lower()}") from None
 

@@ -25,7 +25,7 @@ def parse_count(context: click.Context, parameter: click.Parameter, value: str |
     if value is None:
         return None
     if re.fullmatch("0*[1-9][0-9]{0,17}", value) is None:
-        raise click.BadParameter(f"{value!r} is no number of packets; give 1 or more")
+        raise click.BadParameter(f"{value!r} is not a number of packets; use 1 or more")
     return int(value)
 
 
@@ -57,7 +57,7 @@ def parse_payload_files(
     for value in values:
         name, equals, path = value.partition("=")
         if not equals or not path:
-            raise click.BadParameter(f"{value!r} is not of the form NAME=FILE")
+            raise click.BadParameter(f"{value!r} is not NAME=FILE")
         try:
             with open(path, "rb") as file:
                 octets = file.read(LARGEST_PAYLOAD_FILE + 1)
@@ -81,9 +81,9 @@ def parse_select(
         given, colon, wanted = value.partition(":")
         name = SINGULARS.get(given, given)
         if name not in RECORDS:
-            raise click.BadParameter(f"there is no record type {name!r}{nearest(name, RECORDS)}")
+            raise click.BadParameter(f"no record type named {name!r}{nearest(name, RECORDS)}")
         if name in selected:
-            raise click.BadParameter(f"{name} is selected twice; give its columns at once: {name}:conn,ts_ns")
+            raise click.BadParameter(f"{name} is selected twice; name its columns together: {name}:conn,ts_ns")
         known = [field.name for field in RECORDS[name].fields]
         columns = wanted.split(",") if colon else known
         checked(partial(check_columns, name, columns), known)

@@ -26,7 +26,7 @@ Results = list[tuple[Expectation, str | None]]
 def parse_wait(context: click.Context, parameter: click.Parameter, value: float) -> float:
     """Parse seconds."""
     if not 0 < value <= LONGEST_WAIT:
-        raise click.BadParameter(f"{value:g} is no time to wait; give more than 0 and at most {LONGEST_WAIT:g} seconds")
+        raise click.BadParameter(f"{value:g} is not a time limit; use more than 0 and at most {LONGEST_WAIT:g} seconds")
     return value
 
 

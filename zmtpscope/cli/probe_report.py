@@ -18,8 +18,8 @@ SHOWN_APART = ("socket-type", "identity")
 
 ONE_PARTNER = ("PAIR", "CHANNEL")
 CREDENTIALS = {
-    "PLAIN": "--user NAME or --plain-file FILE logs in",
-    "CURVE": "--server-key KEY goes on, with --curve-file FILE where only known clients may come in",
+    "PLAIN": "add --user NAME or --plain-file FILE",
+    "CURVE": "add --server-key KEY, and --curve-file FILE if the server accepts only known clients",
 }
 """Options to give, by mechanism."""
 
@@ -54,7 +54,7 @@ def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
     if found.arrivals:
         yield "greeting", _style(found)
     if found.version is not None:
-        yield "implementation", f"likely {found.implementation}" if found.implementation else "none that is known"
+        yield "implementation", f"likely {found.implementation}" if found.implementation else "unknown"
     if times := list(_times(found)):
         yield "time", ", ".join(times)
 
@@ -70,13 +70,13 @@ def _ping(found: Found) -> str:
 def _style(found: Found) -> str:
     """Return how many octets the peer sent after each number of octets from us."""
     if found.unasked >= GREETING_3_SIZE:
-        return "64 octets at once, whatever is sent to it"
+        return "64 octets at once, independent of ours"
     pieces = [
         (sent, sum(arrival.octets for arrival in arrivals))
         for sent, arrivals in groupby(found.arrivals, lambda arrival: arrival.sent)
     ]
     return ", ".join(
-        f"{octets} more after {sent} of ours" if sent else f"{octets} octets unasked" for sent, octets in pieces
+        f"{octets} more after {sent} of ours" if sent else f"{octets} octets before ours" for sent, octets in pieces
     )
 
 
@@ -98,31 +98,31 @@ def notes(found: Found, *, joins: bool) -> Iterator[str]:
     theirs = found.socket_type
     if found.handshake == NEEDS_CREDENTIALS:
         wanted = safe_text(found.mechanism or "")
-        given = CREDENTIALS.get(found.mechanism or "", f"zmtpscope speaks {either(['NULL', *CREDENTIALS])} only")
-        yield f"it wants {wanted}, and announces what it is only to those that it lets in -> {given}"
+        given = CREDENTIALS.get(found.mechanism or "", f"zmtpscope supports only {either(['NULL', *CREDENTIALS])}")
+        yield f"it requires {wanted}, and announces its socket type only to peers that it accepts -> {given}"
     elif found.version == "1.0":
         yield "ZMTP 1.0 does not announce the socket type; nothing was sent, since messages may follow the greeting"
     elif found.handshake == WITHHELD and found.possible_socket_types:
         yield (
-            "the types to which nobody hands messages were tried, and it takes none of them (or not our key) "
-            "-> --join tries the others; messages may be lost in that"
+            "it accepted none of the socket types that are safe to try (or it refused our key) "
+            "-> --join tries the other types, which can lose messages"
         )
     elif found.handshake == WITHHELD and theirs in ONE_PARTNER:
-        yield f"a {theirs} has one partner, so its place was left free -> --join takes it"
+        yield f"a {theirs} has one partner, so the probe did not take its place -> --join does"
     elif found.handshake == WITHHELD and theirs in JOINING:
         yield (
-            f"a {theirs} hands messages to whoever is connected, so the handshake was not completed "
-            "-> --join completes it; messages may be lost in that"
+            f"a {theirs} sends messages to every connected peer, so the handshake was not completed "
+            "-> --join completes it, which can lose messages"
         )
     elif found.handshake == WITHHELD:
-        yield "its READY names no socket type that is known, so the handshake was not completed"
+        yield "its READY has an unknown socket type, so the handshake was not completed"
     if found.version not in (None, "3.1") and (theirs in JOINING or theirs is None) and not joins:
         yield (
-            "libzmq before 4.3.3 hands messages to a connection as soon as it is accepted: "
-            "if it is one, and has messages to send, this probe may have cost some"
+            "libzmq before 4.3.3 sends messages to a connection as soon as it is accepted: "
+            "if this is one with messages to send, the probe may have lost some"
         )
     if found.handshake == COMPLETE and found.version == "3.0" and found.ping is None:
-        yield "3.0 has no PING, yet many answer it -> --ping sends one; libzmq before 4.2 takes it for a message"
+        yield "3.0 has no PING, but many peers answer it -> --ping sends one; libzmq before 4.2 reads it as a message"
 
 
 def to_json(endpoint: str, found: Found) -> dict[str, Any]:

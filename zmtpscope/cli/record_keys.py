@@ -61,6 +61,6 @@ def _told(key_log: Path, connections: int) -> str:
         keys = f"the keys of {counted(connections, 'connection')}"
         return f"zmtpscope: {key_log}: {keys} recorded -> zmtpscope read --keys {quote(str(key_log))} CAPTURE"
     return (
-        f"zmtpscope: {key_log}: no keys were recorded -> if the program made CURVE connections, it is one that cannot "
+        f"zmtpscope: {key_log}: no keys were recorded -> if the program opened CURVE connections, its keys cannot "
         "be recorded (no shared libsodium, environment cleared, set-uid), or the file could not be written"
     )

@@ -57,4 +57,4 @@ def _write(inventory: Inventory, run: Run, *, as_json: bool) -> None:
             click.echo(text)
     sys.stdout.flush()
     if inventory.left_out:
-        say(f"zmtpscope: {inventory.left_out} connections or refusals are left out: there are too many endpoints")
+        say(f"zmtpscope: {inventory.left_out} connections or refusals were left out: too many endpoints")

@@ -59,15 +59,15 @@ def serve(given: dict[str, Any], what: str) -> int:
             f"--serve needs {missing}, of the extra serve: pip install 'zmtpscope[serve]'"
         ) from None
     if "-" in given["files"]:
-        raise click.UsageError("--serve cannot show standard input: every page reads for itself")
+        raise click.UsageError("--serve cannot show standard input: each page reads the capture itself")
     try:
         listening = listen(given["serve"])
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise click.ClickException(f"port {given['serve']} of this machine cannot be served at: {reason}") from None
+        raise click.ClickException(f"cannot listen on port {given['serve']}: {reason}") from None
     with listening:
         server = PageServer(page_command(click.get_current_context().meta[ARGUMENTS]), listening, what)
         click.echo(server.address)
-        say("zmtpscope: whoever has this address can look around as you can; ctrl-c ends it")
+        say("zmtpscope: this address gives access to your captures, so keep it private; Ctrl-C stops")
         server.run()
     return 0

@@ -41,7 +41,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
         return None
     interval = checked(parse_duration, value)
     if not MIN_NS <= interval <= LONGEST_NS:
-        raise click.BadParameter(f"{value} is no interval; give 1ms to 24h")
+        raise click.BadParameter(f"{value} is not an interval; use 1ms to 24h")
     return interval
 
 
@@ -105,7 +105,7 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
         if group.counters.folded:
             from zmtpscope.export.statistics.report import PLURALS
 
-            many = f"there are more than {group.counters.most} {PLURALS[name]}"
+            many = f"more than {group.counters.most} {PLURALS[name]}"
             say(f"zmtpscope: {many}: {group.counters.folded} with the fewest messages are counted together")
 
 
@@ -116,10 +116,10 @@ def _say_if_nothing_counts(statistics: Statistics, run: Run, given: dict[str, An
 
     kind, summary = given["kind"], run.analyser.summary
     if given["filter"] is not None and statistics.is_empty and (summary.connections or summary.datagram_kinds):
-        say("zmtpscope: the filter holds of nothing in this capture -> without -Y all of it is counted")
+        say("zmtpscope: no record matches the filter -> leave out -Y to count all")
         return True
     if kind is not None and not rows_of(statistics, kind, latest):
-        say(f"zmtpscope: there are no {PLURALS[kind]} to count")
+        say(f"zmtpscope: no {PLURALS[kind]} to count")
         return True
     return False
 

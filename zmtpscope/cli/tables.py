@@ -76,9 +76,9 @@ def _tables(given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], opt
     try:
         return Tables(given["directory"], given["format_"], selection, options, force=given["force"])
     except FileExistsError as error:
-        raise click.UsageError(f"{error.filename} is there already; --force overwrites it") from None
+        raise click.UsageError(f"{error.filename} exists; use --force to overwrite it") from None
     except ImportError as error:
         raise click.ClickException(
             f"--format {given['format_']} needs {error.name}, the extra arrow of zmtpscope: "
-            "pip install 'zmtpscope[arrow]' (jsonl and csv need nothing more)"
+            "pip install 'zmtpscope[arrow]' (jsonl and csv need no extra)"
         ) from None

@@ -13,13 +13,15 @@ from zmtpscope.cli.filters import BadFilter
 if TYPE_CHECKING:
     from zmtpscope.templates import Template
 
-NO_TYPES = {"json": "--json writes JSON lines", "text": "lines of text are what there is without -T"}
+NO_TYPES = {"json": "--json writes JSON lines", "text": "text is the output without -T"}
 
 
 def parse_type(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Parse `-T`."""
     if value not in (None, "fields"):
-        raise click.BadParameter(f"{value!r} is not fields; {NO_TYPES.get(value or '', 'nothing else is there')}")
+        raise click.BadParameter(
+            f"{value!r} is not supported; {NO_TYPES.get(value or '', 'no other type is supported')}"
+        )
     return value
 
 
@@ -80,10 +82,10 @@ def parsed_template(given: dict[str, Any]) -> Template | None:
     if given["output_type"] is None:
         for parameter, option in (("shown_fields", "-e"), ("separators", "-E")):
             if given[parameter]:
-                raise click.UsageError(f"{option} goes with -T fields")
+                raise click.UsageError(f"{option} needs -T fields")
         return None if given["template"] is None else _parsed("--format", lambda: _of_text(given["template"]))
     if given["template"] is not None:
-        raise click.UsageError("-T fields and --format are two forms: leave out one")
+        raise click.UsageError("-T fields and --format are mutually exclusive")
     if not given["shown_fields"]:
         raise click.UsageError("-T fields needs columns: -e topic -e size (zmtpscope fields lists all)")
     return _parsed("-e", lambda: _of_fields(given["shown_fields"], given["separators"]))

@@ -66,7 +66,8 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
     """Parse seconds as nanoseconds; 0: None."""
     if value and not MIN_INTERVAL <= value <= LONGEST_INTERVAL:
         raise click.BadParameter(
-            f"{value:g} is no interval; give {MIN_INTERVAL:g} to {LONGEST_INTERVAL:g} seconds, or 0 for all of it"
+            f"{value:g} is not an interval; use {MIN_INTERVAL:g} to {LONGEST_INTERVAL:g} seconds, or 0 for the "
+            "whole capture"
         )
     return round(value * SECOND) or None
 
@@ -123,9 +124,9 @@ def top(**given: Any) -> int:
     if given["follow"] and len(paths) > 1:
         raise click.UsageError("--follow is for one file, or - for standard input")
     if is_live and given["interval"] is None:
-        raise click.UsageError("--interval 0 is for captures that end: leave out -i and --follow")
+        raise click.UsageError("--interval 0 needs a finished capture: leave out -i and --follow")
     if not is_live:
-        check_no_capture_options(given, paths[0], "is there already")
+        check_no_capture_options(given, paths[0], "exists")
         view = _view(given)
         captures = _opened(paths, given["packets"])
         return _run(captures, ", ".join(map(_name, paths)), view, given)
@@ -292,11 +293,11 @@ def _say_limits(rates: Rates) -> None:
     for kind, counters in rates.counters.items():
         if counters.folded:
             say(
-                f"zmtpscope: there are more than {counters.most} {PLURALS[kind]}: {counters.folded} with the fewest "
+                f"zmtpscope: more than {counters.most} {PLURALS[kind]}: {counters.folded} with the fewest "
                 "messages are counted together"
             )
     if rates.subscriptions.left_out:
-        say(f"zmtpscope: {rates.subscriptions.left_out} subscriptions were not counted: there are too many at a time")
+        say(f"zmtpscope: {rates.subscriptions.left_out} subscriptions were not counted: too many at the same time")
     unknown, ports = 0, Counter[int]()
     for topic, messages in zip(rates.topics.keys, rates.topics.total[SENT].tolist(), strict=False):
         if topic is not None and topic.name is None and topic.sender.socket_type is None:
@@ -305,6 +306,6 @@ def _say_limits(rates: Rates) -> None:
     if unknown:
         port = max(ports, key=ports.__getitem__, default=5555)
         say(
-            f"zmtpscope: {unknown} messages are of connections whose beginning was not captured: their topics are not "
-            f"known -> if this one publishes, say so: -d tcp.port=={port},zmtp///PUB; else let its peers connect anew"
+            f"zmtpscope: {unknown} messages are on connections whose start was not captured: their topics are unknown "
+            f"-> if port {port} publishes, add -d tcp.port=={port},zmtp///PUB; otherwise let its peers reconnect"
         )

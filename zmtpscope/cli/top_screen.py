@@ -126,7 +126,7 @@ class TopScreen:
     def _key_line(self) -> Text:
         typed = self.view.typed
         if typed is not None:
-            return Text(f"show what contains: {safe_text(typed)}_", no_wrap=True, overflow="ellipsis")
+            return Text(f"show names that contain: {safe_text(typed)}_", no_wrap=True, overflow="ellipsis")
         return Text(KEYS, style="dim", no_wrap=True, overflow="ellipsis")
 
 

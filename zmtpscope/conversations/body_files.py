@@ -108,7 +108,7 @@ class BodyFolder(BodyFiles):
         self._count += 1
         if self._count > MAX_FILES:
             raise TooManyFiles(
-                f"there are more than {MAX_FILES:,} messages: name a file, which gets all of them joined"
+                f"more than {MAX_FILES:,} messages: name a single file, which receives all of them joined"
             )
         name = f"{self._count:07}-c{values['conn'] or 0}-{values['side'] or 0}.bin"
         with open(self._folder / name, "wb") as file:
@@ -132,10 +132,10 @@ def open_body_files(target: Path, *, is_folder: bool, force: bool) -> BodyFiles:
     `force` is false."""
     if is_folder:
         if target.exists() and any(target.iterdir()):
-            raise FileExistsError(f"{target}: this folder is not empty; name a new one")
+            raise FileExistsError(f"{target}: folder is not empty; name a new one")
         return BodyFolder(target)
     if target.exists() and not force:
-        raise FileExistsError(f"{target}: this file is there already; --force overwrites it")
+        raise FileExistsError(f"{target} exists; use --force to overwrite it")
     return JoinedBodies(target)
 
 

@@ -36,10 +36,7 @@ MAX_LINES_OF_A_CONNECTION = 16
 PROBLEMS_TOLD = 10
 """Maximum number of lines of one file to report separately."""
 
-UNKNOWN_LABEL = (
-    "the line begins with CURVE_, but with no label that is known "
-    "(they are in capitals, with a blank behind); it was skipped"
-)
+UNKNOWN_LABEL = "the line begins with CURVE_, but not with a known label (capitals, then a space); it was skipped"
 
 WITHOUT_SECRET = {SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT}
 
@@ -171,7 +168,7 @@ class Contents:
         if line in lines:
             return
         if len(lines) == MAX_LINES_OF_A_CONNECTION:
-            self.complain(f"{len(lines)} other lines are about the same connection; this one was skipped", line.number)
+            self.complain(f"{len(lines)} other lines have the same connection; this one was skipped", line.number)
             return
         self.connections[line.public] = (*lines, line)
         if line.label == SHARED:
@@ -186,7 +183,7 @@ class Contents:
             return
         self._pairs[pair] = None
         if line.value is not None and public_key(line.value) != line.public:
-            self.complain("the secret key does not belong to the public key in front of it", line.number)
+            self.complain("the secret key does not match the public key before it", line.number)
             return
         self._server_lines.append(line)
         self._news += 1
@@ -194,7 +191,7 @@ class Contents:
     def _has_enough_servers(self, number: int) -> bool:
         enough = len(self._pairs) + len(self._certificates) >= MAX_SERVER_KEYS
         if enough:
-            self.complain(f"there are {MAX_SERVER_KEYS} server keys in front of it; it was skipped", number)
+            self.complain(f"there are {MAX_SERVER_KEYS} server keys before it; it was skipped", number)
         return enough
 
     def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:
@@ -223,6 +220,6 @@ class Contents:
         certificate.number = number
         self._news += 1
         if certificate.public and certificate.secret and public_key(certificate.secret) != certificate.public:
-            self.complain("the secret key and the public key of the certificate do not belong together", number)
+            self.complain("the secret key and the public key of the certificate do not match", number)
             certificate.public = certificate.secret = None
             certificate.is_wrong = True

@@ -20,8 +20,8 @@ MAX_LINES = 500_000
 
 PIECE = 1 << 20
 
-WHAT_CAME = "what came since is not read"
-THE_PART = "give the part of it that belongs to the capture"
+WHAT_CAME = "later lines are not read"
+THE_PART = "use the part of it that belongs to the capture"
 TOO_LARGE = f"the file is larger than {LARGEST_FILE >> 20} MiB"
 
 
@@ -64,7 +64,7 @@ class KeyFile:
         if len(kept) < len(lines):
             for line in lines:
                 if line not in kept:
-                    text = f"the secret key of {CLIENT_TRANSIENT} does not belong to the public key in front of it"
+                    text = f"the secret key of {CLIENT_TRANSIENT} does not match the public key before it"
                     self.contents.complain(text, line.number)
             self.contents.connections[client_transient] = kept
         return kept
@@ -86,10 +86,10 @@ class KeyFile:
         if contents.untold_problems:
             problems.append(f"{self.name}: {contents.untold_problems} more lines could not be used")
         if contents.is_utf_16:
-            problems.append(f"{self.name}: it is saved as UTF-16, of which nothing is read; save it as UTF-8")
+            problems.append(f"{self.name}: saved as UTF-16, which is not supported; save it as UTF-8")
         elif contents.is_empty():
             problems.append(
-                f"{self.name}: there is no key in it; a key log has lines like {SHARED}, a certificate a section curve"
+                f"{self.name}: contains no key; a key log has lines like {SHARED}, a certificate has a section curve"
             )
         return problems
 
@@ -216,9 +216,9 @@ def _is_of_another_key(line: KeyLine) -> bool:
 
 def _reason(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
-        return "there is no such file"
+        return "no such file"
     if isinstance(error, IsADirectoryError):
         return "it is a directory"
     if isinstance(error, PermissionError):
-        return "there is no permission to read it"
-    return f"it cannot be read ({error.strerror or error})"
+        return "permission denied"
+    return f"cannot be read ({error.strerror or error})"

@@ -133,5 +133,5 @@ def _add(groups: set[bytes], group: bytes) -> None:
 def _note(sent: Sent, group: bytes, other: bytes, host: bytes, ordinal: int) -> Note:
     sender, port = address(sent.key[: len(group)]), int.from_bytes(sent.key[-2:])
     datagrams, where = counted(sent.count, "datagram"), host_port(address(group), port)
-    text = f"{sender} sends {datagrams} to {where}, and {address(host)} joined {address(other)}, where nothing is sent"
+    text = f"{sender} sends {datagrams} to {where}, and {address(host)} joined {address(other)}, which receives nothing"
     return Note(None, Finding(NO_MEMBER, None, 0, None, text), stamp(sent.first), ordinal)

@@ -47,8 +47,8 @@ def dump(analyser: Analyser) -> bytes:
             _Pickler(file, analyser.options).dump(analyser)
     except Exception as error:  # a third-party payload dissector may raise anything
         raise StateError(
-            f"the analyser cannot be kept: {type(error).__name__}: {error} -> a payload dissector that is installed "
-            "holds what cannot be pickled; read without payloads, or report it to its author"
+            f"cannot save the analyser: {type(error).__name__}: {error} -> an installed payload dissector "
+            "holds a value that cannot be pickled; read without payloads, or report it to its author"
         ) from error
     body = file.getvalue()
     return HEAD + blake2b(body, digest_size=DIGEST_SIZE).digest() + body
@@ -64,17 +64,17 @@ def load(state: bytes, options: Options) -> Analyser:
     """
     head, end, _ = state.partition(b"\n")
     if head + end != HEAD:
-        raise StateError(f"this is no state of an analyser of zmtpscope {__version__} -> start anew, without the state")
+        raise StateError(f"not the state of an analyser of zmtpscope {__version__} -> start again without the state")
     body = state[len(HEAD) + DIGEST_SIZE :]
     if blake2b(body, digest_size=DIGEST_SIZE).digest() != state[len(HEAD) : len(HEAD) + DIGEST_SIZE]:
-        raise StateError("the state of the analyser is damaged -> start anew, without the state")
+        raise StateError("the state of the analyser is damaged -> start again without the state")
     file = io.BytesIO(body)
     (asked, mark), wanted = pickle.load(file), _asked(options)
     for name in wanted:
         if asked[name] != wanted[name]:
             raise StateError(
                 f"the state was written with {name}={asked[name]!r}, not {wanted[name]!r} -> "
-                "give the options that it was written with, or start anew"
+                "use the same options, or start again without the state"
             )
     if options.keys is not None:
         options.keys.resume(mark)

@@ -19,7 +19,7 @@ from zmtpscope.words import counted
 def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) -> Iterator[int]:
     """Write the wanted packets of `paths` with comments. Yields the number of packets so far, at least once. Raises
     `CaptureError`."""
-    file.write(section_header("packets behind what zmtpscope found, which stands in packet comments"))
+    file.write(section_header("packets selected by zmtpscope; its findings are packet comments"))
     known, interfaces, count = wanted.packets, dict[int, int](), 0
     segmenter = Segmenter() if wanted.lifetimes or wanted.stretches else None
     for packets in read_packets(paths):
@@ -41,9 +41,9 @@ def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
         yield f"lacks handshakes -> to read it again with zmtpscope, {how}"
     if copied < len(wanted.packets):
         missing = len(wanted.packets) - copied
-        yield f"lacks {counted(missing, 'packet')} that were not found again: the captures have changed"
+        yield f"lacks {counted(missing, 'packet')} that were not found again: the captures changed"
     if wanted.comments.is_full:
-        yield "has no comments towards its end: there is more to say than fits"
+        yield "has no comments near its end: the limit was reached"
 
 
 def _among(references: Int64, known: Int64) -> Bool:

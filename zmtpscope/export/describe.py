@@ -136,10 +136,10 @@ def _words_of_curve(values: Values) -> Iterator[str]:
 def describe_gap(values: Values) -> str:
     """Describe a gap: its size, and where parsing resumes."""
     resumed = values["resumed_at"]
-    behind = "no frame found behind it" if resumed is None else f"reading goes on at offset {resumed}"
+    after = "no frame found after it" if resumed is None else f"parsing resumes at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
     lost = counted(values["bytes"], "octet")
-    return f"gap of {lost} at offset {values['offset']}, not captured ({why}), {behind}"
+    return f"gap of {lost} at offset {values['offset']}, not captured ({why}), {after}"
 
 
 def describe_stall(values: Values) -> str:
@@ -220,7 +220,7 @@ def describe_connection(values: Values) -> str:
         words.append("start not captured")
     elif values["version"] is not None and values["handshake"] != "complete":
         words.append(f"handshake {values['handshake']}")
-    words += _told_and_sealed(values)
+    words += _opened_and_sealed(values)
     if values["gap_bytes"]:
         words.append(f"{counted(values['gap_bytes'], 'octet')} lost")
     if values["undissected_bytes"]:
@@ -238,7 +238,7 @@ def _end_of(values: Values) -> str:
     idle = "" if not values["idle_ns"] else f", idle for {_duration(values['idle_ns'])}"
     ended = {
         "reused": f", another connection began on its ports {_duration(values['idle_ns'] or 0)} later",
-        "evicted": ", too many others were open",
+        "evicted": ", too many connections were open",
     }.get(how, "")
     if closed is None and how == "open":
         age = _duration(end + (values["idle_ns"] or 0) - start)
@@ -267,7 +267,7 @@ def _by(values: Values, side: int) -> str:
     return f" by {name_of_side(values, side)}"
 
 
-def _told_and_sealed(values: Values) -> Iterator[str]:
+def _opened_and_sealed(values: Values) -> Iterator[str]:
     """Yield the amount that each side sent. Encrypted units can be messages, parts of messages or commands."""
     sealed = [values["sealed_0"], values["sealed_1"]]
     opened = [values[f"messages_{side}"] - sealed[side] for side in (0, 1)]
@@ -306,14 +306,14 @@ def describe_zre_pair(values: Values) -> str:
     found = values["discovery_ns"]
     after = "" if found is None else f", {_duration(found)} after the first beacon"
     conns = f"connections {values['conn_0']} and {values['conn_1']}"
-    return f"ZRE nodes {safe_text(one)} and {safe_text(other)} have found each other, {conns}{after}"
+    return f"ZRE nodes {safe_text(one)} and {safe_text(other)} are connected, {conns}{after}"
 
 
 def describe_request(values: Values) -> str:
     """Describe a request: `REQUEST answered after 2.1 ms`, `REQUEST open for 12.000 s`."""
     outcome, waited = values["outcome"], values["waited_ns"]
     if outcome == "unasked":
-        return "REQUEST none: a reply to nobody"
+        return "REQUEST none: a reply without a request"
     took = "" if waited is None else f" {'after' if values['latency_ns'] is not None else 'for'} {_duration(waited)}"
     return f"REQUEST {outcome}{took}"
 

@@ -70,7 +70,7 @@ def summary_lines(
         size = f"{counted(summary.frames, 'frame')}, {counted(summary.body_octets, 'octet')}"
         yield _line("messages", f"{summary.messages} ({size}{sealed})")
     if summary.curve_connections:
-        what = f"{counted(summary.curve_connections, 'connection')} with CURVE that came to messages"
+        what = f"{counted(summary.curve_connections, 'connection')} with CURVE that reached messages"
         yield _line("decrypted", f"{summary.opened_connections} of {what}: {counted(summary.opened_boxes, 'MESSAGE')}")
     if summary.stalls:
         how_often = counted(summary.stalls, "stretch", "stretches")
@@ -156,7 +156,7 @@ def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterato
     other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **dict(sorted(statistics.other.items()))}
     yield _line("packets", f"{statistics.packets} = {_sum(other)}")
     if statistics.fragments_given_up:
-        yield _line("fragments", f"{statistics.fragments_given_up} datagrams were never whole")
+        yield _line("fragments", f"{statistics.fragments_given_up} datagrams were incomplete")
     sums = summary.sums
     streams = {
         "in units": sums.units,
@@ -175,7 +175,7 @@ def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterato
     }
     yield _line("captured octets", f"{sums.captured} = {_sum(captured)}")
     if not sums.hold():
-        yield _line("", "the sums do not come out even: this is a defect of zmtpscope, please report it")
+        yield _line("", "the sums do not match; this is a bug of zmtpscope, please report it")
 
 
 def _line(label: str, text: str) -> str:

@@ -40,12 +40,12 @@ ROWS_AT_ONCE = 1000
 
 MAX_FRAMES = 1000
 """Maximum number of frames of a message, including unpacked ones, to print field by field or in hex."""
-MORE_FRAMES = f"... and more than {MAX_FRAMES:,} frames: --frames gives each a line, --json has their bodies"
+MORE_FRAMES = f"... and more than {MAX_FRAMES:,} frames: --frames prints one line for each, --json their bodies"
 
 MAX_BEACONS = 4096
 """Maximum number of beacons to remember, to print only new ones."""
 
-HOW_TO_UNFOLD = "--all has a line for each"
+HOW_TO_UNFOLD = "--all prints one line for each"
 
 LOSS = "ZMTP-CONN-05"
 """The finding that accompanies every gap."""

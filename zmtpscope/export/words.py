@@ -52,7 +52,7 @@ def nothing_found(summary: Summary, statistics: CaptureStatistics) -> str | None
     if attempts and not summary.other_tcp:
         return f"no TCP connection was established: {attempts} ({packets})"
     more = f"; more were never established: {attempts}" if attempts else ""
-    hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
+    hint = " -> if a port does carry ZMTP, add -d tcp.port==5555,zmtp" if summary.other_tcp else ""
     if summary.other_tcp and statistics.shortened:
         more += f"; the snap length cut {statistics.shortened} of these packets"
         hint = " -> capture whole packets (-s 0), from the start of connections if you can"

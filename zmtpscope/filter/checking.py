@@ -86,7 +86,7 @@ class Checker:
         assert test.operator is not None
         (right,) = test.right
         if test.operator not in MIRRORED or isinstance(right, Range):
-            raise self._error(f"{test.operator} wants a field in front of it", test.left)
+            raise self._error(f"{test.operator} needs a field before it", test.left)
         return self._test(replace(test, left=right, operator=MIRRORED[test.operator], right=(test.left,)))
 
     # -- operands ----------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Checker:
         if isinstance(written, Call):
             inner = self.operand(written.operand)
             if inner.type not in _SEARCHED:
-                raise self._error(f"{written.function} wants text or octets, and this is {inner.type.value}", written)
+                raise self._error(f"{written.function} needs text or octets, and this is {inner.type.value}", written)
             return Applied(written.function, inner)
         if isinstance(written, Path):
             operand = _field(written.name, written.steps)
@@ -123,7 +123,7 @@ class Checker:
         elif written.token.kind is Kind.WORD:
             operand, name = _field(written.token.text, ()), written.token.text
         else:
-            raise self._error("this is text, and a field is wanted", written, expected="field")
+            raise self._error("this is text, not a field", written, expected="field")
         if operand is None:
             raise self._unknown(name, written)
         self._check_steps(operand, written)
@@ -133,7 +133,7 @@ class Checker:
         near = difflib.get_close_matches(name, FIELDS, 1, 0.6) or [each for each in FIELDS if each.endswith(f".{name}")]
         hint = f"did you mean {near[0]}?" if near else "zmtpscope fields lists all"
         stop = written.start + len(name)
-        return FilterError(f"there is no field {name}", self.text, written.start, stop, hint=hint, expected="field")
+        return FilterError(f"no field named {name}", self.text, written.start, stop, hint=hint, expected="field")
 
     def _check_steps(self, operand: FieldOperand, written: Written) -> None:
         field = operand.field
@@ -144,7 +144,7 @@ class Checker:
                 raise self._error(f"{field.name} has no members", written)
             is_element = number == 0 and field.is_list and step.is_element
             if not is_element and field.type not in (Type.TEXT, Type.OCTETS):
-                raise self._error(f"{field.name} is {field.type.value}, of which there are no slices", written)
+                raise self._error(f"{field.name} is {field.type.value}, which has no slices", written)
 
     # -- comparisons -------------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Checker:
 
     def _operator_error(self, operand: Operand, token: Token, what_for: str) -> FilterError:
         return FilterError(
-            f"{token.text} does not go with {operand.type.value}",
+            f"{token.text} cannot be applied to {operand.type.value}",
             self.text,
             token.start,
             token.stop,
@@ -191,14 +191,16 @@ class Checker:
 
     def _fields_compared(self, left: Operand, name: str, right: Operand, written: Written, is_all: bool) -> Condition:
         if left.type is not right.type:
-            raise self._error(f"this is {right.type.value}, and {left.type.value} is in front of {name}", written)
+            raise self._error(
+                f"the value is {right.type.value}, but the field before {name} is {left.type.value}", written
+            )
         for each in (left, right):
             field = described(each)
             if (field.scale, field.shift) != (1, 0):
                 ours = field.alias_of
-                raise self._error(f"{field.name} is compared with numbers only", written, hint=f"write {ours}")
+                raise self._error(f"{field.name} can only be compared with numbers", written, hint=f"write {ours}")
         if name == "matches":
-            raise self._error("matches wants text in quotes", written, expected="value")
+            raise self._error("matches needs text in quotes", written, expected="value")
         compare = _has_within if name == "contains" else _compare(left, name)
         return ComparedFields(left, right, compare, is_all)
 

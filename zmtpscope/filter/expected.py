@@ -23,13 +23,13 @@ _SIGN = re.compile(r"[=!<>&|]$")
 class What(Enum):
     """Kinds of tokens."""
 
-    FIELD = "a field, or what stands in front of one"
+    FIELD = "a field, or a prefix of one"
     OPERATOR = "an operator"
     VALUE = "a value"
     SET = "the bracket of a set"
     MEMBER = "a value of a set, or its end"
     JOINER = "the next test"
-    NOTHING = "nothing that is known"
+    NOTHING = "nothing known"
 
 
 class Expected(NamedTuple):

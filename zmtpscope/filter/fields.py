@@ -27,7 +27,7 @@ class Type(Enum):
     TRUTH = "true or false"
     TEXT = "text"
     OCTETS = "octets"
-    MEMBERS = "what rides inside"
+    MEMBERS = "a payload"
     ADDRESS = "an IP address"
     TIME = "a time"
     DURATION = "a length of time"

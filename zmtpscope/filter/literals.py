@@ -60,7 +60,7 @@ def _split(token: Token) -> tuple[Fraction, str]:
         return Fraction(int(text, 16)), ""
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise ValueError("write digits, with a unit where you like: 1500, 1.5KiB, 20ms, 0xff")
+        raise ValueError("write digits, with or without a unit: 1500, 1.5KiB, 20ms, 0xff")
     return Fraction(match[1].replace("_", "")), match[2]
 
 
@@ -76,7 +76,7 @@ def _time(field: FilterField, token: Token) -> int | Fraction:
         return _whole(Fraction(text.replace("_", "")) * field.scale)
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ValueError('write "2026-11-22 16:08:25.5" (UTC, or with +01:00 behind it), or a number')
+        raise ValueError('write "2026-11-22 16:08:25.5" (UTC, or with +01:00 after it), or a number')
     day, clock, fraction, zone = match.groups()
     moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone or ''}")
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

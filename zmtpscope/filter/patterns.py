@@ -11,7 +11,7 @@ from zmtpscope.filter.tokens import Token
 MEMORY = 8 << 20
 """Maximum memory of a compiled expression, in octets."""
 
-MISSING = "matches needs google-re2, of the extra regex: pip install 'zmtpscope[regex]'; contains needs nothing more"
+MISSING = "matches needs google-re2, of the extra regex: pip install 'zmtpscope[regex]'; contains needs no extra"
 
 
 def pattern(expression: bytes, token: Token, text: str) -> Matches:
@@ -38,6 +38,6 @@ def pattern(expression: bytes, token: Token, text: str) -> Matches:
     except re2.error as error:
         said = error.args[0]
         reason = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        raise FilterError(f"this is no regular expression: {reason}", text, token.start, token.stop) from None
+        raise FilterError(f"not a regular expression: {reason}", text, token.start, token.stop) from None
 
     return Matches(texts, octets)

@@ -202,7 +202,7 @@ class _Parser:
             raise self.error("no field is named", self.next, "write one, for example topic", "field")
         operand, rest = self.operand(), self.next
         if rest.kind is not Kind.END:
-            raise self.error(f"{rest.text} is not expected here", rest, "one field is wanted, or a part of it")
+            raise self.error(f"{rest.text} is not expected here", rest, "write one field, or a part of it")
         return operand
 
     def either(self) -> Expression:
@@ -221,7 +221,7 @@ class _Parser:
         token = self.next
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self.error(f"more than {DEEPEST} brackets and nots stand within each other", token)
+            raise self.error(f"more than {DEEPEST} brackets and nots are nested", token)
         try:
             if self.skip("not", "!"):
                 return Not(self.negated())
@@ -271,7 +271,7 @@ class _Parser:
         if token.kind is Kind.END:
             raise self.error("the set has no }", opened)
         if token.kind is Kind.SIGN:
-            raise self.error(f"{token.text} is no value", token, expected="value")
+            raise self.error(f"{token.text} is not a value", token, expected="value")
         return Value(self.advance())
 
     def operand(self) -> Operand:
@@ -279,7 +279,7 @@ class _Parser:
         if token.kind is Kind.END:
             before = self.tokens[self.at - 1] if self.at else token
             expected = "value" if before.text in OPERATORS else "field"
-            raise self.error(f"a {expected} is missing behind {before.text}", token, expected=expected)
+            raise self.error(f"a {expected} is missing after {before.text}", token, expected=expected)
         if token.kind is Kind.SIGN:
             raise self.error(f"{token.text} is not expected here", token, "write a field or a value", "field")
         self.advance()
@@ -306,7 +306,7 @@ class _Parser:
         found = _slice_of(token.text)
         if found is None:
             hint = 'write [start:length], [first-last], [number] or, of a member, ["its name"]'
-            raise self.error(f"{token.text} is no slice", token, hint, stop=end.start)
+            raise self.error(f"{token.text} is not a slice", token, hint, stop=end.start)
         return found
 
 

@@ -60,7 +60,7 @@ def _sign_or_word(text: str, at: int) -> Token:
             return Token(kind, match[0], at, match.end())
     wanted = {"=": "==", "&": "&&", "|": "||"}.get(text[at])
     raise FilterError(
-        f"{text[at]} is no operator",
+        f"{text[at]} is not an operator",
         text,
         at,
         at + 1,
@@ -99,9 +99,9 @@ def _escape(text: str, at: int) -> tuple[int, bytes]:
     if letter in _ESCAPES:
         return 2, _ESCAPES[letter]
     raise FilterError(
-        f"\\{letter} stands for nothing",
+        f"\\{letter} is not an escape",
         text,
         at,
         at + 2,
-        hint=r"write \\ for a backslash, \xNN for an octet, or r'...' for text as it stands",
+        hint=r"write \\ for a backslash, \xNN for an octet, or r'...' for literal text",
     )

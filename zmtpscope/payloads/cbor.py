@@ -50,13 +50,13 @@ class Cbor(Headed):
 
     def head(self, data: bytes, at: int) -> Head:
         if at >= len(data):
-            raise Malformed("the frame ends where a value is due")
+            raise Malformed("the frame ends before a value")
         major, info = divmod(data[at], 0x20)
         stop, argument = at + 1, info
         if 24 <= info < 28:
             stop += 1 << info - 24
             if stop > len(data):
-                raise Malformed("the frame ends inside of a head")
+                raise Malformed("the frame ends inside a head")
             argument = int.from_bytes(data[at + 1 : stop])
         elif info == 31 and major in _INDEFINITE:
             kind, of = _INDEFINITE[major]
@@ -101,7 +101,7 @@ class Cbor(Headed):
         outer, reader.stop = reader.stop, stop
         self.read(reader, "value")
         if reader.left:
-            raise Malformed(f"octets behind the embedded value: {reader.left}")
+            raise Malformed(f"octets after the embedded value: {reader.left}")
         reader.stop = outer
 
     def _read_pieces(self, reader: Reader, name: str, at: int, of: int) -> None:

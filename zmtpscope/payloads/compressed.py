@@ -23,7 +23,7 @@ LARGEST_WINDOW = 16 << 20
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
 """Magic numbers of skippable frames, which zstd and LZ4 allow for other data."""
 SKIPPABLE_HEADER = 8
-USED_UP = f"not unpacked: such messages of this side become more than {UNPACKED_PER_OCTET} times as many octets"
+USED_UP = f"not decompressed: the messages of this side expand to more than {UNPACKED_PER_OCTET} times their size"
 MAX_SKIPPED = 4
 """Maximum number of skippable frames that a claim skips."""
 
@@ -93,7 +93,7 @@ class Gzip(Compressed):
 
     def header(self, reader: Reader) -> None:
         if reader.octets("magic", len(self.magic), hidden=True) != self.magic:
-            raise Malformed("it does not begin as gzip does")
+            raise Malformed("it has no gzip header")
         flags = reader.u8("flags", hidden=True)
         reader.u32("mtime", little=True, hidden=True)
         reader.u8("extra_flags", hidden=True)
@@ -141,9 +141,9 @@ class Zlib(Compressed):
     def header(self, reader: Reader) -> None:
         header = reader.u16("header", hidden=True)
         if header % 31 or header >> 8 & 15 != 8:
-            raise Malformed("it does not begin as zlib does")
+            raise Malformed("it has no zlib header")
         if header & 0x20:
-            raise StaysPacked("it was packed with a dictionary, which is not known here")
+            raise StaysPacked("it was compressed with an unknown dictionary")
 
 
 class Framed(Compressed):
@@ -172,7 +172,7 @@ class Framed(Compressed):
                 reader.octets("magic", len(self.magic), hidden=True)
                 reader.octets("content", reader.u32("size", little=True, hidden=True), hidden=True)
         if reader.octets("magic", len(self.magic), hidden=True) != self.magic:
-            raise Malformed(f"it does not begin as {self.name} does")
+            raise Malformed(f"it has no {self.name} header")
         self.frame_header(reader, reader.u8("flags", hidden=True))
 
     def frame_header(self, reader: Reader, flags: int) -> None:
@@ -202,9 +202,9 @@ class Zstd(Framed):
         size = int.from_bytes(octets, "little") + (256 if length == 2 else 0)
         reader.value("content_size", length, size, hidden=True)
         if dictionary:
-            raise StaysPacked(f"it was packed with dictionary {dictionary}, which is not known here")
+            raise StaysPacked(f"it was compressed with the unknown dictionary {dictionary}")
         if max(window, size if single else 0) > LARGEST_WINDOW:
-            raise Limit("PAYLOAD-02", f"it takes a window of more than {LARGEST_WINDOW >> 20} MiB to unpack it")
+            raise Limit("PAYLOAD-02", f"decompression needs a window of more than {LARGEST_WINDOW >> 20} MiB")
 
 
 class Lz4(Framed):
@@ -224,7 +224,7 @@ class Lz4(Framed):
             reader.u64("content_size", little=True, hidden=True)
         if flags & 0x01:
             dictionary = reader.u32("dictionary", little=True, hidden=True)
-            raise StaysPacked(f"it was packed with dictionary {dictionary}, which is not known here")
+            raise StaysPacked(f"it was compressed with the unknown dictionary {dictionary}")
         reader.u8("header_checksum", hidden=True)
 
 

@@ -59,15 +59,15 @@ def declared(kind: type[Payload]) -> Dissector:
     from zmtpscope.payloads.framewise import Framewise  # built-in dissectors are known without it
 
     if not isinstance(getattr(kind, "prefix", None), str):
-        raise TypeError("its prefix is no text")
+        raise TypeError("its prefix is not text")
     begins: Any = kind.begins
     if not (isinstance(begins, bytes | None) or (isinstance(begins, tuple) and all(map(_is_prefix, begins)))):
-        raise TypeError("what it begins with is neither octets nor None")
+        raise TypeError("its begins_with is neither octets nor None")
     if not isinstance(kind.least_frames, int):
-        raise TypeError("its least_frames is no number")
+        raise TypeError("its least_frames is not a number")
     types: Any = kind.socket_types
     if not (types is None or (isinstance(types, Set) and all(isinstance(each, str | None) for each in types))):
-        raise TypeError("its socket_types are no set of names")
+        raise TypeError("its socket_types are not a set of names")
     at_once = kind.at_once is not Payload.at_once
     claims = kind.claims_at_once is not Payload.claims_at_once
     return Dissector(

@@ -93,7 +93,7 @@ class Headed(Framewise[bool]):
             kind, stop, argument = self.head(data, at)
             if kind == BREAK:
                 if left >= 0 or (within == MAP and left % 2):
-                    raise Malformed("a break where a value is due")
+                    raise Malformed("a break instead of a value")
                 left = 0
             else:
                 if within in (TEXT, OCTETS) and kind != within:
@@ -111,7 +111,7 @@ class Headed(Framewise[bool]):
                     left, within = _level(kind, argument)
             at = stop
             if left > len(data) - at or at > len(data):
-                raise Malformed("more is announced than there is")
+                raise Malformed("the announced size exceeds the frame")
             while left == 0:
                 if not outer:
                     return at, weight
@@ -127,7 +127,7 @@ class Headed(Framewise[bool]):
             finally:
                 values += read[:1]
         if reader.left:
-            raise Malformed(f"octets behind the value: {reader.left}")
+            raise Malformed(f"octets after the value: {reader.left}")
         return in_brief(values[-1])
 
     def read(self, reader: Reader, name: str) -> None:
@@ -152,7 +152,7 @@ class Headed(Framewise[bool]):
                     key = keys[0]
                     self.read(reader, to_key(in_brief(key) if isinstance(key, dict | list) else key))
         elif kind == BREAK:
-            raise Malformed("a break where a value is due")
+            raise Malformed("a break instead of a value")
         else:
             self.read_special(reader, name, head)
 

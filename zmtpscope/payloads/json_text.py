@@ -73,15 +73,15 @@ class JsonText:
                 break
             self._value(self.documents, "", 0)
         if self.position < len(self.octets):
-            raise Malformed("there is more behind the value")
+            raise Malformed("octets after the value")
 
     def _value(self, into: list[Json] | dict[str, Json], key: str, level: int) -> None:
         """Read a value at nesting depth `level` into the innermost container."""
         found = _VALUE.match(self.octets, self.position)
         if found is None:
-            raise Malformed("a value is missing, or is none of JSON")
+            raise Malformed("a value is missing or not JSON")
         if not self.left:
-            raise Limit("PAYLOAD-02", "more fields than are read")
+            raise Limit("PAYLOAD-02", "more fields than the limit")
         self.left -= 1
         kind = str(found.lastgroup)
         value: Json
@@ -119,7 +119,7 @@ class JsonText:
         if isinstance(into, dict):
             found = _KEY.match(self.octets, self.position)
             if found is None:
-                raise Malformed("a key is missing, or no colon behind it")
+                raise Malformed("a key, or the colon after it, is missing")
             key = to_key(_string(found[1]))
             self._leaf("key", found.end(), key)
         self._value(into, key, level)

@@ -65,7 +65,7 @@ class Jupyter(Payload):
         _read_front(reader, delimiter)
         reader.octets("delimiter", hidden=True)
         if len(frames) <= delimiter + BEHIND:
-            raise Malformed(f"{len(frames) - delimiter - 1} frames behind the delimiter, not {BEHIND}")
+            raise Malformed(f"{len(frames) - delimiter - 1} frames after the delimiter, not {BEHIND}")
         reader.next_frame()
         self._judge_signature(reader, frames[delimiter + 2 :][:SIGNED])
         header = _read_object(reader, "header")
@@ -117,7 +117,7 @@ class Jupyter(Payload):
     def _tell_useless_files(self, reader: Reader) -> None:
         """Report once the files that contain no key."""
         for name in self.useless:
-            reader.finding("PAYLOAD-04", detail=f"jupyter: {name} is no connection file with a key")
+            reader.finding("PAYLOAD-04", detail=f"jupyter: {name} is not a connection file with a key")
         self.useless = []
 
 
@@ -191,7 +191,7 @@ def _read_object(reader: Reader, name: str) -> dict[str, Json]:
     if made is None and name != "header":
         return {}
     if not isinstance(made, dict):
-        raise Malformed(f"the {name} is no JSON object")
+        raise Malformed(f"the {name} is not a JSON object")
     return made
 
 

@@ -66,7 +66,7 @@ class Budget:
         self.fields -= fields
         self.octets -= octets
         if self.fields < 0 and self.spare:
-            raise Limit("PAYLOAD-02", "more fields than packed messages of this side may have for their size")
+            raise Limit("PAYLOAD-02", "more fields than the limit for compressed messages of this size")
         if self.fields < 0:
             raise Limit("PAYLOAD-02", f"more than {MAX_FIELDS} fields")
         if self.octets < 0:

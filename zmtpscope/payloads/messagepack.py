@@ -86,7 +86,7 @@ class MessagePack(Headed):
 
     def head(self, data: bytes, at: int) -> Head:
         if at >= len(data):
-            raise Malformed("the frame ends where a value is due")
+            raise Malformed("the frame ends before a value")
         first = data[at]
         if first < 0x80:
             return VALUE, at + 1, first
@@ -105,7 +105,7 @@ class MessagePack(Headed):
         kind, layout = _LONG[first]
         stop = at + 1 + layout.size
         if stop > len(data):
-            raise Malformed("the frame ends inside of a head")
+            raise Malformed("the frame ends inside a head")
         (argument,) = layout.unpack_from(data, at + 1)
         return kind, stop, argument + 1 if kind == EXTENSION else argument
 

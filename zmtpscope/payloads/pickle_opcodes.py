@@ -95,7 +95,7 @@ def _line(octets: bytes, begin: int) -> tuple[bytes, int]:
 
 def _slice(octets: bytes, begin: int, length: int) -> bytes:
     if not 0 <= length <= len(octets) - begin:
-        raise Malformed(f"an argument of {length} octets, there are {len(octets) - begin}")
+        raise Malformed(f"an argument of {length} octets, but only {len(octets) - begin} remain")
     return octets[begin : begin + length]
 
 
@@ -117,7 +117,7 @@ def _text(octets: bytes) -> str:
     try:
         return octets.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        raise Malformed("a text is not UTF-8") from None
+        raise Malformed("text is not UTF-8") from None
 
 
 def _quoted(line: bytes) -> Json:
@@ -131,7 +131,7 @@ def _quoted(line: bytes) -> Json:
                 warnings.simplefilter("ignore")  # for escapes that Python deprecates
                 octets = codecs.escape_decode(octets)[0]
         except ValueError:
-            raise Malformed("a string has an escape that is none") from None
+            raise Malformed("a string has an invalid escape") from None
     return octets.decode() if octets.isascii() else octets
 
 
@@ -139,19 +139,19 @@ def _escaped(line: bytes) -> str:
     try:
         return line.decode("raw-unicode-escape")
     except UnicodeDecodeError:
-        raise Malformed("a string has an escape that is none") from None
+        raise Malformed("a string has an invalid escape") from None
 
 
 def _real(line: bytes) -> float:
     try:
         return float(line)
     except ValueError:
-        raise Malformed("a number is none") from None
+        raise Malformed("an invalid number") from None
 
 
 def _integer(line: bytes) -> int | bytes:
     if _INTEGER.fullmatch(line) is None:
-        raise Malformed("a number is none")
+        raise Malformed("an invalid number")
     return int(line.rstrip(b"L")) if len(line) <= _LONGEST_INTEGER else line
 
 

@@ -73,13 +73,13 @@ class Walk:
         octet = 0
         while octet != _STOP:
             if self.position >= len(self.octets):
-                raise Malformed("there is no STOP")
+                raise Malformed("no STOP")
             octet = self.octets[self.position]
             opcode = table.get(octet)
             if opcode is None:
-                raise Malformed(f"0x{octet:02x} is no opcode")
+                raise Malformed(f"0x{octet:02x} is not an opcode")
             if len(self.steps) >= self.most:
-                raise Limit("PAYLOAD-02", "more opcodes than are read")
+                raise Limit("PAYLOAD-02", "more opcodes than the limit")
             begin = self.position
             argument, stop = read_argument(opcode, self.octets, begin + 1)
             self._follow(opcode, argument, stop)
@@ -88,7 +88,7 @@ class Walk:
             self.steps.append(Step(opcode.name, begin, stop, argument))
             self.position = stop
         if self.position < len(self.octets):
-            raise Malformed("there is more behind STOP")
+            raise Malformed("octets after STOP")
         self.finished = True
 
     def _follow(self, opcode: Opcode, argument: Json, stop: int) -> None:
@@ -110,11 +110,11 @@ class Walk:
             self._stack.append(self._top())
         elif name == "PROTO":
             if argument > HIGHEST_PROTOCOL:
-                raise Malformed(f"there is no protocol {argument} yet")
+                raise Malformed(f"unknown protocol {argument}")
             self.protocol = max(self.protocol, argument)
         elif name == "FRAME":
             if argument > len(self.octets) - stop:
-                raise Malformed(f"a frame of {argument} octets, there are {len(self.octets) - stop}")
+                raise Malformed(f"a frame of {argument} octets, but only {len(self.octets) - stop} remain")
         else:
             taken = self._take(opcode)
             self._stack += self._left(opcode, argument, taken)
@@ -134,13 +134,13 @@ class Walk:
             while self._stack and self._stack[-1] is not _MARK:
                 items.append(self._stack.pop())
             if not self._stack:
-                raise Malformed("there is no mark on the stack")
+                raise Malformed("no mark on the stack")
             self._stack.pop()
             items.reverse()
         rest = len(self._stack) - opcode.takes
         below = self._stack[max(0, rest) :]
         if rest < 0 or any(each is _MARK for each in below):
-            raise Malformed(f"{opcode.name} takes more from the stack than there is")
+            raise Malformed(f"{opcode.name} takes more values than the stack has")
         del self._stack[rest:]
         return below + items
 
@@ -206,5 +206,5 @@ def _cut(shown: str) -> str:
 def _index(argument: Json) -> int:
     """Check an index of the memo."""
     if not isinstance(argument, int) or argument < 0:
-        raise Malformed("there is no such place in the memo")
+        raise Malformed("no entry at this place of the memo")
     return argument

@@ -72,20 +72,20 @@ class Protobuf(Payload):
 def _wanted(name: str, settings: Settings) -> Wanted | str:
     """Return the message type of that name, or the reason why there is none."""
     if not settings.files:
-        return "no descriptor set: give one with --payload-file protobuf=FILE (protoc --descriptor_set_out=FILE)"
+        return "no descriptor set: add one with --payload-file protobuf=FILE (protoc --descriptor_set_out=FILE)"
     schema = Schema()
     for path, octets in settings.files.items():
         try:
             read = read_schema(octets)
         except Malformed as problem:
-            return f"{path} is no descriptor set: {problem}"
+            return f"{path} is not a descriptor set: {problem}"
         schema.messages.update(read.messages)
         schema.enums.update(read.enums)
     kind = schema.messages.get(name.removeprefix("."))
     if kind is None:
         names = sorted(each.name for each in schema.messages.values() if not each.is_map_entry)
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        return f"the descriptor set has no message {name}; there are {', '.join(names[:NAMED])}{more}"
+        return f"the descriptor set has no message {name}; it has {', '.join(names[:NAMED])}{more}"
     return Wanted(kind, schema)
 
 
@@ -107,7 +107,7 @@ class _Fields:
         """Parse the fields at `start`..`stop`, or enough of them to reach the limit. Raises `Limit` after
         `MAX_KEYS`."""
         if self.keys > MAX_KEYS:
-            raise Limit("PAYLOAD-02", f"more than {MAX_KEYS} fields, with what only might be some")
+            raise Limit("PAYLOAD-02", f"more than {MAX_KEYS} fields, including possible ones")
         found = wire_fields(self.data, start, stop, MAX_FIELDS + 1)
         self.keys += found.keys
         return found
@@ -189,7 +189,7 @@ class _Fields:
                 if width is None:
                     number, end = varint(self.data, at, each.end)
                 elif (end := at + width) > each.end:
-                    raise Malformed(f"{name} needs {width} octets, there are {each.end - at}")
+                    raise Malformed(f"{name} needs {width} octets, but only {each.end - at} remain")
                 else:
                     number = int.from_bytes(self.data[at:end], "little")
                 reader.value(name, end - at, self._number(declared, number))

@@ -77,11 +77,11 @@ def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> 
             elif wire_type == GROUP:
                 groups.append((number, at, begin))
             elif wire_type != GROUP_END:
-                raise Malformed(f"there is no wire type {wire_type}")
+                raise Malformed(f"unknown wire type {wire_type}")
             elif not groups or groups[-1][0] != number:
-                raise Malformed(f"group {number} ends here, which has not begun")
+                raise Malformed(f"group {number} ends but did not begin")
             if end > stop:
-                raise Malformed(f"field {number} needs {end - begin} octets, there are {stop - begin}")
+                raise Malformed(f"field {number} needs {end - begin} octets, but only {stop - begin} remain")
             if wire_type == GROUP_END:
                 number, group_start, group_begin = groups.pop()
                 if not groups:
@@ -121,5 +121,5 @@ def _key(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
     key, end = varint(data, at, stop)
     number = key >> 3
     if not 0 < number <= LARGEST_NUMBER or end - at > LONGEST_KEY:
-        raise Malformed(f"there is no field {number}")
+        raise Malformed(f"field number {number} is not valid")
     return number, key & 7, end

@@ -232,7 +232,7 @@ class Reader(FrameCursor):
         if not (isinstance(detail, str | None) and isinstance(start, int | None)):
             raise TypeError("a finding has a number for its start and text for its detail")
         if start is not None and not (0 <= start <= _LARGEST_PLACE and 0 <= length <= _LARGEST_PLACE):
-            raise ValueError("a finding stands outside of the stream")
+            raise ValueError("a finding is outside the stream")
         self.note(id, start, length, severity, detail)
 
     def note(
@@ -258,7 +258,7 @@ class Reader(FrameCursor):
         """Consume `length` octets that unpack to `octets`. They become a new source, which the dissector that claims
         them reads."""
         if not isinstance(octets, bytes):
-            raise TypeError(f"what was packed is {type(octets).__name__}, not octets")
+            raise TypeError(f"an unpacked part is {type(octets).__name__}, not octets")
         budget = self.budget
         begin = self.position
         self._read(name, length)
@@ -269,7 +269,7 @@ class Reader(FrameCursor):
         inside = self._reader_of(octets, 0, number)
         opened = Opened(None, "", None)
         if budget.sources > MAX_SOURCES:
-            self.finding("PAYLOAD-05", detail=f"more than {MAX_SOURCES} packed parts, one in the other or not")
+            self.finding("PAYLOAD-05", detail=f"more than {MAX_SOURCES} packed parts, nested or not")
         elif self._inner is not None and budget.allowance.fields > 0:
             with budget.of_packed():
                 opened = self._inner(inside)
@@ -345,7 +345,7 @@ class Reader(FrameCursor):
             if self._tree is not None and rest:
                 self._tree.leaf(self._full(name), self.offset, rest, self.data[begin : self.stop])
             self.position = self.stop
-            raise EndOfFrame(f"{name} needs {length} octets, there are {rest}")
+            raise EndOfFrame(f"{name} needs {length} octets, but only {rest} remain")
         self.budget.spend(length)
         self.position = begin + length
         return self.data[begin : self.position]

@@ -93,7 +93,7 @@ class Registry:
         except Interrupted:
             return None
         except (Exception, SystemExit) as error:  # third-party code may raise anything
-            hint = "see what -d and --payload-file give it, else report it to its author"
+            hint = "check its options in -d and --payload-file, or report it to its author"
             self._leave_out(dissector.name, error, hint)
             return None
 
@@ -101,7 +101,7 @@ class Registry:
         """Stop calling a dissector on all sides. Returns the exception to raise in it."""
         error = Interrupted(why)
         self.stopped.add(name)
-        self._leave_out(name, error, "report it to its author; messages that it would read stay unread")
+        self._leave_out(name, error, "report it to its author; its messages are not decoded")
         return error
 
     def _leave_out(self, name: str, error: BaseException, hint: str) -> None:
@@ -119,7 +119,7 @@ def _installed(point: EntryPoint) -> Dissector:
     """Load the dissector of an entry point. Raises now if it is none, because it would fail unexpectedly later."""
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, Payload) and getattr(kind, "name", None) == point.name):
-        raise TypeError(f"{point.value} is no subclass of Payload whose name is {point.name!r}")
+        raise TypeError(f"{point.value} is not a subclass of Payload named {point.name!r}")
     return declared(kind)
 
 
@@ -128,4 +128,4 @@ def words_of(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:
-        return "it does not say why"
+        return "without a reason"

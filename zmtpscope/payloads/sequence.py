@@ -173,7 +173,7 @@ class Numbered(Payload):
     def dissect(self, message: Message, reader: Reader) -> str:
         reading, self.reading = self.reading or self._look_at(message), None
         if reading is None:
-            raise Malformed("no number where publishers put one")
+            raise Malformed("no number in the frame for numbers")
         return _read(reading, message.frames, reader)
 
     def _look_at(self, message: Message) -> Reading | None:

@@ -75,14 +75,14 @@ def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
                 octets = unpacker.decompress(piece)
             except Exception as error:  # each package has its own exceptions
                 octets = _before_damage(form, packed, begin, at)
-                problem = Problem("PAYLOAD-03", f"damaged behind {size + len(octets)} octets: {error}", "damaged")
+                problem = Problem("PAYLOAD-03", f"damaged after {size + len(octets)} octets: {error}", "damaged")
             parts.append(octets)
             size += len(octets)
             at += len(piece)
             if size > limit:
                 problem = _too_much(len(packed), limit)
             elif not piece:
-                problem = Problem("PAYLOAD-03", f"cut short behind {size} octets", "cut short")
+                problem = Problem("PAYLOAD-03", f"truncated after {size} octets", "cut short")
         if problem is None:
             at -= len(unpacker.unused_data or b"")
         if problem is not None or not packed.startswith(form.magics, at):
@@ -117,4 +117,4 @@ def optional(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise StaysPacked("install zmtpscope[compression] to see what is inside") from None
+        raise StaysPacked("install zmtpscope[compression] to decompress it") from None

@@ -50,7 +50,7 @@ def plain(value: Json) -> Json:
         )
     if value is None or kind is bool or kind is bytes or kind is list or kind is dict:
         return value
-    raise TypeError(f"{kind.__name__} is no value of JSON")
+    raise TypeError(f"{kind.__name__} is not a JSON type")
 
 
 def to_key(key: Json) -> str:

@@ -52,8 +52,8 @@ def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[In
         if before is None:
             new.append(capture)
         elif capture.path == before.path and capture != before:
-            hint = 'append takes complete files, each under a name of its own; mode="overwrite" reads all of them again'
-            raise CaptureError(capture.path, "it has changed since its rows were written", hint=hint)
+            hint = 'append needs complete files with distinct names; mode="overwrite" reads all of them again'
+            raise CaptureError(capture.path, "it changed after its rows were written", hint=hint)
     return new
 
 

@@ -148,14 +148,14 @@ def next_micro_batch(
         raise CaptureError(
             now.path,
             f"had {then.size} octets when it was read and has {now.size} now",
-            hint="more files are written at a time than the option growing says: go on with a higher one and "
-            "skipGrown=true, which leaves out what was added, or begin anew",
+            hint="more files grow at the same time than the option growing allows: continue with a higher value and "
+            "skipGrown=true, which skips the added octets, or start a new query",
         )
     new = [capture for capture in captures if _is_new(capture, before.seen.get(capture.name))]
     if before.is_last:
         if new:
-            hint = "begin a new one, with another checkpointLocation"
-            raise CaptureError(min(new).path, "it is new, and this query was ended by the option finish", hint=hint)
+            hint = "start a new query with another checkpointLocation"
+            raise CaptureError(min(new).path, "it is new, and the option finish ended this query", hint=hint)
         return None
     if finish:
         growing = 0

@@ -81,7 +81,7 @@ def ingest(
         if name in options:
             raise SettingsError(f"option {name}: ingest writes all records with all columns")
     if mode not in MODES:
-        raise SettingsError(f"mode: {mode!r} is none of error, overwrite and append")
+        raise SettingsError(f"mode: {mode!r} is not error, overwrite or append")
     settings = ReadSettings.parse(options)
     register(spark)
     found = find_captures(paths, settings.lookup)
@@ -154,7 +154,7 @@ def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
             break
     if not found:
         raise FileNotFoundError(
-            f"{out}: no tables are in it; zmtpscope.spark.ingest writes them, and zmtpscope export --format parquet"
+            f"{out}: contains no tables; zmtpscope.spark.ingest and zmtpscope export --format parquet write them"
         )
     return found
 
@@ -165,7 +165,7 @@ def _opened(reader: DataFrameReader, place: str) -> DataFrame:
     except Py4JJavaError as error:
         if "ClassNotFoundException" not in str(error):
             raise
-        hint = "start it with one, --packages org.apache.hadoop:hadoop-aws:VERSION for s3a"
+        hint = "start Spark with one: --packages org.apache.hadoop:hadoop-aws:VERSION for s3a"
         raise CaptureError(place, "Spark has no connector for this file system", hint=hint) from None
 
 
@@ -304,8 +304,7 @@ def _refuse_to_overwrite(filesystem: FileSystem, root: str) -> None:
     for info in filesystem.get_file_info([f"{root}/{_folder(record)}" for record in TABLES]):
         if info.type != FileType.NotFound:
             raise FileExistsError(
-                f'{info.path}: it is there already; mode="overwrite" lets it give way, mode="append" adds to what '
-                "ingest has written"
+                f'{info.path}: exists; use mode="overwrite" to replace it, or mode="append" to add to it'
             )
 
 

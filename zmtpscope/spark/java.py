@@ -91,5 +91,5 @@ def cache() -> Path:
 def _refuse(found: Exposed | None) -> None:
     if found is not None:
         raise JavaError(
-            f"{found.path}: others may change what Spark starts; set XDG_CACHE_HOME, or JAVA_HOME to a Java"
+            f"{found.path}: other users can change the Java of Spark; set XDG_CACHE_HOME, or JAVA_HOME to a Java"
         )

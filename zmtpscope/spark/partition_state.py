@@ -95,13 +95,13 @@ class PartitionState:
             octets = zlib.decompress(octets)
         except zlib.error as error:
             raise StateError(
-                f"the state of a partition is damaged ({error}) -> start anew, without the state"
+                f"the state of a partition is damaged ({error}) -> start again without the state"
             ) from None
         end = LENGTH_SIZE + int.from_bytes(octets[:LENGTH_SIZE])
         loaded = PartitionState(state.load(octets[LENGTH_SIZE:end], options))  # checks its version
         digest, rest = octets[end : end + DIGEST_SIZE], octets[end + DIGEST_SIZE :]
         if blake2b(rest, digest_size=DIGEST_SIZE).digest() != digest:
-            raise StateError("the state of a partition is damaged -> start anew, without the state")
+            raise StateError("the state of a partition is damaged -> start again without the state")
         loaded.segmenter, loaded.files, loaded.unread = pickle.loads(rest)
         return loaded
 
@@ -112,7 +112,7 @@ class CapturePart(CaptureFile):
     def __init__(self, unread: Unread, until: int | None, span: TimeSpan, open_files: OpenFiles) -> None:
         super().__init__(path_now(unread.file.path), open_files, span)
         if super().first_time(PEEK, FileReports()) != unread.file.first_time:
-            raise CaptureError(self.path, "another file has taken its place")
+            raise CaptureError(self.path, "another file replaced it")
         self.rest: Unread | None = unread
         """The unread rest."""
         self._until = until

@@ -32,7 +32,7 @@ STORES = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 """URI schemes that `read` and `ingest` accept, besides `file`."""
 
 NO_TABLES = (
-    "Spark keeps no options of a table for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
+    "Spark stores no table options for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
     "(path '...'), or write Parquet with zmtpscope.spark.ingest"
 )
 """Spark 4.3 creates the source of a catalog table without any option, and so without a path."""
@@ -44,7 +44,7 @@ def given_paths(options: Mapping[str, str]) -> list[str]:
     paths = ([] if one is None else [one]) + ([] if many is None else [str(each) for each in json.loads(many)])
     if not paths:
         hint = f'name captures, load("captures/*.pcap"); or, if this is a table of the catalog: {NO_TABLES}'
-        raise CaptureError("load", "it was given no path", hint=hint)
+        raise CaptureError("load", "no path was given", hint=hint)
     return paths
 
 
@@ -69,7 +69,7 @@ class Lookup(NamedTuple):
         """Return the files with matching names. Raises `CaptureError` if `path` has only others."""
         found = [each for each in candidates if fnmatchcase(os.path.basename(each.path), self.names)]
         if candidates and not found:
-            raise CaptureError(path, f"none of the {len(candidates)} files has a name that matches {self.names}")
+            raise CaptureError(path, f"none of the {len(candidates)} file names matches {self.names}")
         return found
 
 
@@ -118,7 +118,7 @@ class FoundCaptures:
         if self.skipped:
             some = [safe_text(os.path.basename(path)) for path in islice(self.skipped, MAX_NAMED)]
             names = ", ".join(some) + (", ..." if len(self.skipped) > len(some) else "")
-            text = "zmtpscope: skipped %d of %d files, which are no captures: %s; zmtpscope.spark.skipped lists them"
+            text = "zmtpscope: skipped %d of %d files that are not captures: %s; zmtpscope.spark.skipped lists them"
             LOG.warning(text, len(self.skipped), len(self.skipped) + len(self.files), names)
 
 
@@ -149,7 +149,7 @@ def _add(path: str, lookup: Lookup, found: FoundCaptures) -> None:
         (file,) = lookup.wanted(path, [Candidate(path, os.path.dirname(path))])
         if os.path.exists(path) and not os.path.isfile(path):
             hint = "write it to a file first"
-            raise CaptureError(path, "is no regular file, and every worker reads it anew", hint=hint)
+            raise CaptureError(path, "is not a regular file, and every worker has to read it", hint=hint)
         find_files([path])  # raises the error
         found.add(file, os.path.getsize(path), lookup)
 
@@ -163,15 +163,15 @@ def _add_matches(pattern: str, lookup: Lookup, found: FoundCaptures) -> None:
         elif os.path.isfile(match):
             candidates.append(Candidate(match, os.path.dirname(match)))
     if not _add_captures(lookup.wanted(pattern, candidates), lookup, found):
-        what = f"none of the {len(matches)} that match is a capture" if matches else "nothing matches"
+        what = f"none of the {len(matches)} matching files is a capture" if matches else "nothing matches"
         raise CaptureError(pattern, what)
 
 
 def _add_directory(directory: str, lookup: Lookup, found: FoundCaptures) -> None:
     candidates = lookup.wanted(directory, _files_in(directory, lookup))
     if not _add_captures(candidates, lookup, found):
-        what = f"no file in it (of {len(candidates)}) is one" if candidates else "no file is in it"
-        hint = what if lookup.recursive else f"{what}, and directories inside it are not searched"
+        what = f"none of its {len(candidates)} files is a capture" if candidates else "it is empty"
+        hint = what if lookup.recursive else f"{what}; subdirectories are not searched"
         raise CaptureError(directory, "is a directory without captures", hint=hint)
 
 
@@ -223,11 +223,11 @@ def local_path(path: str, *, instead: str = "") -> str:
     if scheme is None:
         return path
     if scheme in STORES:
-        raise CaptureError(path, f"{scheme}: is not read here", hint=instead)
+        raise CaptureError(path, f"{scheme}: is not supported", hint=instead)
     if scheme != "file":
         known = f"name the path where it is mounted, /dbfs/x for dbfs:/x, or a URI of file, {', '.join(STORES)}"
-        raise CaptureError(path, f"{scheme}: is no file system that is known here", hint=known)
+        raise CaptureError(path, f"{scheme}: is not a known file system", hint=known)
     name = re.fullmatch("file:(?://(?:localhost)?)?(/(?!/).*)", path, re.IGNORECASE | re.DOTALL)
     if name is None:
-        raise CaptureError(path, "is no file of this host", hint="name a path, or a URI such as file:///captures")
+        raise CaptureError(path, "is not a file of this host", hint="name a path, or a URI such as file:///captures")
     return unquote(name[1])

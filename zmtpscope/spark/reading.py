@@ -71,7 +71,7 @@ def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
     for path in map(str, [paths] if isinstance(paths, str | Path) else paths):
         found.update(find_stored(path, lookup) if is_uri(path) else find_paths([path], lookup))
     if not found.files:
-        raise CaptureError("read", "it was given no path")
+        raise CaptureError("read", "no path was given")
     return found
 
 

@@ -40,7 +40,7 @@ def record_name(name: str) -> str:
     sentence."""
     record = SINGULARS.get(name.lower(), name.lower())
     if record not in RECORDS:
-        raise ValueError(f"there is no table {name!r}{nearest(name, SINGULARS)}")
+        raise ValueError(f"no table named {name!r}{nearest(name, SINGULARS)}")
     return record
 
 

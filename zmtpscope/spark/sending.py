@@ -47,7 +47,7 @@ def _load(octets: bytes) -> Any:
         missing = (error.name or "zmtpscope").partition(".")[0]
         raise ModuleNotFoundError(
             f"the Python of this worker, {sys.executable}, has no {missing}: pip install 'zmtpscope[spark]' there, or "
-            "set PYSPARK_PYTHON to a Python that has it"
+            "set PYSPARK_PYTHON to a Python with it"
         ) from None
 
 

@@ -95,7 +95,7 @@ class ReadSettings:
                 continue
             option = OPTIONS.get(name.lower().removesuffix("_"))  # `from` is a Python keyword
             if option is None:
-                raise SettingsError(f"there is no option {name!r}{nearest(name, NAMES)}")
+                raise SettingsError(f"no option named {name!r}{nearest(name, NAMES)}")
             setting, parse = option
             try:
                 found[setting] = parse(value)
@@ -148,7 +148,7 @@ class ReadSettings:
             raise SettingsError("option to: it must be later than the option from")
         for path in self.keys:
             if not os.access(path, os.R_OK):
-                raise SettingsError(f"option keys: {path}: there is no such file, or no permission to read it")
+                raise SettingsError(f"option keys: {path}: no such file, or no permission to read it")
 
     def parsed_filter(self) -> Filter | None:
         """Return the parsed filter for workers."""
@@ -224,9 +224,9 @@ def _filter(value: Any) -> str:
 
     reads = _reads(str(value))
     if reads & NUMBERS_OF_CONNECTIONS:
-        raise ValueError("connections have no numbers here; their key is conn_id")
+        raise ValueError("connections have no numbers in Spark; use conn_id")
     if CAPTURE_START in reads:
-        raise ValueError("no worker knows when the first packet of all came; compare ts_ns")
+        raise ValueError("a worker does not know the time of the first packet; compare ts_ns")
     return str(value)
 
 
@@ -242,7 +242,7 @@ def _reads(filter: str | None) -> frozenset[str]:
 def _columns(value: Any) -> tuple[str, ...]:
     names = _texts(value, ",")
     if not names:
-        raise ValueError("no column is named")
+        raise ValueError("no column named")
     return tuple(names)
 
 
@@ -255,7 +255,7 @@ def _read_option(name: str, value: Any) -> Any:
             raise ValueError(f"{value}: Spark holds at most 1G of a body")
         if isinstance(each, DecodeAs) and each.selector == "conn":
             raise ValueError(
-                f"conn=={each.value!r}: connections have no numbers here; name a port, tcp.port==5555,zmtp"
+                f"conn=={each.value!r}: connections have no numbers in Spark; name a port, tcp.port==5555,zmtp"
             )
     return found
 
@@ -264,7 +264,7 @@ def _ports(value: Any) -> frozenset[int]:
     texts = _texts(value, ",")
     for text in texts:
         if re.fullmatch("[0-9]{1,5}", text) is None or int(text) > LAST_PORT:
-            raise ValueError(f"{text!r} is no port; ports go from 0 to {LAST_PORT}")
+            raise ValueError(f"{text!r} is not a port; use 0 to {LAST_PORT}")
     return frozenset(map(int, texts))
 
 
@@ -274,7 +274,7 @@ def _hosts(value: Any) -> frozenset[bytes]:
         try:
             found.add(ip_address(text).packed)
         except ValueError:
-            raise ValueError(f"{text!r} is no IP address, such as 10.0.0.7 or fd00::7") from None
+            raise ValueError(f"{text!r} is not an IP address such as 10.0.0.7 or fd00::7") from None
     return frozenset(found)
 
 
@@ -289,7 +289,7 @@ def _time(value: Any) -> int:
         moment = datetime.fromisoformat(match[1] + (match[3] or ""))
     except (AssertionError, ValueError):
         raise ValueError(
-            f"{text!r} is no time; give nanoseconds since 1970, or 2026-05-01T10:00:00 (UTC, unless it says otherwise)"
+            f"{text!r} is not a time; use nanoseconds since 1970, or 2026-05-01T10:00:00 (UTC without a time zone)"
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     whole = moment - datetime(1970, 1, 1, tzinfo=UTC)
@@ -299,7 +299,7 @@ def _time(value: Any) -> int:
 def _partitions(value: Any) -> int:
     text = str(value)
     if re.fullmatch("[0-9]{1,9}", text) is None or not 1 <= int(text) <= MAX_PARTITIONS:
-        raise ValueError(f"{text!r} is no number of partitions; give 1 to {MAX_PARTITIONS}")
+        raise ValueError(f"{text!r} is not a number of partitions; use 1 to {MAX_PARTITIONS}")
     return int(text)
 
 

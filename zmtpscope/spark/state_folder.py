@@ -139,16 +139,16 @@ def _refuse(found: Exposed | None) -> None:
         return
     if found.is_of_another:
         raise SettingsError(
-            f"option stateLocation: {found.path} belongs to another user, whose programs a state in it could run -> "
-            "give a folder of your own"
+            f"option stateLocation: {found.path} belongs to another user, and a state in it could run that "
+            "user's programs -> use a folder of your own"
         )
     raise SettingsError(
-        f"option stateLocation: others than you may write to {found.path}, and a state in it could run their programs "
-        f"-> give a folder of your own; if nobody has put anything there, chmod go-w {shlex.quote(found.path)} will do"
+        f"option stateLocation: other users can write to {found.path}, and a state in it could run their programs "
+        f"-> use a folder of your own, or chmod go-w {shlex.quote(found.path)} if nobody wrote to it"
     )
 
 
 def _failed(path: str, error: OSError) -> SettingsError:
     return SettingsError(
-        f"option stateLocation: {path}: {error.strerror} -> give a folder that the driver and all workers can write to"
+        f"option stateLocation: {path}: {error.strerror} -> use a folder that the driver and all workers can write to"
     )

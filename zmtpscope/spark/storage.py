@@ -70,7 +70,7 @@ def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
         else:
             found.skip(file.path, refusal.message)
     if not found.files:
-        what = f"none of the {len(candidates)} files there is a capture" if candidates else "there is no such file"
+        what = f"none of its {len(candidates)} files is a capture" if candidates else "no such file"
         raise CaptureError(uri, what)
     return found
 
@@ -130,7 +130,7 @@ def check_on_worker(files: Sequence[str]) -> None:
     """Raise `CaptureError` if a worker sees none of the files that the driver found."""
     if not any(is_uri(path) or os.path.exists(path) for path in files):
         hint = "captures must lie where every worker can read them"
-        raise CaptureError(files[0], "there is no such file on this worker", hint=hint)
+        raise CaptureError(files[0], "no such file on this worker", hint=hint)
 
 
 class StoredCapture(CaptureFile):
@@ -145,7 +145,7 @@ class StoredCapture(CaptureFile):
             size = filesystem.get_file_info(path).size
             stream = filesystem.open_input_stream(path, buffer_size=AHEAD, compression=None)
         except (FileNotFoundError, pa.ArrowInvalid):
-            raise CaptureError(self.path, "there is no such file") from None
+            raise CaptureError(self.path, "no such file") from None
         except OSError as error:
             raise CaptureError(self.path, f"cannot be opened: {_first_line(error)}") from None
         return ready(StreamSource(self.path, stream, size or 0))

@@ -13,7 +13,7 @@ from zmtpscope.spark.paths import ANY_NAME, given_paths, local_path
 from zmtpscope.spark.settings import ReadSettings
 
 FILES_A_BATCH = 100
-MOUNTED = "a stream needs folders that the driver and all workers mount, and takes their paths"
+MOUNTED = "a stream needs paths that the driver and all workers mount"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class StreamSettings:
         paths = given_paths(options)
         if not given.get("statelocation"):
             raise SettingsError(
-                "option stateLocation is missing: name a folder of your own for what a query keeps from batch to batch"
+                "option stateLocation is missing: name a folder of your own for the state of the query between batches"
             )
         return StreamSettings(
             read,
@@ -78,7 +78,7 @@ def are_of_a_stream(options: Mapping[str, Any]) -> bool:
 def _number(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:
     text = given.get(name.lower(), str(default))
     if re.fullmatch("[0-9]{1,9}", text) is None or int(text) < least:
-        raise SettingsError(f"option {name}: {text!r} is no number of files; give {least} or more")
+        raise SettingsError(f"option {name}: {text!r} is not a number of files; use {least} or more")
     return int(text)
 
 

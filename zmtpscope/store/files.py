@@ -56,14 +56,14 @@ class CaptureFiles:
                 now = _identity(os.fstat(descriptor))
                 octets = os.pread(descriptor, size, offset)
         except OSError as error:
-            raise OctetsError(f"cannot read {name} again: {error.strerror} -> put it back, and read it anew") from error
+            raise OctetsError(f"cannot read {name} again: {error.strerror} -> restore it, and read it again") from error
         known = self._known.get(number)
         if known is None or now[:2] != known[:2]:
-            raise OctetsError(f"{name} is another file than the one that was read -> read it anew")
+            raise OctetsError(f"{name} is not the file that was read -> read it again")
         if now.size < known.size or len(octets) < size:
-            raise OctetsError(f"{name} has become shorter since it was read -> read it anew")
+            raise OctetsError(f"{name} was truncated since it was read -> read it again")
         if now.size == known.size and now.changed_ns != known.changed_ns:
-            raise OctetsError(f"{name} has changed since it was read -> read it anew")
+            raise OctetsError(f"{name} changed since it was read -> read it again")
         return octets
 
     def _descriptor(self, number: int, name: str) -> int:

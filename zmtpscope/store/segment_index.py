@@ -133,7 +133,7 @@ class SegmentIndex:
                 parts.append(self.files.read(packet >> FILE_SHIFT, place + low - begin, high - low))
             at = high
         if at < stop:
-            raise OctetsError(f"octets {at} to {stop} of a stream were not captured -> nothing can be done about it")
+            raise OctetsError(f"octets {at} to {stop} of a stream were not captured")
         return b"".join(parts)
 
     def whole_packets(self, stream: Stream, start: int, stop: int, count: int, most: int) -> list[WholePacket]:

@@ -39,7 +39,7 @@ class Spool:
         place = self.end
         if place + len(octets) > self.limit:
             what = "memory" if self.in_memory else "a temporary file"
-            raise OctetsError(f"more than {self.limit:,} octets would have to be kept in {what} -> raise the limit")
+            raise OctetsError(f"more than {self.limit:,} octets are needed in {what} -> raise the limit")
         if self._file is None:
             self._pieces += octets
         else:
@@ -56,7 +56,7 @@ class Spool:
         except OSError as error:
             where = tempfile.gettempdir()
             raise OctetsError(
-                f"cannot keep octets in {where}: {error.strerror} -> make room there, or set TMPDIR to a larger place"
+                f"cannot write to {where}: {error.strerror} -> free some space, or set TMPDIR to a larger directory"
             ) from error
 
     def read(self, place: int, size: int) -> bytes:
@@ -67,7 +67,7 @@ class Spool:
         while len(found) < size:
             more = os.pread(self._file.fileno(), size - len(found), place + len(found))
             if not more:
-                raise OctetsError("the temporary file has lost octets -> read the capture again")
+                raise OctetsError("the temporary file was truncated -> read the capture again")
             found += more
         return found
 

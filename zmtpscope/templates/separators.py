@@ -65,14 +65,14 @@ def parse_separators(options: Iterable[str]) -> Separators:
         name, equals, value = option.partition("=")
         if not equals or name not in (*CHOICES, *CHARACTERS):
             names = ", ".join(f"{each}=" for each in (*CHARACTERS, *CHOICES))
-            raise ValueError(f"{option!r} is none of {names}")
+            raise ValueError(f"{option!r} is not one of {names}")
         if name in CHARACTERS:
             character = SPELLED.get(value, value)
             if len(character) != 1:
-                raise ValueError(f"{option!r}: give one character, /t for a tab or /s for a space")
+                raise ValueError(f"{option!r}: use one character, /t for a tab or /s for a space")
             found[name] = character
         elif value not in CHOICES[name]:
-            raise ValueError(f"{option!r}: give one of {', '.join(CHOICES[name])}")
+            raise ValueError(f"{option!r}: use one of {', '.join(CHOICES[name])}")
         else:
             found[name] = CHOICES[name][value]
     return Separators(**found)  # type: ignore[arg-type]

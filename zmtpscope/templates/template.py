@@ -72,7 +72,7 @@ def parse_template(text: str) -> Template:
         elif character == "\\":
             letter = text[at + 1 : at + 2]
             if letter not in ESCAPES:
-                what = f"\\{letter} stands for nothing"
+                what = f"\\{letter} is not an escape"
                 raise FilterError(what, text, at, at + 1 + len(letter), hint=r"write \n, \t, \r, or \\ for a backslash")
             texts[-1] += ESCAPES[letter]
             at += 2
@@ -80,7 +80,7 @@ def parse_template(text: str) -> Template:
             texts[-1] += character
             at += 1
     if not operands:
-        raise FilterError("no field is shown", text, 0, len(text), hint="write for example {time} {topic} {size}")
+        raise FilterError("no field in the format", text, 0, len(text), hint="use for example {time} {topic} {size}")
     texts[-1] += "\n"
     return Template(tuple(texts), tuple(operands), Separators(separator=""))
 

@@ -30,7 +30,7 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
     if reader.left == 0:
         severity = detail = None
         if mechanism is not None and mechanism.may_send_nothing and regime.shakes_hands:
-            severity, detail = "note", f"with {mechanism.name}, a step that has nothing to say"
+            severity, detail = "note", f"an empty step of the {mechanism.name} handshake"
         reader.finding("ZMTP3X-CMD-01", reader.unit, reader.offset - reader.unit, severity, detail)
         return None
     unknown = mechanism.read_unknown if mechanism is not None and regime.shakes_hands else read_opaque

@@ -95,12 +95,12 @@ def _upgraded(upgrade: Upgrade) -> Decision:
     one_sided = upgrade.request is None or upgrade.response is None
     chosen = upgrade.chosen
     if chosen is None:
-        return Decision(None, forms, "refused", "ZWS was offered and not chosen", one_sided=one_sided)
+        return Decision(None, forms, "refused", "ZWS was offered but not selected", one_sided=one_sided)
     text = f"ZWS 2.0 by one side only: {to_text(chosen.octets)}" if one_sided else f"ZWS 2.0: {to_text(chosen.octets)}"
     findings = [[Finding("ZMTP-CONN-06", detail=text)], list[Finding]()]
     if upgrade.request is not None and chosen.octets not in upgrade.request.offers:
         offers = b", ".join(upgrade.request.offers)
-        detail = f"{to_text(chosen.octets)} was chosen, of {to_text(offers)}"
+        detail = f"{to_text(chosen.octets)} was selected, offered were {to_text(offers)}"
         findings[1 - upgrade.client].append(Finding("ZWS-03", chosen.start, len(chosen.octets), None, detail))
     return Decision(
         VERSION,
@@ -220,7 +220,7 @@ def _refused_1(first: bytes, second: bytes, classes: tuple[Class, Class], newer:
         None,
         _own_forms(first, second, classes),
         "failed",
-        "a side that wants nothing older than 2.0 met a 1.0 side",
+        "one side requires 2.0 or newer, and the other is 1.0",
         ((), finding) if newer else (finding, ()),
     )
 
@@ -228,7 +228,7 @@ def _refused_1(first: bytes, second: bytes, classes: tuple[Class, Class], newer:
 def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
     """Decide if both sides have sent a version octet (wire.md 9.3, rows R0, R1, R3)."""
     if Class.REVISION_0 in classes:
-        text = "1.0 frames behind versioned greetings"
+        text = "1.0 frames after versioned greetings"
         return _agreed("1.0", (Form.VERSIONED_1, Form.VERSIONED_1), text, outcome="1.0 frames")
     one, other = (form_number(octets, kind) for octets, kind in zip((first, second), classes, strict=True))
     if one is None or other is None:
@@ -243,7 +243,7 @@ def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Dec
         None,
         _own_forms(first, second, classes),
         "failed",
-        "a 3.x side did not wait for the version of the other, which is 2.0",
+        "a 3.x side did not wait for the version of its peer, which is 2.0",
         (finding, ()) if one == 3 else ((), finding),
     )
 

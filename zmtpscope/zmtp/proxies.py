@@ -128,7 +128,7 @@ def _proxy_1(client: _Octets, server: _Octets) -> Read:
     if len(words) == 6 and words[1] in (b"TCP4", b"TCP6"):
         return "PROXY v1", f"{to_text(words[2])}:{to_text(words[4])}", None
     if len(words) > 1 and words[1] == b"UNKNOWN":
-        return "PROXY v1", "a client that it does not name", None
+        return "PROXY v1", "an unnamed client", None
     raise ValueError
 
 
@@ -177,7 +177,7 @@ def _socks_5(client: _Octets, server: _Octets) -> Read:
         raise ValueError
     _, method = server.take(2)
     if method == 0xFF:
-        return "SOCKS5", "an endpoint that it did not name yet", "no way to authenticate that both know"
+        return "SOCKS5", "an endpoint not named yet", "no common authentication method"
     if method not in methods or method not in (0, 2):
         raise ValueError
     if method == 2:
@@ -186,7 +186,7 @@ def _socks_5(client: _Octets, server: _Octets) -> Read:
         client.hide(client.at)
         client.take(client.take(1)[0])
         if server.take(2)[1]:
-            return "SOCKS5", "an endpoint that it did not name yet", "wrong user name or password"
+            return "SOCKS5", "an endpoint not named yet", "wrong user name or password"
     if client.take(3)[:2] != b"\5\1":
         raise ValueError
     target = _socks_5_address(client)

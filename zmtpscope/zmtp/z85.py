@@ -32,4 +32,4 @@ def decode(text: bytes) -> bytes:
     try:
         return struct.pack(f">{len(numbers)}I", *numbers)
     except struct.error:
-        raise ValueError("five characters stand for more than 4 octets") from None
+        raise ValueError("five characters encode more than 4 octets") from None

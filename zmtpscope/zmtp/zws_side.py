@@ -166,7 +166,7 @@ class ZwsReader(SideReader):
 
     def _break_off(self, reader: Reader) -> bool:
         """Skip the current message, which stays incomplete because another one starts."""
-        detail = "a message begins inside of another"
+        detail = "a message begins inside another message"
         self._remark(
             reader.unit,
             reader.offset,
@@ -184,13 +184,13 @@ class ZwsReader(SideReader):
         if header.masked is not self._masks:
             wrong.append("a server masks" if header.masked else "a client does not mask")
         if not header.shortest or header.size > LARGEST_SIZE:
-            wrong.append("the size has the wrong form")
+            wrong.append("the size is not in its shortest form")
         if header.is_control and (not header.final or header.size > LARGEST_CONTROL):
-            wrong.append("a control frame is too large" if header.final else "a control frame comes in fragments")
+            wrong.append("a control frame is too large" if header.final else "a control frame is fragmented")
         if header.reserved and header.is_control:
             wrong.append("a control frame has a reserved bit")
         if self._next is None and header.opcode == CONTINUATION and not self._passing:
-            wrong.append("nothing is under way that could be continued")
+            wrong.append("a continuation without a message to continue")
         for detail in wrong:
             reader.finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, detail)
 

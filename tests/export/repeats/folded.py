@@ -43,7 +43,7 @@ def repeated(what: str) -> int:
     """How many heartbeats, attempts or gaps a line says were like others; 0: it is another line."""
     if re.match(r"\d+ gaps? more of", what):
         return int(what.split()[0])
-    if what.startswith("tried again"):
+    if what.startswith("retried"):
         return int(what.split()[2]) if " times, " in what else 1
     if what.startswith("PING/PONG"):
         return int(what.split()[1]) if " times " in what else 1

@@ -45,7 +45,7 @@ def test_heartbeats_of_a_real_connection_are_the_first_of_each_side_and_two_line
     assert told == [
         "PING",
         "PING",
-        "PING/PONG 3 times more, every 0.3 s, slowest answer 0.066 ms -> --all has a line for each",
+        "PING/PONG 3 times more, every 0.3 s, slowest answer 0.066 ms -> --all prints one line for each",
         "PING/PONG 5 times more, every 0.2 s, slowest answer 0.086 ms",
     ]
 

@@ -70,7 +70,7 @@ def test_a_client_that_is_refused_over_and_over_is_one_line(zmtpscope: Run) -> N
     assert output.count("GREETING") == 2
     assert output.splitlines()[-1] == (
         "        0.636546  c5  127.0.0.1:48774 > 127.0.0.1:5710  "
-        "tried again 4 times, c2 to c5, every 0.159 s: each went as c1 did -> --all has a line for each"
+        "retried 4 times, c2 to c5, every 0.159 s, each with the same outcome as c1 -> --all prints one line for each"
     )
     _, output, _ = zmtpscope("read", "--all", path)
     assert output.count("GREETING") == 10
@@ -79,11 +79,11 @@ def test_a_client_that_is_refused_over_and_over_is_one_line(zmtpscope: Run) -> N
 def test_a_hundred_are_one_line_too() -> None:
     told = words(joined(*[refused(number * 0.3) for number in range(118)]))
     assert len([what for what in told if what.startswith("GREETING")]) == 2
-    assert told[-1] == "tried again 117 times, c2 to c118, every 0.3 s: each went as c1 did"
+    assert told[-1] == "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1"
 
 
 def test_one_is_said_in_words() -> None:
-    assert words(joined(refused(0), refused(0.5)))[-1] == "tried again after 0.5 s: it went as c1 did"
+    assert words(joined(refused(0), refused(0.5)))[-1] == "retried after 0.5 s, with the same outcome as c1"
 
 
 def test_another_user_another_answer_and_another_endpoint_are_other_attempts() -> None:
@@ -95,17 +95,17 @@ def test_another_user_another_answer_and_another_endpoint_are_other_attempts() -
 def test_clients_are_counted_one_by_one() -> None:
     one, other = bytes([10, 0, 0, 8]), bytes([10, 0, 0, 9])
     talks = [refused(number, client=other if number % 3 else one) for number in range(12)]
-    told = [what for what in words(joined(*talks)) if what.startswith("tried")]
+    told = [what for what in words(joined(*talks)) if what.startswith("retried")]
     assert told == [
-        "tried again 3 times, c4 to c10, every 3 s: each went as c1 did",
-        "tried again 7 times, c3 to c12, every 1.43 s: each went as c2 did",
+        "retried 3 times, c4 to c10, every 3 s, each with the same outcome as c1",
+        "retried 7 times, c3 to c12, every 1.43 s, each with the same outcome as c2",
     ]
 
 
 def test_what_was_counted_is_written_when_the_client_is_let_in() -> None:
     told = written(joined(refused(0), refused(1), refused(2), accepted(3), refused(10)))
     begin = [conn for _, conn, _ in told].index("c4")
-    assert told[begin - 1][1:] == ("c3", "tried again 2 times, c2 to c3, every 1 s: each went as c1 did")
+    assert told[begin - 1][1:] == ("c3", "retried 2 times, c2 to c3, every 1 s, each with the same outcome as c1")
     assert [what for _, conn, what in told if conn == "c4"][4:] == [
         "WELCOME", "INITIATE PUSH", "READY PULL", "work", "closed by PUSH after 10.0 ms, 3.1 PLAIN, 1 message from PUSH"
     ]  # fmt: skip
@@ -115,8 +115,8 @@ def test_what_was_counted_is_written_when_the_client_is_let_in() -> None:
 def test_two_ways_to_fail_in_turn_are_counted_each() -> None:
     told = words(joined(*[refused(number, reason="500" if number % 2 else "400") for number in range(10)]))
     assert told[-2:] == [
-        "tried again 4 times, c3 to c9, every 2 s: each went as c1 did",
-        "tried again 4 times, c4 to c10, every 2 s: each went as c2 did",
+        "retried 4 times, c3 to c9, every 2 s, each with the same outcome as c1",
+        "retried 4 times, c4 to c10, every 2 s, each with the same outcome as c2",
     ]
 
 
@@ -139,11 +139,11 @@ def test_lines_are_kept_back_for_a_minute_and_for_a_second_where_they_do_not_wai
 
 def test_where_lines_do_not_wait_they_are_written_every_ten_seconds() -> None:
     told = written(joined(*[refused(number) for number in range(35)]), waits=False)
-    assert [(round(time), what) for time, _, what in told if what.startswith("tried")] == [
-        (10, "tried again 10 times, c2 to c11, every 1 s: each went as c1 did"),
-        (20, "tried again 10 times, c12 to c21, every 1 s: each went as c1 did"),
-        (30, "tried again 10 times, c22 to c31, every 1 s: each went as c1 did"),
-        (34, "tried again 4 times, c32 to c35, every 1 s: each went as c1 did"),
+    assert [(round(time), what) for time, _, what in told if what.startswith("retried")] == [
+        (10, "retried 10 times, c2 to c11, every 1 s, each with the same outcome as c1"),
+        (20, "retried 10 times, c12 to c21, every 1 s, each with the same outcome as c1"),
+        (30, "retried 10 times, c22 to c31, every 1 s, each with the same outcome as c1"),
+        (34, "retried 4 times, c32 to c35, every 1 s, each with the same outcome as c1"),
     ]
 
 
@@ -163,7 +163,7 @@ def test_every_line_of_real_captures_is_there_or_counted(path: pathlib.Path) -> 
     assert all(repeated(what) for what in folded - left)
     left -= folded
     heartbeats = sum(repeated(what) for what in folded if what.startswith("PING/PONG"))
-    attempts = sum(repeated(what) for what in folded if what.startswith("tried"))
+    attempts = sum(repeated(what) for what in folded if what.startswith("retried"))
     assert left["PING"] + left["PONG"] == 2 * heartbeats
     assert sum(number for what, number in left.items() if what.startswith(("closed by", "reset by"))) == attempts
     gaps = sum(repeated(what) for what in folded if " more of " in what)

@@ -202,7 +202,7 @@ def test_a_program_that_the_kernel_would_not_take_is_refused(monkeypatch: pytest
         (" or ".join(f"host 10.0.0.{each} and port {each}" for each in range(1, 50)), [ETHERNET]),
         (" or ".join(f"host 10.0.0.{each} and port {each}" for each in range(1, 15)), [ETHERNET, RAW_IP]),
     ):
-        with pytest.raises(CaptureFilterError, match=r"program of \d+ instructions, and the kernel takes about 300"):
+        with pytest.raises(CaptureFilterError, match=r"compiles to \d+ instructions, but the kernel accepts about 300"):
             compile_filters(text, link_types, WHOLE)
 
 
@@ -231,7 +231,7 @@ def test_without_libpcap_tcpdump_compiles(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_both_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        CaptureFilterError, match=r"libpcap, which is not here -> .*apt install libpcap0.8.*or tcpdump"
+        CaptureFilterError, match=r"libpcap, which is not installed -> .*apt install libpcap0.8.*or tcpdump"
     ) as refused:
         compile_filter("tcp", ETHERNET, WHOLE)
     assert len(refused.value.lines()) == 1
@@ -312,5 +312,5 @@ try:
 except CaptureFilterError as error:
     print(error)
 """
-    sentence = "`vlan` is compiled for an interface of Ethernet that is up, and there is none\n"
+    sentence = "`vlan` can only be compiled for an Ethernet interface that is up, and there is none\n"
     assert python_in_namespace([], program) == sentence

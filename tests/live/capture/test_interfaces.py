@@ -90,12 +90,12 @@ def test_an_interface_is_named_by_its_name_or_its_number_in_the_list() -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("eth7", "there is no interface eth7; did you mean eth0? There are eth0, any, lo, wg0, eth\x1b1"),
-        ("LO", "there is no interface LO; did you mean lo? There are eth0, any, lo, wg0, eth\x1b1"),
-        ("7", "there is no interface 7; there are eth0, any, lo, wg0, eth\x1b1"),
-        ("0", "there is no interface 0; there are eth0, any, lo, wg0, eth\x1b1"),
+        ("eth7", "no interface named eth7; did you mean eth0? Use one of eth0, any, lo, wg0, eth\x1b1"),
+        ("LO", "no interface named LO; did you mean lo? Use one of eth0, any, lo, wg0, eth\x1b1"),
+        ("7", "no interface named 7; use one of eth0, any, lo, wg0, eth\x1b1"),
+        ("0", "no interface named 0; use one of eth0, any, lo, wg0, eth\x1b1"),
         ("9" * 5000, None),
-        ("", "there is no interface ; there are eth0, any, lo, wg0, eth\x1b1"),
+        ("", "no interface named ; use one of eth0, any, lo, wg0, eth\x1b1"),
     ],
 )
 def test_a_name_that_is_none_is_answered_with_those_that_there_are(name: str, sentence: str | None) -> None:

@@ -65,28 +65,28 @@ def test_what_cannot_be_entered_is_said_in_a_sentence() -> None:
     setup = [*NAMED, "echo nothing > /run/netns/file"]
     paths = ("/proc/4194999/ns/net", "/run/netns/file")
     lines = entered("lap", "zzz", "4194999", "file", "../../proc/1/ns/net", "''", *paths, setup=setup)
-    there = "there are file, lab (ip netns); that of a container is named by the id of a process in it"
+    there = "use one of file, lab (ip netns); for a container use the id of a process in it"
     assert lines == [
-        f"there is no network namespace lap: did you mean lab? {there}",
-        f"there is no network namespace zzz: {there}",
-        "there is no process 4194999",
-        "/run/netns/file is no network namespace",
-        f"there is no network namespace ../../proc/1/ns/net: {there}",
-        f"there is no network namespace : {there}",
-        "there is no network namespace /proc/4194999/ns/net",
-        "/run/netns/file is no network namespace",
+        f"no network namespace named lap: did you mean lab? {there}",
+        f"no network namespace named zzz: {there}",
+        "no process 4194999",
+        "/run/netns/file is not a network namespace",
+        f"no network namespace named ../../proc/1/ns/net: {there}",
+        f"no network namespace named : {there}",
+        "no network namespace /proc/4194999/ns/net",
+        "/run/netns/file is not a network namespace",
     ]
 
 
 def test_where_no_namespace_has_a_name_that_is_said() -> None:
     (line,) = entered("lab", setup=["mount -t tmpfs none /run"])
-    assert line.startswith("there is no network namespace lab: none has a name (ip netns); ")
+    assert line.startswith("no network namespace named lab: none has a name (ip netns); ")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up: run the tests with sudo")
 def test_who_may_not_enter_is_told_what_it_takes() -> None:
     without = ("setpriv", "--bounding-set=-sys_admin,-sys_ptrace")
     assert entered("lab", "1", setup=NAMED, rights=without) == [
-        "the network namespace lab cannot be entered: this takes root (CAP_SYS_ADMIN)",
-        "the network namespace 1 cannot be entered: this takes root (CAP_SYS_ADMIN)",
+        "cannot enter network namespace lab: this needs root (CAP_SYS_ADMIN)",
+        "cannot enter network namespace 1: this needs root (CAP_SYS_ADMIN)",
     ]

@@ -273,7 +273,7 @@ def test_a_full_disk_ends_the_capture_behind_a_whole_packet(tmp_path: Path) -> N
         send("va", (ethernet(number, 1400) for number in range(2000)))
         os.kill(process_of(session), signal.SIGCONT)
         status = wait_for(session, lambda status: status.ended)
-        assert status.failure == f"{tmp_path}/f: No space left on device; what was captured until then can be read"
+        assert status.failure == f"{tmp_path}/f: No space left on device; the packets captured until then can be read"
         found = contents(tmp_path / "f")
         assert found.octets == [ethernet(number, 1400) for number in range(len(found.packets))]
         assert 0 < status.packets == len(found.packets)
@@ -290,7 +290,9 @@ def test_a_full_temporary_directory_does_not_end_a_private_capture(tmp_path: Pat
         status = wait_for(session, has_written(2000))
         assert contents_so_far(session).octets == [ethernet(number, 1400) for number in range(2000)]
         (notice,) = status.notices
-        assert notice.startswith(f"{tmp_path}: No space left on device; packets wait in /dev/shm until they are read")
+        assert notice.startswith(
+            f"{tmp_path}: No space left on device; packets are buffered in /dev/shm until they are read"
+        )
         read_all(session)
         wait_for(session, lambda _: not [*tmp_path.glob("*/*")])
         (folder,) = {Path(file.path).parent for file in status.files if file.path.startswith("/dev/shm")}
@@ -309,7 +311,7 @@ def test_without_any_room_a_private_capture_ends_with_the_directory_and_what_to_
         send("va", (ethernet(number, 1400) for number in range(2000)))
         status = wait_for(session, lambda status: status.ended)
         assert status.failure == (
-            "/dev/shm: No space left on device; there is no room for packets until they are read -> set TMPDIR to a "
+            "/dev/shm: No space left on device; no space to buffer packets until they are read -> set TMPDIR to a "
             "directory with room, or name a file with -w"
         )
         assert contents_so_far(session).octets == [ethernet(number, 1400) for number in range(status.packets)]
@@ -332,7 +334,7 @@ def test_an_interface_that_is_deleted_ends_its_capture(engine: str, tmp_path: Pa
 def test_other_interfaces_are_captured_from_when_one_is_deleted(engine: str, tmp_path: Path) -> None:
     with capturing(interfaces=("vb", "lo"), engine=engine, write_to=f"{tmp_path}/f") as session:
         subprocess.run(["ip", "link", "delete", "vb"], check=True)
-        wait_for(session, lambda status: "vb is gone; the capture goes on without it" in status.notices)
+        wait_for(session, lambda status: "vb was removed; the capture continues without it" in status.notices)
         say(5)
         wait_for(session, has_written(10))
     assert session.status.failure is None
@@ -349,7 +351,7 @@ def test_an_interface_that_was_down_is_captured_from_again(
         send("va", [ethernet(1)])
         wait_for(session, has_written(1))
         subprocess.run(["ip", "link", "set", "vb", "down"], check=True)
-        wait_for(session, lambda status: "vb went down; the capture goes on when it is up" in status.notices)
+        wait_for(session, lambda status: "vb went down; the capture continues when it is up again" in status.notices)
         subprocess.run(["ip", "link", "set", "vb", "up"], check=True)
         wait_for(session, lambda status: "vb is up again" in status.notices)
         send("va", [ethernet(2)])
@@ -373,10 +375,10 @@ def test_what_cannot_begin_is_refused_with_a_sentence(tmp_path: Path) -> None:
         ({"interfaces": ("vc",)}, "there is no interface vc; there are"),
         ({"interfaces": ("vb",)}, "vb is down"),
         ({"interfaces": ("va",), "write_to": str(tmp_path / "a" / "b")}, f"{tmp_path}/a/b: No such file or directory"),
-        ({"interfaces": ("va",), "write_to": str(fifo)}, f"{fifo} is there, and is not a plain file"),
+        ({"interfaces": ("va",), "write_to": str(fifo)}, f"{fifo} exists and is not a plain file"),
         ({"interfaces": ("va",), "write_to": f"{tmp_path}/f", "ring": RingLimits(files=1)}, "a ring has two files at"),
-        ({"interfaces": ("va",), "engine": "wings"}, "there is no engine wings"),
-        ({"interfaces": ("va",), "user": "nobody-here"}, "there is no user nobody-here on this machine"),
+        ({"interfaces": ("va",), "engine": "wings"}, "no engine named wings"),
+        ({"interfaces": ("va",), "user": "nobody-here"}, "no user named nobody-here on this machine"),
     ]
     for settings, sentence in refused:
         with pytest.raises(CaptureRefused) as caught, started(**settings):

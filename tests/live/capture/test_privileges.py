@@ -163,8 +163,8 @@ try:
 except RightsKept as error:
     print(error)
 """
-    assert run(program, "--bounding-set=-setuid") == ["root cannot go on as nobody: Operation not permitted"]
-    assert run(program, "--bounding-set=-setgid") == ["root cannot go on as nobody: Operation not permitted"]
+    assert run(program, "--bounding-set=-setuid") == ["cannot switch to user nobody: Operation not permitted"]
+    assert run(program, "--bounding-set=-setgid") == ["cannot switch to user nobody: Operation not permitted"]
 
 
 @as_root
@@ -176,13 +176,13 @@ def test_root_stays_root_where_nobody_called_sudo(environment: dict[str, str]) -
 
 
 def test_a_user_that_is_none_is_named() -> None:
-    with pytest.raises(UnknownUser, match="there is no user nosuchuser on this machine"):
+    with pytest.raises(UnknownUser, match="no user named nosuchuser on this machine"):
         invoking_user("nosuchuser", {})
 
 
 def test_only_root_goes_on_as_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 4321)
-    with pytest.raises(UnknownUser, match="only root can go on as root"):
+    with pytest.raises(UnknownUser, match="only root can switch to user root"):
         invoking_user("root", {})
     assert invoking_user(None, {"SUDO_UID": "1", "SUDO_GID": "1"}) is None
 

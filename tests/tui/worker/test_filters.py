@@ -123,9 +123,9 @@ def test_no_password_is_offered() -> None:
         ("", None),
         ("  ", None),
         ("topic == a", None),
-        ("topc == a", FilterProblem("there is no field topc; did you mean topic?", 0)),
-        ("topic == ", FilterProblem("a value is missing behind ==", 9)),
-        ("size contains 1", FilterProblem("contains does not go with a number; it is for text and octets; "
+        ("topc == a", FilterProblem("no field named topc; did you mean topic?", 0)),
+        ("topic == ", FilterProblem("a value is missing after ==", 9)),
+        ("size contains 1", FilterProblem("contains cannot be applied to a number; it is for text and octets; "
                                           "compare with == or <", 5)),
         ("topic \x1b", FilterProblem("\\x1b is not expected here; join tests with and, or", 6)),
     ],

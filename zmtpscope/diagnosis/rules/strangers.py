@@ -112,7 +112,7 @@ def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint that opens WebSockets without ZWS."""
     for finding in knowledge.findings:
         if finding.id == PLAIN_WEBSOCKET and finding.endpoint is not None:
-            opened = finding.text.partition(": ")[2].replace(" opens one to ", " opens a WebSocket without ZWS2.0 to ")
+            opened = finding.text.partition(": ")[2]
             evidence = (Evidence(finding.moment, "the first of these connections", finding.ref),)
             where = f"{finding.client} at {address(finding.endpoint)}"
             yield Diagnosis.of(

@@ -266,7 +266,7 @@ class ZmtpConnection:
         elif isinstance(output, Repeats):
             self.writer.note_repeats(self._softened(output.note), output.number)
         elif isinstance(output, FoundMidstream):
-            detail = f"frames were found from offset {output.offset} on"
+            detail = f"frames found from offset {output.offset} on"
             self._note(stream.side, Finding("ZMTP-CONN-01", output.offset, 0, None, detail), output.arrival)
 
     def _record_unit(self, side: int, read: UnitRead) -> None:
@@ -306,8 +306,8 @@ class ZmtpConnection:
         for side, gap in self.gaps.drain(since):
             self.writer.gap(side, gap)
             went_on = gap.resumed_at is not None
-            behind = f"; reading goes on at offset {gap.resumed_at}" if went_on else "; reading went on nowhere"
-            detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{behind}"
+            after = f"; parsing resumes at offset {gap.resumed_at}" if went_on else "; parsing never resumed"
+            detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{after}"
             self._note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.decided)
 
     def _write_stretches(self) -> None:

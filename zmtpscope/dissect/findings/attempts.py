@@ -57,9 +57,9 @@ DEFAULT_WAIT = 90 * SECOND // 1000, 220 * SECOND // 1000
 LONG_IN_VAIN = 10 * SECOND
 """Duration of failed attempts (ns) after which a client that was connected before has lost its server."""
 
-CONNECTED_BEFORE = "it had been connected before"
-LATER_HINT = "the other side was not up yet: peers of ZeroMQ try again until it is"
-BEFORE_HINT = "the other side went away: see who closed the connection before, and how"
+CONNECTED_BEFORE = "it was connected before"
+LATER_HINT = "the other side was not listening yet; ZeroMQ retries until it is"
+BEFORE_HINT = "the other side went away: see which side closed the previous connection, and how"
 
 
 @dataclass(slots=True, eq=False)
@@ -211,7 +211,7 @@ class Attempts:
     def _note_others(self, outcome: str, others: Tried, end: Arrival) -> Note:
         stream = others.last.connection.stream
         more = "1 more attempt" if others.count == 1 else f"{others.count} more attempts"
-        sentence = f"{more} between others, the last from {stream.src_ip}"
+        sentence = f"{more} by other pairs of hosts, the last from {stream.src_ip}"
         return self._summed(outcome, stream, sentence, "note", None, others, end)
 
     def _summed(

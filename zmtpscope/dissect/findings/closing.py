@@ -38,7 +38,7 @@ libzmq sends nothing while the handler is silent, and nothing for status 300 (wi
 whole ZMQ_HANDSHAKE_IVL.
 """
 
-SILENT_HINT = "its ZAP handler never answered, or answered 300 (not possible for now); or the process hangs"
+SILENT_HINT = "its ZAP handler never answered, or answered 300 (temporary failure); or the process hangs"
 
 SERVERS_NAMED = 3
 """Maximum number of non-matching server keys named for a HELLO."""
@@ -81,7 +81,7 @@ def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterat
     if whole is None or part is None or part.event.stop >= GREETING_3_SIZE or whole.event.stop < GREETING_3_SIZE:
         return
     mechanism = whole.event.fields.get("mechanism")
-    detail = f"the greeting it received asks for {mechanism}, its own ends after {part.event.stop} octets"
+    detail = f"it received a greeting for {mechanism}, and its own ends after {part.event.stop} octets"
     finding = Finding("ZMTP3X-GREETING-12", part.event.start, part.event.stop, None, detail)
     yield Note(closed_by, finding, arrival, arrival.ordinal)
 
@@ -99,7 +99,7 @@ def _evaluate_steps(
             continue
         early = side.early_traffic(view.version)
         if early is not None:
-            finding = Finding("NULL-05", None, 0, None, "that of the other side never came")
+            finding = Finding("NULL-05", None, 0, None, "the other side never sent READY")
             yield Note(number, finding, early, arrival.ordinal)
         waited = arrival.time - side.step.arrival.time
         explained = faults[number] is not None
@@ -111,7 +111,7 @@ def _evaluate_steps(
         if side.step.event.fields.get("mangled"):
             detail += "; the name of the command is misspelt"
         if early is not None:
-            detail += "; traffic had followed at once, on which libzmq closes"
+            detail += "; traffic followed before the answer, and libzmq closes on this"
         if id_ == "CURVE-21":
             id_, proof = _about_server_key(view)
             detail += proof
@@ -126,12 +126,12 @@ def _about_server_key(view: ConnectionView) -> tuple[str, str]:
     if session is None:
         return "CURVE-21", ""
     if session.server is not None:
-        return "CURVE-23", f"; it was made for {z85.encode(session.server)}"
+        return "CURVE-23", f"; it is encrypted for {z85.encode(session.server)}"
     known = [z85.encode(server.public) for server in session.keys.server_keys if server.secret is not None]
     if not known:
         return "CURVE-21", ""
     more = f" and {len(known) - SERVERS_NAMED} more" if len(known) > SERVERS_NAMED else ""
-    return "CURVE-22", f"; tried in vain: {', '.join(known[:SERVERS_NAMED])}{more}"
+    return "CURVE-22", f"; tried without success: {', '.join(known[:SERVERS_NAMED])}{more}"
 
 
 def _agreed_mechanism(sides: Sides) -> str | None:

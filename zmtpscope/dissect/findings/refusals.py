@@ -14,17 +14,17 @@ REFUSED = "400"
 
 NOT_JUDGED = {
     "300": (
-        "authentication is not possible for now",
-        "try again later; if it stays so, look at the ZAP handler of that side",
+        "authentication failed temporarily",
+        "retry later; if it persists, check the ZAP handler of that side",
     ),
     "500": (
-        "authentication met an internal error",
-        "the fault is on that side, not in who asked: look at the log of its ZAP handler",
+        "authentication failed with an internal error",
+        "the fault is on that side, not at the client: see the log of its ZAP handler",
     ),
 }
 """Meaning and remedy of the other statuses."""
 
-OTHER_HINT = "the log of the side that sent ERROR says more"
+OTHER_HINT = "see the log of the side that sent ERROR"
 
 
 class Refusing(NamedTuple):
@@ -37,20 +37,22 @@ class Refusing(NamedTuple):
 
 
 REFUSING = {
-    "NULL": Refusing("NULL-09", "the peer", "NULL has no credentials: its ZAP handler goes by address and ZAP domain"),
+    "NULL": Refusing(
+        "NULL-09", "the peer", "NULL has no credentials: the ZAP handler decides by address and ZAP domain"
+    ),
     "PLAIN": Refusing(
         "PLAIN-06",
         "the login of the client",
-        "check user name and password at the client, and what the server's ZAP handler lets in",
+        "check user name and password at the client, and which logins the server's ZAP handler accepts",
     ),
     "CURVE": Refusing(
         "CURVE-26",
         "the key or the address of the client",
-        "give the client's public key to the server's ZAP handler, check that the client uses that key pair, and that "
+        "add the client's public key to the server's ZAP handler, check that the client uses that key pair, and that "
         "the handler allows its address",
     ),
     "GSSAPI": Refusing(
-        "GSSAPI-02", "the principal of the peer", "check the principal, and what the server's ZAP handler lets in"
+        "GSSAPI-02", "the principal of the peer", "check the principal, and which ones the server's ZAP handler accepts"
     ),
 }
 """By mechanism. An ERROR of an unknown or uncaptured mechanism is written as a command without explanation."""
@@ -63,6 +65,6 @@ def explain(refusing: Refusing, reason: str | None, subject: str | None) -> tupl
         return f"{reason}, {who} was refused", refusing.hint
     if reason in NOT_JUDGED:
         meaning, hint = NOT_JUDGED[reason]
-        return f"{reason}, {meaning}; {who} was not judged", hint
-    said = f'it says "{reason}"' if reason else "it gives no reason"
-    return said + (f" about {subject}" if subject else ""), OTHER_HINT
+        return f"{reason}, {meaning}; {who} was not checked", hint
+    given = f'the reason is "{reason}"' if reason else "without a reason"
+    return given + (f" about {subject}" if subject else ""), OTHER_HINT

@@ -193,7 +193,7 @@ class Relations:
         if early is None or timed.arrival.time - early.time <= SECOND or early.ordinal > timed.arrival.ordinal:
             return
         if self.view.is_whole_until(timed.arrival.ordinal):
-            detail = f"that of the other side came {(timed.arrival.time - early.time) / SECOND:.1f} s later"
+            detail = f"READY of the other side arrived {(timed.arrival.time - early.time) / SECOND:.1f} s later"
             self._note_at_arrival("NULL-05", 1 - timed.side, early, timed.arrival.ordinal, detail)
 
     def _initiate(self, timed: TimedEvent) -> None:

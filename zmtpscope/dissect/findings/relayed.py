@@ -108,9 +108,9 @@ class OthersAtEndpoints:
             seconds = max(0, last.connection.start.time - first.connection.start.time) / SECOND
             times = "" if count == 1 else f", {count} times in {seconds:.1f} s"
             closes = "" if first.closed_by in (None, first.client) else ", and the other side closes it"
-            text = f"{client} opens one to {host}:{port} (answer {first.status}){closes}{times}"
+            text = f"{client} opens a WebSocket without ZWS2.0 to {host}:{port} (answer {first.status}){closes}{times}"
             if id_ == "ZMTP-CONN-23":
-                text = f"{client} does at {host}:{port}{times}"
+                text = f"{client} speaks TLS to {host}:{port}{times}"
             start, until = first.connection.start, last.connection.start
             finding = Finding(id_, None, 0, None, text)
             notes.append(Note(None, finding, start, end.ordinal, events=count, last=until, stream=_stream(first)))
@@ -143,9 +143,11 @@ def _note(asked: Asked, granted: Relayed | None, end: Arrival) -> Note:
     proxy = f"{first.protocol} proxy {host_port(stream.dst_ip, stream.dst_port)}"
     text = f"the {proxy} did not connect {stream.src_ip} to {first.target}, {times}: {first.refusal}"
     if is_over and granted is not None:
-        text += f"; it did {max(0, granted.connection.start.time - last.connection.start.time) / SECOND:.1f} s later"
+        text += (
+            f"; it connected {max(0, granted.connection.start.time - last.connection.start.time) / SECOND:.1f} s later"
+        )
     elif granted is not None and granted.target == first.target and _began(granted) > _began(first):
-        text += "; it did between these"
+        text += "; it connected between these attempts"
     finding = Finding("ZMTP-CONN-19", None, 0, "note" if is_over else None, text)
     start = first.connection.start
     return Note(None, finding, start, end.ordinal, events=asked.count, last=last.connection.start, stream=stream)

@@ -83,7 +83,7 @@ class TimesToLive:
     def _evaluate_silence(self, side: int, announced: Announced, until: Arrival) -> None:
         silent = until.time - announced.arrival.time
         if silent > announced.ttl + SECOND:
-            detail = f"{duration(silent)}, and {duration(announced.ttl)} were announced"
+            detail = f"{duration(silent)}; its TTL is {duration(announced.ttl)}"
             finding = Finding("ZMTP31-PING-06", announced.start, announced.length, None, detail)
             decided = max(until.ordinal, announced.arrival.ordinal)
             self.notes.append(Note(side, finding, announced.arrival, decided, source=announced.source))

@@ -63,7 +63,7 @@ class ZapRequests:
     def end(self, arrival: Arrival) -> Iterator[Note]:
         """Yield notes about replies without a request; the connection has ended without gaps."""
         for message in self.unasked:
-            detail = f'nobody asked with the id "{message.fields["request_id"]}"'
+            detail = f'no request has the id "{message.fields["request_id"]}"'
             finding = Finding("ZAP-02", message.unit, message.length, None, detail)
             yield Note(
                 message.side, finding, message.arrival, arrival.ordinal, unit=message.unit, source=message.source

@@ -239,7 +239,7 @@ class Network:
         if mailbox is not None:
             port = node.last_beacon.fields.get("port") if node.last_beacon is not None else None
             if port and port != mailbox[1]:
-                self._note("ZRE-17", said, f"HELLO says {mailbox[1]}, the beacon {port}")
+                self._note("ZRE-17", said, f"HELLO has port {mailbox[1]}, the beacon {port}")
             self._own(node, mailbox)
         is_news = len(node.mailboxes) > mailboxes
         if len(node.senders) < MAX_CONNECTIONS and sender not in node.senders:
@@ -308,7 +308,7 @@ class Network:
             return
         server = sender.side.server
         where = "" if server is None else f" to {server[0]}:{server[1]}"
-        self._note("ZRE-12", said, f"node {node.who} connected{where}, nobody connected back", end)
+        self._note("ZRE-12", said, f"node {node.who} connected{where}, and the other node did not connect back", end)
 
     def _membership(self, sender: Sender, said: ZreCommand, node: Node) -> None:
         fields = said.fields

@@ -37,7 +37,7 @@ from zmtpscope.zmtp.zws_side import ZwsReader
 WAIT_LIMIT = 3_000_000_000
 """Maximum capture time (ns) that the octets of one side wait for the version of the other."""
 
-NOTHING_SENT_HINT = "that side connects or accepts and does not speak: it hangs, is too busy, or is no ZeroMQ peer"
+NOTHING_SENT_HINT = "that side established TCP but sent nothing: it hangs, is overloaded, or is not a ZeroMQ peer"
 
 WEAK_FORMS = SILENT_FORMS | {Form.FRAMES_1}
 """Forms that a side can resemble by chance while the other side does not speak ZMTP."""

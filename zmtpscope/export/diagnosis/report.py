@@ -32,7 +32,7 @@ def report_lines(
         yield ""
     counts = Counter(each.diagnosis.severity for each in causes)
     sums = ", ".join(f"{counts[severity]} {severity}" for severity in SEVERITIES if counts[severity])
-    yield f"{counted(len(causes), 'diagnosis', 'diagnoses')}: {sums}" if causes else "nothing wrong was found"
+    yield f"{counted(len(causes), 'diagnosis', 'diagnoses')}: {sums}" if causes else "no problem found"
     for aside in (each.diagnosis for each in found if RULES[each.diagnosis.rule].is_aside):
         line = f"{safe_text(aside.statement)}: {safe_text(aside.hint)} [{aside.rule}]"
         yield from textwrap.wrap(line, width, break_on_hyphens=False)

@@ -22,14 +22,14 @@ def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = 
     """Yield a paragraph for each answer. `topic` is printable text."""
     for answer in found:
         how_many = f"{came(answer)} of {answer.messages}"
-        yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {how_many} messages came")
+        yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {how_many} messages arrived")
         yield "  " + paint("dim", safe_text(_known_from(answer)))
         if answer.gap is not None:
             yield "  " + paint("warn", safe_text(_skipped(answer.gap, clock)))
         for stretch in answer.stretches[:MAX_LINES]:
             yield _line(stretch, clock, paint)
         if len(answer.stretches) > MAX_LINES:
-            yield f"  and {len(answer.stretches) - MAX_LINES} stretches more"
+            yield f"  and {len(answer.stretches) - MAX_LINES} more ranges"
         yield ""
 
 
@@ -40,13 +40,15 @@ def came(answer: Answer) -> int:
 
 def _known_from(answer: Answer) -> str:
     if answer.sibling is None:
-        return "nobody else got any of them: what was published beside these is not on the wire"
-    return f"what was published is known from {answer.sibling}, which got most"
+        return "no other subscriber received the topic, so messages that were not sent to this one are unknown"
+    return f"the published messages are known from {answer.sibling}, which received most"
 
 
 def _skipped(gap: ObservedFinding, clock: Clock) -> str:
     gaps = "a gap" if gap.count == 1 else f"{gap.count} gaps"
-    return f"the numbers in what it got have {gaps}: more was published, first before {when(gap.moment, clock)}"
+    return (
+        f"the sequence numbers that it received have {gaps}: more was published, first before {when(gap.moment, clock)}"
+    )
 
 
 def _line(stretch: Stretch, clock: Clock, paint: Paint) -> str:

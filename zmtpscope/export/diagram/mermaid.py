@@ -41,7 +41,7 @@ def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
         yield text
     for place, row in enumerate(diagram.rows):
         text = f"    {_statement(row, clock, len(diagram.connections) > 1, last)}\n"
-        rest = f"    Note over p1,p{last}: {len(diagram.rows) - place} more rows are left out, Mermaid draws no more\n"
+        rest = f"    Note over p1,p{last}: {len(diagram.rows) - place} more rows are left out, the limit of Mermaid\n"
         if size + len(text) > MAX_TEXT - len(rest):
             yield rest
             return

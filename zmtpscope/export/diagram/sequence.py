@@ -68,7 +68,7 @@ class EventSequence:
     def _source_of(self, item: Item, files: Files) -> Source:
         if isinstance(item, Record):
             return item, files
-        assert isinstance(item, MessageColumns), "frames were not asked for"
+        assert isinstance(item, MessageColumns), "frames were not requested"
         return BatchEvents(item, self._options), files
 
     def _take(self, stretches: Iterable[tuple[Source, list[int]]]) -> None:

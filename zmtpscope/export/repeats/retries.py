@@ -1,4 +1,4 @@
-"""Fold retries that fail in the same way: "tried again 117 times, c2 to c118, every 0.3 s: each went as c1 did".
+"""Fold retries with one outcome: "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1".
 
 The first failed attempt of a client at an endpoint is printed. Later attempts with the same records and the same ending
 are counted; times and ports may differ. The lines of an attempt are therefore delayed while they equal the lines of a
@@ -100,10 +100,10 @@ class Failure:
         began, last = record.values["start_ns"], record.values["conn"]
         mean = length((began - self.since) // self.count)
         if self.count == 1:
-            text = f"tried again after {mean}: it went as c{self.conn} did"
+            text = f"retried after {mean}, with the same outcome as c{self.conn}"
         else:
             times = f"{self.count} times, c{self.first} to c{last}, every {mean}"
-            text = f"tried again {times}: each went as c{self.conn} did"
+            text = f"retried {times}, each with the same outcome as c{self.conn}"
         yield (Repeats(record, text), files), ITSELF
         self.count, self.last, self.since = 0, None, began
 

@@ -29,11 +29,11 @@ HELP = (
     ("M O s", "sort by all messages, by all octets, by subscribers (peers: connections)"),
     ("n l", "sort by name, by the time of the last message"),
     ("< >", "sort by the column to the left, to the right"),
-    ("r", "the other way round"),
-    ("/ f", "show only what contains a text (Enter; Escape shows all again)"),
+    ("r", "reverse the order"),
+    ("/ f", "show only names that contain a text (Enter; Escape shows all again)"),
     ("up down", "choose a row (also k and j, page up and down, home, end)"),
-    ("enter", "pin the row: it stays on top; again: no more"),
-    ("space", "stand still; again: go on"),
+    ("enter", "pin the row to the top, or unpin it"),
+    ("space", "pause, or continue"),
     ("q", "leave"),
 )
 

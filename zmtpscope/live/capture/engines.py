@@ -69,12 +69,12 @@ def open_source(settings: CaptureSettings) -> OpenSource:
         except Refused as refusal:
             passed_over.append(f"{name}: {refusal}")
     why = "; ".join(passed_over)
-    raise _without_rights(settings, why) or CannotCapture(f"packets cannot be captured here: {why}")
+    raise _without_rights(settings, why) or CannotCapture(f"cannot capture packets: {why}")
 
 
 def _open(name: str, settings: CaptureSettings) -> PacketSource:
     if name not in ENGINES:
-        raise CannotCapture(f"there is no engine {name}", f"there are {', '.join(ENGINES)}")
+        raise CannotCapture(f"no engine named {name}", f"use one of {', '.join(ENGINES)}")
     if name not in SOCKETS:
         from zmtpscope.live.capture import tools  # sockets do not need this module
 
@@ -111,6 +111,6 @@ def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None
     group = group_of_dumpcap()
     if group is not None and settings.netns is None:
         add_to_group = f'sudo usermod -a -G {group} "$USER"'
-        ways.insert(1, (add_to_group, "once, and log in again: dumpcap captures for this group"))
+        ways.insert(1, (add_to_group, "once, and log in again: members of this group can capture with dumpcap"))
     sentence = missing.sentence if settings.engine is None else f"{missing.sentence} ({why})"
     return CannotCapture(sentence, "\n".join(f"{command}  ({meaning})" for command, meaning in ways))

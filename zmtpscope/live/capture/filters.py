@@ -82,13 +82,13 @@ def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
     if not text.strip():
         return (Instruction(RETURN, 0, 0, snap_length),)
     if "\0" in text:
-        raise CaptureFilterError(text, "a filter has no zero octet in it")
+        raise CaptureFilterError(text, "a filter cannot contain a zero octet")
     interface = None
     if link_type == ETHERNET and re.search(r"\bvlan\b", text):
         interface = next((each.name for each in interfaces() if each.is_up and each.link_type == ETHERNET), None)
         if interface is None:
             raise CaptureFilterError(
-                text, "`vlan` is compiled for an interface of Ethernet that is up, and there is none"
+                text, "`vlan` can only be compiled for an Ethernet interface that is up, and there is none"
             )
     try:
         with _compiler(link_type, snap_length, interface) as compile_text:
@@ -132,8 +132,8 @@ def _check_length(text: str, length: int) -> None:
     if length > MAX_INSTRUCTIONS:
         raise CaptureFilterError(
             text,
-            f"the filter makes a program of {length} instructions, and the kernel takes about {MAX_INSTRUCTIONS} -> "
-            "use fewer words: `net` for many hosts, `portrange` for many ports",
+            f"the filter compiles to {length} instructions, but the kernel accepts about {MAX_INSTRUCTIONS} -> "
+            "shorten it: `net` for many hosts, `portrange` for many ports",
         )
 
 
@@ -195,16 +195,16 @@ def _compile_by_tcpdump(link_type: int, snap_length: int, interface: str | None,
     elif link_type in DLT_NAMES:
         where = ["-y", DLT_NAMES[link_type]]
     else:
-        raise CaptureFilterError(text, f"tcpdump makes no filters for link type {link_type} -> {HOW_TO_GET_LIBPCAP}")
+        raise CaptureFilterError(text, f"tcpdump compiles no filters for link type {link_type} -> {HOW_TO_GET_LIBPCAP}")
     command = ["tcpdump", "-ddd", *where, "-s", str(snap_length), "--", text]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMPILER_SECONDS)
     except OSError:
         raise CaptureFilterError(
-            text, f"filters are compiled by libpcap, which is not here -> {HOW_TO_GET_LIBPCAP}"
+            text, f"filters need libpcap, which is not installed -> {HOW_TO_GET_LIBPCAP}"
         ) from None
     except subprocess.TimeoutExpired:
-        raise CaptureFilterError(text, f"tcpdump needs over {COMPILER_SECONDS} s to compile this") from None
+        raise CaptureFilterError(text, f"tcpdump took over {COMPILER_SECONDS} s to compile this filter") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"tcpdump ended with exit code {done.returncode}"]
         raise _Refused(said[-1].removeprefix("tcpdump: "))

@@ -94,8 +94,8 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
     names = [each.name for each in known]
     folded = {each.casefold(): each for each in names}
     nearest = difflib.get_close_matches(name.casefold(), folded, 1)
-    there = f"did you mean {folded[nearest[0]]}? There are" if nearest else "there are"
-    raise UnknownInterface(f"there is no interface {name}; {there} {', '.join(names)}")
+    there = f"did you mean {folded[nearest[0]]}? Use one of" if nearest else "use one of"
+    raise UnknownInterface(f"no interface named {name}; {there} {', '.join(names)}")
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
@@ -166,7 +166,7 @@ def _dump(request: int, answer: int) -> Iterator[bytes]:
                     return
                 if kind == NLMSG_ERROR:
                     number = -ERROR_NUMBER.unpack_from(message)[0]
-                    raise OSError(number, "the kernel does not say which interfaces there are")
+                    raise OSError(number, "cannot list the network interfaces")
                 if kind == answer:
                     yield message
                 at += length + (-length & 3)

@@ -24,7 +24,7 @@ def enter(namespace: str) -> None:
     `NamespaceError`.
     """
     if sys.platform != "linux":
-        raise NamespaceError(f"only Linux has network namespaces, and this is {sys.platform}")
+        raise NamespaceError(f"network namespaces exist only on Linux, and this is {sys.platform}")
     path = _path(namespace)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -49,9 +49,9 @@ def _path(namespace: str) -> str:
         return f"/proc/{namespace}/ns/net"
     nearest = difflib.get_close_matches(namespace, names, 1)
     meant = f"did you mean {nearest[0]}? " if nearest else ""
-    there = f"there are {', '.join(names)}" if names else "none has a name"
+    there = f"use one of {', '.join(names)}" if names else "none has a name"
     raise NamespaceError(
-        f"there is no network namespace {namespace}: {meant}{there} (ip netns); that of a container is named by the id "
+        f"no network namespace named {namespace}: {meant}{there} (ip netns); for a container use the id "
         "of a process in it"
     )
 
@@ -68,9 +68,9 @@ def _set_namespace(descriptor: int) -> None:
 
 def _why(namespace: str, path: str, error: OSError) -> str:
     if error.errno == errno.ENOENT:
-        return f"there is no network namespace {path}" if path == namespace else f"there is no process {namespace}"
+        return f"no network namespace {path}" if path == namespace else f"no process {namespace}"
     if error.errno in (errno.EPERM, errno.EACCES):
-        return f"the network namespace {namespace} cannot be entered: this takes root (CAP_SYS_ADMIN)"
+        return f"cannot enter network namespace {namespace}: this needs root (CAP_SYS_ADMIN)"
     if error.errno == errno.EINVAL:
-        return f"{path} is no network namespace"
-    return f"the network namespace {namespace} cannot be entered: {error.strerror}"
+        return f"{path} is not a network namespace"
+    return f"cannot enter network namespace {namespace}: {error.strerror}"

@@ -20,7 +20,7 @@ from zmtpscope.live.capture.packet_socket import CannotCapture
 from zmtpscope.live.capture.private_folders import PrivateFolders
 from zmtpscope.live.capture.settings import CaptureSettings, RingLimits
 
-STAYS = "what was captured until then can be read"
+STAYS = "the packets captured until then can be read"
 
 
 @dataclass
@@ -46,7 +46,7 @@ class OutputFiles:
         """Octets written to all files."""
         self._limits = settings.ring or RingLimits()
         if self._limits.files is not None and self._limits.files < 2:
-            raise CannotCapture("a ring has two files at least", "without a ring there is one")
+            raise CannotCapture("a ring needs at least two files", "without a ring the limit is one")
         self.private = PrivateFolders() if settings.write_to is None else None
         """The folders of a private capture."""
         if self.private is None:
@@ -206,7 +206,7 @@ def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_oc
 def _remove_plain_file(path: Path) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise CannotCapture(f"{path} is there, and is not a plain file", "write to another one")
+            raise CannotCapture(f"{path} exists and is not a plain file", "name another file")
         os.unlink(path)
 
 

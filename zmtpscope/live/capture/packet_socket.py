@@ -242,12 +242,12 @@ class PacketSocket(ABC):
                 self._asked.remove(each)
                 self._down.discard(each.index)
                 if not self._asked:
-                    raise CannotCapture(f"{each.name} is gone")
-                news.append(f"{each.name} is gone; the capture goes on without it")
+                    raise CannotCapture(f"{each.name} was removed")
+                news.append(f"{each.name} was removed; the capture continues without it")
                 continue
             if each.index not in self._down and (number or not now.is_up):
                 self._down.add(each.index)
-                news.append(f"{each.name} went down; the capture goes on when it is up")
+                news.append(f"{each.name} went down; the capture continues when it is up again")
             if each.index in self._down and now.is_up:
                 self._down.remove(each.index)
                 news.append(f"{each.name} is up again")

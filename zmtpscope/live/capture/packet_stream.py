@@ -76,7 +76,7 @@ class PacketStream:
         try:
             packets, interfaces = self._read_pcap() if self._pcapng is None else self._read_pcapng(self._pcapng)
         except Damage as damage:
-            raise CannotCapture(f"what comes is damaged: {damage.text}") from None
+            raise CannotCapture(f"the input is damaged: {damage.text}") from None
         if packets is None or not len(packets):
             return None
         for number, count in enumerate(np.bincount(interfaces).tolist()):
@@ -94,7 +94,7 @@ class PacketStream:
             self._add(self._name, pcap.Header.read(head).link)
             self._pcap = pcap.read_pcap(self._source, ALL)
         else:
-            raise CannotCapture("what comes is neither pcap nor pcapng")
+            raise CannotCapture("the input is neither pcap nor pcapng")
         return True
 
     def _add(self, name: str, link_type: int) -> None:
@@ -112,7 +112,7 @@ class PacketStream:
         if reader.broken is not None:
             raise reader.broken
         if reader.sections > 1:
-            raise CannotCapture("what comes is damaged: it begins a second section")
+            raise CannotCapture("the input is damaged: a second section begins")
         for interface in reader.section.interfaces[len(self.interfaces) :]:
             self._add(interface.name or self._name, interface.link)
         return packets, np.empty(0, np.int64) if packets is None or packets.interfaces is None else packets.interfaces

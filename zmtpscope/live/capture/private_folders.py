@@ -51,14 +51,14 @@ class PrivateFolders:
             if why is not None:
                 most = (limits.filesize or 0) * (limits.files or 0) >> 20
                 self.notices.append(
-                    f"{before}: {why.strerror}; packets wait in {folder} until they are read, at most {most} MiB: set "
-                    "TMPDIR to a directory with more room"
+                    f"{before}: {why.strerror}; packets are buffered in {folder} until they are read, at most "
+                    f"{most} MiB: set TMPDIR to a directory with more space"
                 )
             return Path(self.directories[-1]) / "capture.pcapng", limits
         words = "" if why is None else f"{before}: {why.strerror}; "
         raise CannotCapture(
-            f"{words}there is no room for packets until they are read",
-            "set TMPDIR to a directory with room, or name a file with -w",
+            f"{words}no space to buffer packets until they are read",
+            "set TMPDIR to a directory with free space, or name a file with -w",
         )
 
     def remove(self) -> None:

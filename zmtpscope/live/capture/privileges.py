@@ -73,28 +73,28 @@ def missing_rights(
     if os.geteuid() == 0:
         options = " ".join(f"--cap-add {each.removeprefix('CAP_')}" for each in missing)
         return MissingRights(
-            f"capture needs {what}, which root does not have here: this looks like a container without it",
+            f"capture needs {what}, which root does not have here: the container was probably started without it",
             (
-                (f"docker run {options} ...", "starts the container with it"),
+                (f"docker run {options} ...", "starts the container with this capability"),
                 (
                     f"sudo zmtpscope {subcommand} --netns PID",
-                    "on the host, with PID a process of the container, needs no change",
+                    "on the host captures without changes; PID is a process in the container",
                 ),
             ),
         )
     path, name = os.path.abspath(shutil.which(program) or program), os.path.basename(program)
     # sudo has its own PATH, so the program's full path is needed
-    ways = [(shlex.join(["sudo", path, *arguments]), "root opens the sockets, then it goes on as you")]
+    ways = [(shlex.join(["sudo", path, *arguments]), "root opens the sockets, then continues as your user")]
     if namespace is None:
         setcap = f"sudo setcap cap_net_raw+eip {shlex.quote(os.path.realpath(sys.executable))}"
         ways.append(
-            (setcap, "once; from then on who may run this Python may capture and forge packets with any program")
+            (setcap, "once; every user who can run this Python can then capture and forge packets with any program")
         )
     tcpdump = [*_in_namespace(namespace), "tcpdump", "-U", "-w", "-", "-i", interface]
     reader = shlex.quote(name if shutil.which(name) == path else path)
     filter_words = [filter_text] if filter_text else []
     follow = FOLLOWING.get(subcommand, subcommand)
-    ways.append((f"{shlex.join(['sudo', *tcpdump, *filter_words])} | {reader} {follow} -", "only tcpdump is root"))
+    ways.append((f"{shlex.join(['sudo', *tcpdump, *filter_words])} | {reader} {follow} -", "only tcpdump runs as root"))
     return MissingRights(f"capture needs {what}, which this user does not have", tuple(ways))
 
 
@@ -133,7 +133,7 @@ def invoking_user(name: str | None, environment: Mapping[str, str]) -> User | No
     if name is not None:
         user = _user_named(name)
         if os.geteuid() not in (0, user.uid):
-            raise UnknownUser(f"only root can go on as {name}: leave out --user, or use sudo")
+            raise UnknownUser(f"only root can switch to user {name}: leave out --user, or use sudo")
         return user
     if os.geteuid() != 0:
         return None
@@ -149,7 +149,7 @@ def _user_named(name: str) -> User:
     try:
         entry = pwd.getpwnam(name)
     except (KeyError, ValueError):
-        raise UnknownUser(f"there is no user {name} on this machine") from None
+        raise UnknownUser(f"no user named {name} on this machine") from None
     return User(name, entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
 
 
@@ -177,8 +177,8 @@ def become(user: User | None) -> None:
             os.setgid(user.gid)  # for root these two set the real, effective and saved id
             os.setuid(user.uid)
         except (OSError, OverflowError) as error:
-            why = error.strerror if isinstance(error, OSError) else "there is no such number"
-            raise RightsKept(f"root cannot go on as {user.name}: {why}") from None
+            why = error.strerror if isinstance(error, OSError) else "no such id"
+            raise RightsKept(f"cannot switch to user {user.name}: {why}") from None
     uid = os.geteuid()
     if uid == 0 and (user is None or user.uid == 0):
         return
@@ -192,7 +192,7 @@ def become(user: User | None) -> None:
             given_up and (uid, os.getegid()) == (user.uid, user.gid) and {*os.getgroups()} <= {*user.groups, user.gid}
         )
     if not given_up or _may_become_root():
-        raise RightsKept("rights were given up, and the system still grants them")
+        raise RightsKept("privileges were dropped, but the system still grants them")
 
 
 def _may_become_root() -> bool:
@@ -209,6 +209,6 @@ def _clear_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower 32 bits and then the upper
     if libc.capset(header, sets):
-        raise RightsKept(f"capabilities cannot be given up: {os.strerror(ctypes.get_errno())}")
+        raise RightsKept(f"cannot drop capabilities: {os.strerror(ctypes.get_errno())}")
     if libc.capget(header, sets) or any(sets):
-        raise RightsKept("capabilities were given up, and are still there")
+        raise RightsKept("capabilities were dropped, but are still present")

@@ -45,7 +45,7 @@ class ToolRefused(Exception):
 def dumpcap(settings: CaptureSettings) -> Tool:
     """Start dumpcap. Raises `ToolRefused`."""
     if invoking_user(settings.user, os.environ) is not None:
-        raise ToolRefused("started by root it stays root, and then we, who do not, could not end it")
+        raise ToolRefused("if started by root it stays root, and we could not stop it after dropping privileges")
     options = ["-s", str(settings.snap_length), "-B", str(max(1, settings.buffer_octets >> 20))]
     if not settings.promiscuous:
         options.append("-p")
@@ -134,7 +134,7 @@ class Tool:
             )
         except OSError as error:
             self._errors.close()
-            raise ToolRefused(f"{self._name} cannot be run: {error.strerror}") from None
+            raise ToolRefused(f"cannot run {self._name}: {error.strerror}") from None
         assert self._process.stdout is not None
         self._output = self._process.stdout
         os.set_blocking(self._output.fileno(), False)
@@ -159,7 +159,7 @@ class Tool:
         deadline = time.monotonic() + OPENING_SECONDS
         while not self._stream.has_begun:
             if not self._waits_until(deadline):
-                raise CannotCapture(f"{self._name} said nothing for {OPENING_SECONDS:.0f} s")
+                raise CannotCapture(f"{self._name} printed nothing for {OPENING_SECONDS:.0f} s")
             octets = os.read(self.fileno(), CHUNK)
             if not octets:
                 raise CannotCapture(self._why_it_ended())

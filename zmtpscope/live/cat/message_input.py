@@ -118,7 +118,7 @@ def _content(path: str) -> bytes:
             octets = file.read(LARGEST + 1)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise BadMessage(f"@{path}: {why}; a message that begins with @ is written @@") from None
+        raise BadMessage(f"@{path}: {why}; write @@ for a leading @") from None
     if len(octets) > LARGEST:
         raise BadMessage(f"@{path}: larger than {LARGEST >> 20} MiB")
     return octets
@@ -130,5 +130,5 @@ def _from_hex(digits: bytes) -> bytes:
     except ValueError:
         shown = digits[:20].decode("utf-8", "backslashreplace")
         raise BadMessage(
-            f"{shown!r} is not hex: two digits for each octet, blanks between octets as you like"
+            f"{shown!r} is not hex: use two digits per octet, with or without spaces between octets"
         ) from None

@@ -112,7 +112,7 @@ class ConnectionLog:
         elif self._was_ready and isinstance(error, ClosedHalfWay | TooSlow):
             self.lost |= lost
             if not self._asks:
-                text = f"{remote}: {error}; connecting again"
+                text = f"{remote}: {error}; reconnecting"
                 self._soon = asyncio.get_running_loop().call_later(FIRST_DELAY, self.say, "connections", text)
         if self.failure is None or not isinstance(error, Unreachable):
             self.failure = error
@@ -122,7 +122,7 @@ class ConnectionLog:
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= MAX_SAID:
-            self._say(text + (f"; no more of that will be said of {kind}" if count == MAX_SAID else ""))
+            self._say(text + (f"; further {kind} are only counted" if count == MAX_SAID else ""))
 
     def finish(self) -> None:
         """Print the totals of kinds that were only counted."""
@@ -130,7 +130,7 @@ class ConnectionLog:
             self._soon.cancel()
         for kind, count in self._counts.items():
             if count > MAX_SAID:
-                self._say(f"{kind}: {count} in all")
+                self._say(f"{kind}: {count} in total")
 
 
 class CatSession:
@@ -197,7 +197,7 @@ class CatSession:
         if self.source is None:
             return
         if self._publishes:
-            await self._within(self.log.wanted.wait(), "nobody has subscribed")
+            await self._within(self.log.wanted.wait(), "no peer subscribed")
         async for batch in self.source.batches():
             for parts in batch:
                 if not self._pattern.receives and self.sent == self.goal.count:
@@ -210,9 +210,9 @@ class CatSession:
             async with asyncio.timeout(self.goal.wait):
                 await self.socket.flush()
         except TimeoutError:
-            raise TooSlow(f"the other side did not take all that was sent within {self.goal.wait:g} s") from None
+            raise TooSlow(f"the other side did not receive all messages within {self.goal.wait:g} s") from None
         if self.log.lost and self.sent:
-            raise ClosedHalfWay("the connection was lost meanwhile: what was on its way may not have arrived")
+            raise ClosedHalfWay("the connection was lost, and messages in transit may not have arrived")
 
     async def _ask_all(self) -> None:
         await self._connect()
@@ -225,7 +225,7 @@ class CatSession:
                     async with asyncio.timeout(limit):
                         await self._receive()
                 except TimeoutError:
-                    raise TooSlow(f"no reply came within {limit:g} s") from None
+                    raise TooSlow(f"no reply arrived within {limit:g} s") from None
                 await self.output.flush()
                 if self._has_enough:
                     return
@@ -242,7 +242,7 @@ class CatSession:
                 await self.output.flush()
                 parts = await answer
             if parts is None:
-                raise BadMessage("standard input has ended, and a request came: there is nothing to answer")
+                raise BadMessage("a request arrived after the end of standard input, so no reply is left")
             await self._say(parts)
 
     async def _talk(self) -> None:
@@ -275,7 +275,7 @@ class CatSession:
         return self.goal.wait or (None if self._listens else WAIT)
 
     async def _connect(self) -> None:
-        await self._within(self.socket.wait_ready(), "nobody has connected")
+        await self._within(self.socket.wait_ready(), "no peer connected")
 
     async def _within(self, waited: Coroutine[Any, Any, object], missing: str) -> None:
         limit = self._time_limit
@@ -311,7 +311,7 @@ class CatSession:
         least = self.goal.count or int(self.goal.expected is not None or not self.sent)
         if self.received < least:
             failure = None if self.socket.connected else self.log.failure
-            raise failure or TooSlow(f"no {'further ' if self.received else ''}message came within {limit:g} s")
+            raise failure or TooSlow(f"no {'further ' if self.received else ''}message arrived within {limit:g} s")
 
     async def _receive(self, most: int | None = 1) -> list[list[bytes]]:
         """Receive the next message, or up to `most` that are waiting, and write them.
@@ -329,7 +329,7 @@ class CatSession:
             self.output.add(self.render(parts, now))
             if expected is not None and expected not in parts:
                 await self.output.flush()
-                raise Unexpected(f"{_described(parts)} came, which has no part {_shown(expected)}")
+                raise Unexpected(f"received {_described(parts)}, without the part {_shown(expected)}")
         if self.output.is_full:
             await self.output.flush()
         return messages
@@ -347,7 +347,7 @@ class CatSession:
         if self._route is Route.NAMED:
             await self._send_when_there(parts)
         elif self._publishes:
-            self.log.say("messages that nobody wants", f"nobody has subscribed to {_shown(parts[0])}: not sent")
+            self.log.say("messages without a subscriber", f"no peer subscribed to {_shown(parts[0])}: not sent")
 
     async def _send(self, parts: list[bytes]) -> int:
         if self._route is Route.ROUND_ROBIN and not self.socket.connected:
@@ -366,7 +366,7 @@ class CatSession:
                     self.log.welcomed.clear()
                     await self.log.welcomed.wait()
         except TimeoutError:
-            missing = f"no peer is named {_shown(parts[0])}, nor came within {limit:g} s"
+            missing = f"no peer named {_shown(parts[0])} connected within {limit:g} s"
             self.log.say("messages without a peer", f"{missing}: not sent")
             self._undelivered = TooSlow(missing)
 

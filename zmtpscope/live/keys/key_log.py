@@ -53,10 +53,10 @@ def _refuse_what_others_read(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise KeyLogError(f"{path}: keys are written to plain files only")
     if status.st_uid != os.geteuid():
-        raise KeyLogError(f"{path}: it belongs to another user; name a file of your own")
+        raise KeyLogError(f"{path}: belongs to another user; name a file of your own")
     if status.st_mode & OF_OTHERS:
         raise KeyLogError(
-            f"{path}: others may read it, and the keys in it open traffic; chmod 600 {shlex.quote(str(path))}"
+            f"{path}: other users can read it, and its keys decrypt traffic; chmod 600 {shlex.quote(str(path))}"
         )
 
 
@@ -72,7 +72,7 @@ class KeyLog:
         """Open the key log of a capture: `out.keys` for `out.pcapng`."""
         path = capture.with_suffix(".keys")
         if path == capture:
-            raise KeyLogError(f"{capture}: its key log would have the same name; name the capture otherwise")
+            raise KeyLogError(f"{capture}: its key log would have the same name; name the capture differently")
         return cls(path)
 
     def add(self, line: KeyLine) -> None:

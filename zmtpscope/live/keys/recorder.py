@@ -89,7 +89,7 @@ class KeyRecording:
                     self._command, executable=self._program, env=self._environment(), close_fds=False
                 )
             except OSError as error:
-                raise KeyRecordingError(f"{self._program}: it cannot be run: {error.strerror}") from None
+                raise KeyRecordingError(f"cannot run {self._program}: {error.strerror}") from None
             for number in early:
                 process.send_signal(number)
             code = process.wait()
@@ -133,7 +133,7 @@ def _program(name: str) -> str:
     """Return the file of the program, after checking that the system's loader will preload a library into it."""
     program = shutil.which(name)
     if program is None:
-        raise KeyRecordingError(f"{name}: there is no such program, or no permission to run it")
+        raise KeyRecordingError(f"{name}: no such program, or no permission to run it")
     loaded = _interpreter(program) or program
     mode = os.stat(loaded).st_mode
     rights = [
@@ -177,7 +177,7 @@ def _library() -> Path:
     try:
         compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
     except ValueError as error:
-        raise KeyRecordingError(f"the environment variable CC is no command: {error}") from None
+        raise KeyRecordingError(f"the environment variable CC is not a command: {error}") from None
     source = SOURCE.read_bytes()
     command = [*compiler, *COMPILER_OPTIONS]
     # a folder may be shared with systems of an older C library, where programs would not start with this one
@@ -193,7 +193,7 @@ def _library() -> Path:
                 built.replace(library)
     except OSError as error:
         raise KeyRecordingError(
-            f"{library}: the compiled library cannot be put there: {error.strerror}; delete what is in the folder, "
+            f"{library}: cannot write the compiled library: {error.strerror}; delete what is in the folder, "
             "or set XDG_CACHE_HOME"
         ) from None
     return library
@@ -222,13 +222,13 @@ def _cache_folder() -> Path:
         folder = (cache / "zmtpscope").resolve(strict=True)
         _refuse_what_others_may_change(folder)
     except RuntimeError:
-        raise KeyRecordingError("there is no home folder to keep the compiled library in; set XDG_CACHE_HOME") from None
+        raise KeyRecordingError("no home folder to keep the compiled library in; set XDG_CACHE_HOME") from None
     except OSError as error:
         raise KeyRecordingError(
             f"{error.filename}: {error.strerror}; to keep the compiled library elsewhere, set XDG_CACHE_HOME"
         ) from None
     if re.search(r"[\s:$]", str(folder)):
-        raise KeyRecordingError(f"{folder}: LD_PRELOAD takes no path with blanks, colons or $; set XDG_CACHE_HOME")
+        raise KeyRecordingError(f"{folder}: LD_PRELOAD accepts no path with spaces, colons or $; set XDG_CACHE_HOME")
     return folder
 
 
@@ -239,10 +239,10 @@ def _refuse_what_others_may_change(folder: Path) -> None:
         return
     if found.is_of_another:
         raise KeyRecordingError(
-            f"{found.path}: it belongs to another user, who could change the compiled library in it; set XDG_CACHE_HOME"
+            f"{found.path}: belongs to another user, who could change the compiled library in it; set XDG_CACHE_HOME"
         )
     raise KeyRecordingError(
-        f"{found.path}: others than you may write there and change the compiled library; chmod go-w "
+        f"{found.path}: other users can write there and change the compiled library; chmod go-w "
         f"{shlex.quote(found.path)} and delete what is in {shlex.quote(str(folder))}, or set XDG_CACHE_HOME"
     )
 
@@ -253,11 +253,11 @@ def _compile(command: list[str], source: bytes) -> None:
         done = subprocess.run(command, input=source, capture_output=True, timeout=COMPILER_SECONDS)
     except FileNotFoundError:
         raise KeyRecordingError(
-            f"there is no C compiler {command[0]}, and the library that records is compiled on first use; "
-            "install one (on Debian: apt install gcc libc6-dev), or name yours: CC=clang"
+            f"no C compiler {command[0]}, and the library that records is compiled on first use; "
+            "install one (on Debian: apt install gcc libc6-dev), or set CC, for example CC=clang"
         ) from None
     except OSError as error:
-        raise KeyRecordingError(f"the C compiler {command[0]} cannot be run: {error.strerror}") from None
+        raise KeyRecordingError(f"cannot run the C compiler {command[0]}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise KeyRecordingError(f"the C compiler {command[0]} took over {COMPILER_SECONDS} seconds") from None
     if done.returncode:

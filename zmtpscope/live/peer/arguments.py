@@ -18,7 +18,7 @@ def checked_parts(parts: object) -> list[bytes]:
     Raises `TypeError` unless `parts` is a list (or tuple) of octets, and `ValueError` if it is empty.
     """
     if not isinstance(parts, list | tuple):
-        raise TypeError(f"a message is a list of parts, as [b'hello'], not {_kind(parts)}")
+        raise TypeError(f"a message is a list of parts, for example [b'hello'], not {_kind(parts)}")
     if not parts:
         raise ValueError("a message has at least one part")
     for part in parts:
@@ -61,7 +61,7 @@ def endpoint_of(endpoint: object, *, bind: bool) -> Endpoint:
     if isinstance(endpoint, Endpoint):
         return endpoint
     if not isinstance(endpoint, str):
-        raise TypeError(f"an endpoint is text, as 'tcp://127.0.0.1:5555', not {_kind(endpoint)}")
+        raise TypeError(f"an endpoint is text, for example 'tcp://127.0.0.1:5555', not {_kind(endpoint)}")
     return parse_endpoint(endpoint, bind=bind)
 
 

@@ -60,10 +60,10 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio
                 if writer.get_extra_info("peername") is not None:
                     return reader, writer
                 writer.close()
-                failure = ConnectionResetError(errno.ECONNRESET, "reset before anything was said")
+                failure = ConnectionResetError(errno.ECONNRESET, "reset before any data")
             raise failure
     except TimeoutError:
-        raise Unreachable(f"nobody answered within {limit:g} s") from None
+        raise Unreachable(f"no answer within {limit:g} s") from None
     except (OSError, UnicodeError) as error:
         raise Unreachable(reason(error)) from None
 
@@ -101,9 +101,9 @@ async def _addresses(host: str) -> list[str]:
 def reason(error: OSError | UnicodeError) -> str:
     """Describe an error in words."""
     if isinstance(error, UnicodeError):
-        return "no host can have this name"
+        return "not a valid host name"
     if isinstance(error, ConnectionRefusedError):
-        return "the connection was refused: nobody listens there"
+        return "connection refused: nothing listens on the port"
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno).lower()  # asyncio uses other texts
     return (error.strerror or str(error)).lower()
@@ -261,7 +261,7 @@ class Connection:
         unread = min(self._answered - self._answers_taken, self.unsent)
         if unread > LARGEST_UNREAD:
             waiting = f"more than {LARGEST_UNREAD >> 20} MiB of them wait"
-            raise Violation(f"the other side reads none of the answers to its PINGs: {waiting}")
+            raise Violation(f"the other side does not read the answers to its PINGs: {waiting}")
         return len(events)
 
     def flush(self) -> None:

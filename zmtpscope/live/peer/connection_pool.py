@@ -61,19 +61,21 @@ class ConnectionPool:
         """
         connection = next((each for each in self.connections if not each.peer.ready), None)
         if connection is not None:
-            why = f"this one had not completed its handshake after {now - connection.since:.1f} s"
+            why = f"this one did not complete its handshake within {now - connection.since:.1f} s"
         else:
             connection = min(self.connections, key=lambda each: each.active_at)
             if now - connection.active_at < MIN_IDLE:
                 return None
-            why = f"this one had been silent for {now - connection.active_at:.0f} s"
+            why = f"this one was silent for {now - connection.active_at:.0f} s"
         count = len(self.connections)
-        return Eviction(connection, TooSlow(f"closed for another one: {count} were open, and {why}"))
+        return Eviction(
+            connection, TooSlow(f"closed to make room for another connection: {count} were open, and {why}")
+        )
 
     def rejection(self) -> PeerError:
         """Return the error of a new connection that is rejected because none can be evicted."""
-        why = f"{len(self.connections)} connections are open, and none of them has been silent for {MIN_IDLE:g} s"
-        return Violation(f"turned away: {why}")
+        why = f"{len(self.connections)} connections are open, and none was silent for {MIN_IDLE:g} s"
+        return Violation(f"rejected: {why}")
 
     def charge(self, connection: Connection) -> list[Eviction]:
         """Update the memory that a connection holds, and return the connections to close to get below the limit."""

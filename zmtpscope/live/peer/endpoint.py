@@ -33,25 +33,25 @@ def parse_endpoint(text: str, *, bind: bool = False) -> Endpoint:
     """
     transport, separator, rest = text.partition("://")
     if not separator:
-        raise ValueError(f"{text!r} is no endpoint; tcp://host:port and ipc://path are")
+        raise ValueError(f"{text!r} is not an endpoint; use tcp://host:port or ipc://path")
     if transport == "ipc":
         if not rest:
-            raise ValueError("ipc:// needs a path, as in ipc:///tmp/socket")
+            raise ValueError("ipc:// needs a path, for example ipc:///tmp/socket")
         return Endpoint(None, 0, "\0" + rest[1:] if rest.startswith("@") else rest)
     if transport != "tcp":
-        raise ValueError(f"{transport}:// is not supported; tcp:// and ipc:// are")
+        raise ValueError(f"{transport}:// is not supported; use tcp:// or ipc://")
     host, _, port = rest.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > LAST_PORT or not (bind or int(port)):
         if bind and port == ANYWHERE:
             port = "0"
         else:
-            raise ValueError(f"{text!r} has no port from 1 to {LAST_PORT}, as in tcp://127.0.0.1:5555")
+            raise ValueError(f"{text!r} has no port from 1 to {LAST_PORT}; use for example tcp://127.0.0.1:5555")
     if host.startswith("["):
         if not host.endswith("]"):
-            raise ValueError(f"{text!r} has no port after the address, as in tcp://[::1]:5555")
+            raise ValueError(f"{text!r} has no port after the address; use for example tcp://[::1]:5555")
         host = host[1:-1]
     if host == ANYWHERE and bind:
         return Endpoint(None, int(port))
     if host == ANYWHERE or not (host or bind):
-        raise ValueError(f"{text!r} names no host to connect to, as in tcp://127.0.0.1:{port}")
+        raise ValueError(f"{text!r} has no host to connect to; use for example tcp://127.0.0.1:{port}")
     return Endpoint(host or LOOPBACK, int(port))

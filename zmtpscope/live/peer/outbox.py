@@ -99,7 +99,7 @@ class Outbox:
         A stuck connection gets no messages until it takes octets again, so that it does not delay the others.
         """
         sent, much = 0, False
-        dropped = Dropped([*parts], "the other side takes nothing of what is sent")
+        dropped = Dropped([*parts], "the other side does not read")
         full: list[Connection] = []
         for connection in connections:
             if connection.is_stuck and connection.unsent > FULL:

@@ -176,7 +176,7 @@ class Socket:
                 lost, self._lost = self._lost, None
                 raise lost
             if self._asks and self._asked is None:
-                raise ValueError("a REQ socket receives the reply to a request: first send one")
+                raise ValueError("a REQ socket must send a request before it receives the reply")
             await self._wait()
         one = self._route is Route.BACK or self._asks
         taken = self._inbox.drain(1 if one else most or len(self._inbox))
@@ -216,18 +216,20 @@ class Socket:
             return await outbox.send_to(list(outbox.connections), parts)
         if self._route is Route.NAMED:
             if len(parts) < 2:
-                raise ValueError(f"the first part of a message on a {self.settings.socket_type} socket says to whom")
+                raise ValueError(
+                    f"the first part of a message on a {self.settings.socket_type} socket must name the peer"
+                )
             return await outbox.send_to(outbox.named(parts[0]), parts[1:])
         if self._route is Route.BACK:
             if self._asker is None:
-                raise ValueError("a REP socket answers: first receive a request")
+                raise ValueError("a REP socket must receive a request before it replies")
             connection, request = self._asker
             still_there = [connection] if connection in outbox.connections else []
             sent = await outbox.send_to(still_there, parts, request.envelope)
             self._asker = None
             return sent
         if self._asks and self._asked is not None:
-            raise ValueError("a REQ socket waits for the reply before it asks again")
+            raise ValueError("a REQ socket must receive the reply before it sends another request")
         connection = await self._next_in_turn()
         much = outbox.send_in_turn(connection, parts)
         if self._asks:
@@ -257,7 +259,7 @@ class Socket:
     async def cancel(self, topic: Text) -> None:
         """Cancel one `subscribe`. Raises `ValueError` if there was none."""
         octets = octets_of(topic, "a topic")
-        _take_out(self._topics, octets, f"nothing was subscribed to as {topic!r}")
+        _take_out(self._topics, octets, f"not subscribed to {topic!r}")
         self._for_all(lambda connection: connection.peer.cancel(octets))
 
     async def join(self, group: Text) -> None:
@@ -269,7 +271,7 @@ class Socket:
     async def leave(self, group: Text) -> None:
         """Cancel one `join`. Raises `ValueError` if there was none."""
         text = text_of(group, "a group")
-        _take_out(self._groups, text, f"no group was joined as {group!r}")
+        _take_out(self._groups, text, f"not a member of group {group!r}")
         self._for_all(lambda connection: connection.peer.leave(text))
 
     def ask_for(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
@@ -439,7 +441,7 @@ class Socket:
 
     def _is_wanted(self, connection: Connection, message: Message) -> bool:
         if self._asks and (connection is not self._asked or self._inbox):
-            self._report(connection.remote, Dropped(message.parts, "no request waits for this reply"))
+            self._report(connection.remote, Dropped(message.parts, "no pending request for this reply"))
             return False
         return connection.peer.version != "1.0" or self._is_asked_for(message.parts[0])
 
@@ -469,7 +471,7 @@ class Socket:
         self._outbox.remove(connection)
         if self._asked is connection and not self._inbox:
             self._asked = None
-            self._lost = failure or ClosedHalfWay("the other side closed, and did not answer the request")
+            self._lost = failure or ClosedHalfWay("the other side closed the connection without answering the request")
         self._changed.set()
 
 

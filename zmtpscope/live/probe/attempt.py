@@ -50,14 +50,14 @@ class Budget:
     def spend_connection(self) -> None:
         """Count a connection. Raises `Violation` above the maximum."""
         if self.connections == MAX_CONNECTIONS:
-            raise Violation(f"{MAX_CONNECTIONS} connections were not enough to find out")
+            raise Violation(f"{MAX_CONNECTIONS} connections were not enough to identify it")
         self.connections += 1
 
     def spend_octets(self, count: int) -> None:
         """Count received octets. Raises `Violation` above the maximum."""
         self.octets += count
         if self.octets > MAX_OCTETS:
-            raise Violation(f"more than {MAX_OCTETS >> 20} MiB came, more than a probe accepts")
+            raise Violation(f"received more than {MAX_OCTETS >> 20} MiB, the limit of a probe")
 
 
 class Arrival(NamedTuple):
@@ -230,7 +230,7 @@ class Attempt:
             self.arrivals.append(Arrival(len(octets), self._sent))
             self.begin += octets[:missing]
             if classify(self.begin) is Class.DOUBTFUL:
-                raise NotZmtp(f"the other side probably does not speak ZMTP: it began with {shown(self.begin)}")
+                raise NotZmtp(f"the other side probably does not speak ZMTP: its first octets are {shown(self.begin)}")
         self._budget.spend_octets(len(octets))
         try:
             self.peer.receive(octets, self._now())

@@ -234,9 +234,9 @@ class _Probe:
         """Find the mechanism of a peer that closed inside its greeting. No credentials are sent."""
         from zmtpscope import curve_crypto  # loads libsodium, which is rarely needed here
 
-        where = f"the other side closed inside its greeting, after {len(last.begin)} octets"
+        where = f"the other side closed during its greeting, after {len(last.begin)} octets"
         if not last.has_our_mechanism:
-            raise ClosedHalfWay(f"{where} and before it knew our mechanism")
+            raise ClosedHalfWay(f"{where} and before it received our mechanism")
         keys = curve_crypto.random_octets(32), curve_crypto.random_octets(32)
         for security in (Null(), PlainClient("", ""), CurveClient(*keys, curve_crypto)):
             if security.mechanism != self._security.mechanism and self.found.mechanism is None:
@@ -298,7 +298,7 @@ class _Probe:
 
 
 def _mismatch(theirs: str, ours: Security) -> Mismatch:
-    return Mismatch(f"the other side wants the mechanism {theirs}, and here it is {ours.mechanism}")
+    return Mismatch(f"the other side uses mechanism {theirs}, and this side {ours.mechanism}")
 
 
 def _pongs(attempt: Attempt) -> list[bytes]:

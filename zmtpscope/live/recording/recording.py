@@ -20,8 +20,8 @@ PacketSink = Callable[[int, Sequence[bytes]], None]
 KeySink = Callable[["KeyLine"], None]
 
 COMMENT = (
-    "Recorded by one of the two applications: octets, order and times are its own, IP and TCP headers are made up. "
-    "Connections to a port above 57343 of 127.0.0.1 stand for ipc endpoints, one port for each path."
+    "Recorded by one of the two applications: octets, order and times are real, IP and TCP headers are synthetic. "
+    "Connections to a port above 57343 of 127.0.0.1 represent ipc endpoints, one port per path."
 )
 """Comment in the file, for users who open a recording with another tool."""
 

@@ -39,7 +39,7 @@ class Beacon(Payload):
         if size not in (sizes or (22, LARGEST)):
             reader.finding("ZRE-BEACON-02", start, size, detail=f"{size} octets")
         if reader.left < UUID:
-            return "a beacon that is cut"
+            return "a truncated beacon"
         uuid = reader.octets("uuid", UUID, hidden=True).hex().upper()
         reader.give("uuid", uuid)
         if reader.left >= 2:

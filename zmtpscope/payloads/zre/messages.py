@@ -55,10 +55,10 @@ class Zre(Payload):
         if signature != SIGNATURE:
             reader.finding("ZRE-01", start, len(signature))
             if self.wants_all and not octets.startswith(SIGNATURE[:1]):
-                return f"{self.who(reader)} sends what is not ZRE, {sum(map(len, message.bodies))} octets"
+                return f"{self.who(reader)} sends data other than ZRE, {sum(map(len, message.bodies))} octets"
         if len(octets) < (HEADER_1 if version == 1 else HEADER):
             reader.finding("ZRE-06", start, len(octets))
-            return "a header that is cut"
+            return "a truncated header"
         self._judge_identity(reader)
         id_ = reader.u8("command", hidden=True)
         command = COMMANDS.get(id_)
@@ -92,7 +92,7 @@ class Zre(Payload):
                 command.read(reader)
         except PastTheFrame as error:
             reader.finding("ZRE-06", error.start, error.length)
-            return f"{command.name} that is malformed"
+            return f"malformed {command.name}"
         if reader.left:
             reader.finding("ZRE-20", reader.offset, reader.left)
             reader.octets("trailing", hidden=True)
@@ -173,10 +173,10 @@ SENTENCES: dict[str, Callable[[str, dict[str, Any]], str]] = {
     "SHOUT": lambda who, fields: f"{who} shouts to group {fields['group']}",
     "JOIN": lambda who, fields: f"{who} joins group {fields['group']}",
     "LEAVE": lambda who, fields: f"{who} leaves group {fields['group']}",
-    "PING": lambda who, fields: f"{who} asks for a sign of life (PING {fields['sequence']})",
-    "PING-OK": lambda who, fields: f"{who} gives a sign of life (PING-OK {fields['sequence']})",
-    "ELECT": lambda who, fields: f"{who} stands {fields['challenger_id'][:6]} for leader of group {fields['group']}",
-    "LEADER": lambda who, fields: f"{who} says {fields['leader_id'][:6]} leads group {fields['group']}",
-    "GOODBYE": lambda who, fields: f"{who} says goodbye",
+    "PING": lambda who, fields: f"{who} sends PING ({fields['sequence']})",
+    "PING-OK": lambda who, fields: f"{who} answers with PING-OK ({fields['sequence']})",
+    "ELECT": lambda who, fields: f"{who} nominates {fields['challenger_id'][:6]} as leader of group {fields['group']}",
+    "LEADER": lambda who, fields: f"{who} announces {fields['leader_id'][:6]} as leader of group {fields['group']}",
+    "GOODBYE": lambda who, fields: f"{who} leaves (GOODBYE)",
 }
 """The summary of each command."""

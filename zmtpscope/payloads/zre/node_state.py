@@ -66,7 +66,7 @@ class NodeState:
         if self.groups is None:
             return
         if (group in self.groups) == (name == "JOIN"):
-            is_in = "is in already" if name == "JOIN" else "is not in"
+            is_in = "is already in" if name == "JOIN" else "is not in"
             reader.finding("ZRE-18", *command, detail=f'{name} for "{group}", which it {is_in}')
         if name == "LEAVE":
             self.groups.discard(group)

@@ -212,7 +212,7 @@ def _nanoseconds(interval: float) -> int:
     """Return nanoseconds. Raises `ValueError` for less than a microsecond."""
     width = round(interval * SECOND)
     if width < 1000:
-        raise ValueError(f"an interval of {interval} s is too short; give 0.000001 or more")
+        raise ValueError(f"an interval of {interval} s is too short; use 0.000001 or more")
     return width
 
 

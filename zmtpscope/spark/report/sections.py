@@ -86,7 +86,7 @@ def storm(row: Row) -> str:
     """Format a storm: `10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
     who, where = row["client"] or "others", _endpoint(row["address"], row["port"])
     if row["outcome"] == "closed":
-        return f"{who} connected {row['connections']:,} times to {where}, which failed or was closed each time"
+        return f"{who} connected {row['connections']:,} times to {where}; each connection failed or was closed"
     return f"{who} tried {row['connections']:,} times to connect to {where}: {row['outcome']}"
 
 
@@ -181,7 +181,7 @@ def _versions(rows: Sequence[Row]) -> Plot | None:
     counts: dict[str, int] = {}
     for row in rows:
         word = f"announces {row['announced'] or 'nothing known'} {row['mechanism'] or ''}".rstrip()
-        spoken = f"{word}, speaks {row['version'] or 'nothing agreed'}"
+        spoken = f"{word}, speaks {row['version'] or 'no agreed version'}"
         counts[spoken] = counts.get(spoken, 0) + row["connections"]
     shown = sorted(counts.items(), key=lambda item: -item[1])[:MAX_DRAWN]
     part = Part(None, [number for _, number in shown], ["series-1"])
@@ -209,7 +209,7 @@ def _stalls(rows: Sequence[Row]) -> Plot | None:
     shown = rows[:MAX_DRAWN]
     labels = [f"{_endpoint(row['address'], row['port'])}  {row['stalls']:,} times" for row in shown]
     part = Part(None, [row["stalled_ns"] for row in shown], ["warn"])
-    return plots.bars("How long receivers took nothing", _safe(labels), [part], units.duration)
+    return plots.bars("How long receivers did not receive", _safe(labels), [part], units.duration)
 
 
 def _gaps(rows: Sequence[Row]) -> Plot | None:
@@ -251,113 +251,113 @@ SECTIONS = (
     Section(
         "causes",
         "Diagnoses",
-        "What zmtpscope check diagnoses: the cause, and the packet where the evidence begins.",
-        "Nothing wrong was found.",
+        "Diagnoses of zmtpscope check: the cause, and the packet where the evidence begins.",
+        "No problem was found.",
         _no_plot,
         ("severity", "rule", "text", "certainty", "count", "because_of", "first", "packet", "file"),
     ),
     Section(
         "findings_by_rule",
         "Findings",
-        "Every check that found something, the worst first, and where the first one is.",
-        "No check found anything.",
+        "Findings by id, the worst first, with the packet of the first one.",
+        "No findings.",
         _findings,
         ("severity", "id", "text", "findings", "count", "connections", "first", "packet", "file"),
     ),
     Section(
         "reconnect_storms",
         "Reconnect storms",
-        "Clients that connect again and again: more than five times within a minute after connections that failed or "
-        "that the other side closed, or more than five attempts that came to nothing.",
-        "No client connected again and again.",
+        "Clients that connect repeatedly: more than five times within a minute after connections that failed or "
+        "that the other side closed, or more than five failed attempts.",
+        "No client connected repeatedly.",
         _storms,
     ),
     Section(
         "request_latency",
         "Replies",
-        f"From a request to its reply, for each socket that is asked: {HOW_TO_READ}.",
-        "There are no requests.",
+        f"Time from a request to its reply, for each server: {HOW_TO_READ}.",
+        "No requests.",
         _replies,
     ),
     Section(
         "delivery_gaps",
         "Missed messages",
-        "Subscribers that got less of a topic than another subscriber of the same publisher: messages published before "
-        "they subscribed, and while they were subscribed. The numbers are lower bounds.",
-        "No subscriber got less than another one.",
+        "Subscribers that received fewer messages of a topic than another subscriber of the same publisher: messages "
+        "published before they subscribed, and while they were subscribed. The numbers are lower bounds.",
+        "No subscriber received less than another one.",
         _gaps,
     ),
     Section(
         "slow_consumers",
         "Slow consumers",
-        "Receivers that closed their receive window, so that nothing could be sent to them.",
+        "Receivers that closed their receive window, which stops the sender.",
         "No receiver closed its window.",
         _stalls,
     ),
     Section(
         "heartbeat_rtt",
         "Heartbeats",
-        f"From a PING to its PONG: {HOW_TO_READ}.",
-        "There are no PINGs.",
+        f"Time from a PING to its PONG: {HOW_TO_READ}.",
+        "No PINGs.",
         _heartbeats,
     ),
     Section(
         "throughput",
         "Throughput",
         "Messages and octets a second over time. The table has the busiest intervals.",
-        "There are no messages.",
+        "No messages.",
         _throughput,
         order="messages",
     ),
     Section(
         "top_talkers",
         "Peers",
-        "Who sends and receives most. A peer has a port where it listens; subscriptions that travel as messages count.",
-        "There are no connections that speak ZMTP.",
+        "Peers by messages and octets. A listening peer has a port; subscriptions sent as messages count.",
+        "No ZMTP connections.",
         _talkers,
     ),
     Section(
         "topic_rates",
         "Topics",
         "How often each topic is sent: a message to three subscribers is three messages, as on the wire.",
-        "There are no messages.",
+        "No messages.",
         _topic_rates,
         averages=("messages_per_second",),
     ),
     Section(
         "topic_fanout",
         "Fan-out",
-        "To how many subscribers each topic goes, and how many messages that makes.",
-        "Nothing is published.",
+        "Number of subscribers of each topic, and the messages sent to all of them.",
+        "No messages were published.",
         _fanout,
     ),
     Section(
         "subscription_churn",
         "Subscriptions",
-        "How many subscriptions each subscriber made, and how they ended.",
-        "There are no subscriptions.",
+        "Number of subscriptions of each subscriber, and how they ended.",
+        "No subscriptions.",
         _churn,
     ),
     Section(
         "topic_sizes",
         "Sizes by topic",
-        f"From the smallest message to the largest: {HOW_TO_READ}.",
-        "There are no messages.",
+        f"Message sizes from smallest to largest: {HOW_TO_READ}.",
+        "No messages.",
         _topic_sizes,
     ),
     Section(
         "size_distribution",
         "Sizes",
-        "Messages by size, for each type of socket that sends them. Buckets begin at powers of two.",
-        "There are no messages.",
+        "Messages by size, for each sending socket type. Buckets begin at powers of two.",
+        "No messages.",
         _size_histogram,
         ("socket_type", "messages", "octets", *SIZES, "mean"),
     ),
     Section(
         "payload_types",
         "Payloads",
-        "What rides in messages, by the dissector that knows it.",
-        "There are no messages.",
+        "Payloads of messages, by dissector.",
+        "No messages.",
         _payloads,
     ),
     Section(
@@ -365,21 +365,21 @@ SECTIONS = (
         "Connections",
         f"How long connections to each endpoint lasted, and how they ended: {HOW_TO_READ}. Those that are open at the "
         "end, or began before the capture, lasted longer.",
-        "There are no connections that speak ZMTP.",
+        "No ZMTP connections.",
         _lifetimes,
     ),
     Section(
         "handshake_times",
         "Handshakes",
-        f"From the SYN to the last READY, or to the later greeting where there is none: {HOW_TO_READ}.",
-        "There are no connections that speak ZMTP.",
+        f"Time from the SYN to the last READY, or to the later greeting without READY: {HOW_TO_READ}.",
+        "No ZMTP connections.",
         _handshakes,
     ),
     Section(
         "version_inventory",
         "Versions",
-        "What peers announce, and what they came to speak.",
-        "Nobody greets.",
+        "Versions and mechanisms that peers announce, and the versions agreed.",
+        "No greetings.",
         _versions,
     ),
 )

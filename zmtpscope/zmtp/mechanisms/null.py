@@ -11,7 +11,7 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
 STATUS = {
-    "300": "authentication not possible for now",
+    "300": "temporary failure of authentication",
     "400": "authentication refused",
     "500": "internal error of authentication",
 }

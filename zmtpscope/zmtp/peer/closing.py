@@ -7,14 +7,14 @@ from zmtpscope.zmtp.peer.settings import Settings
 from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
 _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
-    ("NULL", "READY"): (UnfitSocketType, "it probably takes no {socket_type} socket"),
+    ("NULL", "READY"): (UnfitSocketType, "it probably does not accept a {socket_type} socket"),
     ("PLAIN", "HELLO"): (
         Refused,
-        "libzmq does so where nobody checks logins, others where the login is wrong",
+        "libzmq closes if no ZAP handler checks logins, other peers if the login is wrong",
     ),
-    ("PLAIN", "INITIATE"): (UnfitSocketType, "it probably takes no {socket_type} socket"),
-    ("CURVE", "HELLO"): (Refused, "the server key is probably not that of this server"),
-    ("CURVE", "INITIATE"): (UnfitSocketType, "it probably takes no {socket_type} socket, or not our key"),
+    ("PLAIN", "INITIATE"): (UnfitSocketType, "it probably does not accept a {socket_type} socket"),
+    ("CURVE", "HELLO"): (Refused, "the server key probably belongs to another server"),
+    ("CURVE", "INITIATE"): (UnfitSocketType, "it probably does not accept a {socket_type} socket, or our key"),
 }
 """Error class and meaning by mechanism and our last command (wire.md 7.2, 8.2, 14; curve.md 9)."""
 
@@ -22,12 +22,12 @@ _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
 def why_greeting_ended(settings: Settings, version: str | None, received: int) -> PeerError:
     """Return the error for a close after `received` octets of the greeting; `version` is the settled version."""
     if not received:
-        return ClosedHalfWay("the other side closed without having sent an octet")
+        return ClosedHalfWay("the other side closed without sending data")
     what = f"the other side closed after {received} {'octet' if received == 1 else 'octets'} of its greeting"
     if received < SIGNATURE_SIZE or (version is not None and version < "3.0"):
         return ClosedHalfWay(what)
     mechanism = f", or another mechanism than {settings.security.mechanism}" if settings.version >= "3.0" else ""
-    return Mismatch(f"{what}: it probably wants another version of ZMTP than {settings.version}{mechanism}")
+    return Mismatch(f"{what}: it probably requires another version of ZMTP than {settings.version}{mechanism}")
 
 
 def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
@@ -36,9 +36,9 @@ def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, c
     `said` is our last command.
     """
     if cut:
-        return ClosedHalfWay(f"the other side closed in the middle of a command, where its {awaited} was due")
+        return ClosedHalfWay(f"the other side closed inside a command, before its {awaited} was complete")
     if said is None:
-        return ClosedHalfWay(f"the other side closed after the greetings, without its {awaited}")
+        return ClosedHalfWay(f"the other side closed after the greetings, without sending {awaited}")
     kind, meaning = _SILENTLY.get((settings.security.mechanism, said), (ClosedHalfWay, ""))
-    what = f"the other side closed when it got our {said}, without its {awaited}"
+    what = f"the other side closed after our {said}, without sending {awaited}"
     return kind(f"{what}: {meaning.format(socket_type=settings.socket_type)}" if meaning else what)

@@ -67,17 +67,17 @@ class GreetingSender:
         prefix = received[:PREFIX_LIMIT]
         kind = classify(prefix)
         if kind is Class.ALIEN:
-            raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
+            raise NotZmtp(f"the other side does not speak ZMTP: its first octets are {shown(received)}")
         if kind is Class.CUT:
             self.wanted = min(first_frame_stop(prefix), PREFIX_LIMIT + 1)
         octets = self._answer(kind, prefix)
         decision = self.decision = self._decide(kind, prefix)
         if decision is None and len(received) > PREFIX_LIMIT:
-            raise NotZmtp(f"the other side does not end its greeting within {PREFIX_LIMIT} octets")
+            raise NotZmtp(f"the other side did not end its greeting within {PREFIX_LIMIT} octets")
         if decision is not None and decision.version is None:
             if kind is Class.REVISION_3:  # it did not wait for our version
                 raise _too_new("3.0", self._settings.version)
-            raise Mismatch(f"the two sides have no version of ZMTP in common: {decision.text}")
+            raise Mismatch(f"the two sides have no common version of ZMTP: {decision.text}")
         if decision is not None and decision.version is not None:
             self._accept(decision.version)
         return octets
@@ -106,7 +106,7 @@ class GreetingSender:
         if kind is Class.REVISION_3:
             return self._send(len(self._whole))
         if kind is Class.REVISION_0:
-            raise Mismatch("the other side announces revision 0, which no version of ZMTP has")
+            raise Mismatch("the other side announces revision 0, which is no version of ZMTP")
         self._accept("2.0")
         if self._waits:
             return b""
@@ -115,7 +115,7 @@ class GreetingSender:
     def _accept(self, version: str) -> None:
         oldest = self._settings.oldest or self._settings.version
         if version < oldest:
-            raise Mismatch(f"the other side speaks ZMTP {version}, and nothing older than {oldest} is accepted here")
+            raise Mismatch(f"the other side speaks ZMTP {version}, and this side requires {oldest} or newer")
 
     def _greeting_2(self, revision: int, padding: int) -> bytes:
         return build_greeting_2(self._settings.socket_type, self._settings.identity, padding=padding, revision=revision)
@@ -132,9 +132,7 @@ class GreetingSender:
 
 
 def _too_new(theirs: str, ours: str) -> Mismatch:
-    return Mismatch(
-        f"the other side speaks nothing older than ZMTP {theirs}, and nothing newer than {ours} is spoken here"
-    )
+    return Mismatch(f"the other side requires ZMTP {theirs} or newer, and this side supports at most {ours}")
 
 
 def shown(octets: bytes) -> str:

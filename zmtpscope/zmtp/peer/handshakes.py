@@ -105,9 +105,9 @@ class Part:
         if name == "ERROR":
             raise self.refused(str(event.fields.get("reason") or ""))
         if name in self._mine and name not in self._theirs:
-            raise Mismatch(f"both sides want to be the {self.role} of the {self.mechanism.name} handshake")
+            raise Mismatch(f"both sides act as the {self.role} of the {self.mechanism.name} handshake")
         if name != self.awaited or self.heard_all:
-            raise Violation(f"{name or 'a command without a name'} came where {self.awaited} was due")
+            raise Violation(f"{name or 'a command without a name'} arrived instead of {self.awaited}")
         self._check(event, octets)
         self._heard += 1
         if self._said < len(self._mine) and not self.waits:
@@ -207,7 +207,7 @@ class CurvePart(Part):
     def _shared(self, public: bytes, secret: bytes) -> bytes:
         key = self.crypto.shared_key(public, secret)
         if key is None:
-            raise self._deny("the other side sent a public key of low order, which keeps nothing secret")
+            raise self._deny("the other side sent a public key of low order, which is not secure")
         return key
 
     def _sealed(self, name: str, content: bytes, key: bytes, nonce: int | bytes) -> bytes:
@@ -226,7 +226,7 @@ class CurvePart(Part):
         at = header + box.start
         content = self.crypto.open_box(octets[at:], box.prefix + nonce, key)
         if content is None:
-            raise self._deny(f"the box of {name} does not open: {WHY_CLOSED[name]}")
+            raise self._deny(f"the box of {name} does not decrypt: {WHY_CLOSED[name]}")
         assert self.content is not None
         octets = octets[: at + AUTHENTICATOR_SIZE] + content
         opened = self.content.read_handshake(event, octets)
@@ -249,14 +249,14 @@ def unfit(ours: str, theirs: str) -> str:
     """Format the message that two socket types may not be connected, with the types that fit."""
     *others, last = sorted(PEERS.get(theirs, ())) or [""]
     fitting = f"{', '.join(others)} or {last}" if others else last
-    return f"the other side is {theirs}, which {ours} may not be connected to" + (f"; {fitting} may" if fitting else "")
+    return f"the other side is {theirs}, which {ours} cannot connect to" + (f"; {fitting} may" if fitting else "")
 
 
 WHY_CLOSED = {
-    "HELLO": "it was made for another server key",
-    "WELCOME": "it was made with another server key than the one that was given",
-    "INITIATE": "the client does not hold the keys that it announced",
-    "READY": "the server does not hold the keys that it announced",
+    "HELLO": "it is encrypted for another server key",
+    "WELCOME": "it is encrypted with a server key other than the given one",
+    "INITIATE": "the client does not have the keys that it announced",
+    "READY": "the server does not have the keys that it announced",
 }
 
 
@@ -323,11 +323,11 @@ class CurveServerPart(CurvePart):
         fields, leaves = self._opened(event, octets, self._key)
         client = leaves["curve.client_longterm"]
         if not hmac.compare_digest(leaves["curve.cookie.nonce"] + leaves["curve.cookie.box"], self._cookie):
-            raise self._deny("the INITIATE does not bring back the cookie of the WELCOME")
+            raise self._deny("the INITIATE does not return the cookie of the WELCOME")
         if not self._is_vouched_for(client, leaves["curve.vouch.nonce"], leaves["curve.vouch.box"]):
             raise self._deny("the vouch of the INITIATE does not name this client and server")
         if self.security.allows is not None and not self.security.allows(client):
-            raise self._deny(f"the client key {fields['client_longterm_key']} may not come in")
+            raise self._deny(f"the client key {fields['client_longterm_key']} is not accepted")
         self._learn(fields)
 
     def _is_vouched_for(self, client: bytes, nonce: bytes, vouch: bytes) -> bool:

@@ -50,6 +50,6 @@ class Heartbeats:
             return False
         if self._awaits_pong:
             if now >= self._pinged + ours.timeout:
-                raise TooSlow(f"no sign of life for {ours.timeout:g} s after our PING")
+                raise TooSlow(f"no data for {ours.timeout:g} s after our PING")
             return False
         return now >= self._pinged + ours.interval

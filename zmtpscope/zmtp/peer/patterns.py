@@ -55,9 +55,9 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
     if pattern.layout is MessageLayout.SINGLE and len(parts) > 1:
         raise ValueError(f"a {socket_type} socket sends messages of one part, not of {len(parts)}")
     if envelope and pattern.layout is not MessageLayout.ENVELOPED:
-        raise ValueError(f"a {socket_type} socket puts no envelope in front of its messages")
+        raise ValueError(f"a {socket_type} socket sends no envelope before its messages")
     if b"" in envelope:
-        raise ValueError("an envelope has no empty address: behind an empty frame the message begins")
+        raise ValueError("an envelope cannot contain an empty address: an empty frame ends the envelope")
     if pattern.layout is MessageLayout.GROUPED:
         if len(parts) != 2:
             raise ValueError(f"a RADIO socket sends two parts, the group and the body, not {len(parts)}")
@@ -71,7 +71,9 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
 
 def check_group(group: bytes) -> None:
     if len(group) > LARGEST_GROUP or b"\0" in group:
-        raise ValueError(f"{to_text(group[:20])!r} is no group: at most {LARGEST_GROUP} octets, none of them zero")
+        raise ValueError(
+            f"{to_text(group[:20])!r} is not a group: use at most {LARGEST_GROUP} octets, none of them zero"
+        )
 
 
 def check_subscriber(socket_type: str) -> None:
@@ -82,7 +84,7 @@ def check_subscriber(socket_type: str) -> None:
 def check_member(socket_type: str, group: bytes) -> None:
     """Raise `ValueError` if a socket of this type cannot join this group."""
     if socket_type != "DISH":
-        raise ValueError(f"a {socket_type} socket is in no groups")
+        raise ValueError(f"a {socket_type} socket has no groups")
     check_group(group)
 
 
@@ -90,18 +92,18 @@ def incoming(socket_type: str, frames: list[bytes]) -> Message | Dropped:
     """Return the message in `frames`, or the reason why the socket type drops them; libzmq drops them silently."""
     pattern = PATTERNS[socket_type]
     if not pattern.receives:
-        return Dropped(frames, f"a {socket_type} socket takes no messages")
+        return Dropped(frames, f"a {socket_type} socket receives no messages")
     if pattern.layout is MessageLayout.SINGLE and len(frames) > 1:
-        return Dropped(frames, f"a {socket_type} socket takes messages of one frame, not of {len(frames)}")
+        return Dropped(frames, f"a {socket_type} socket receives messages of one frame, not of {len(frames)}")
     if pattern.layout is MessageLayout.GROUPED and len(frames) != 2:
         return Dropped(frames, f"a message of RADIO has two frames, not {len(frames)}")
     if pattern.layout is MessageLayout.DELIMITED:
         if frames[0]:
-            return Dropped(frames, "the reply has no empty frame in front")
-        return Message(frames[1:]) if len(frames) > 1 else Dropped(frames, "there is nothing behind the empty frame")
+            return Dropped(frames, "the reply does not start with an empty frame")
+        return Message(frames[1:]) if len(frames) > 1 else Dropped(frames, "no frame after the empty frame")
     if pattern.layout is MessageLayout.ENVELOPED:
         if b"" not in frames[:-1]:
-            return Dropped(frames, "the request has no empty frame, behind which a REP socket finds it")
+            return Dropped(frames, "the request has no empty frame, which REP needs")
         delimiter = frames.index(b"")
         return Message(frames[delimiter + 1 :], tuple(frames[:delimiter]))
     return Message(frames)

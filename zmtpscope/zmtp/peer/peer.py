@@ -155,7 +155,7 @@ class Peer:
         cut = self._reader is not None and (self._held is not None or self._reader.position < self._stop)
         if self.ready:
             if cut or self._parts:
-                raise ClosedHalfWay("the other side closed in the middle of a message")
+                raise ClosedHalfWay("the other side closed inside a message")
             return
         part = self._part
         if part is None:
@@ -272,7 +272,7 @@ class Peer:
             return
         ours, theirs = self.settings.security.mechanism, event.fields.get("mechanism")
         if theirs != ours:
-            raise Mismatch(f"the other side wants the mechanism {theirs}, and here it is {ours}")
+            raise Mismatch(f"the other side uses mechanism {theirs}, and this side {ours}")
         check(event.findings)
         self._part = part_for(self.settings, self.version)
         self._part.waits = self._waits
@@ -292,12 +292,12 @@ class Peer:
         """Describe the missing command or greeting of the other side."""
         if self._part is not None:
             return f"the other side did not send its {self._part.awaited}"
-        return f"the other side sent {'only a part of its greeting' if self._stop else 'not one octet'}"
+        return f"the other side sent {'only part of its greeting' if self._stop else 'no data'}"
 
     def _suspicion(self) -> str:
         """Suggest a reason for the missing command, if there is one."""
         waits = self._part is not None and self._part.role == "server" and self._part.awaited == "HELLO"
-        return ": it may be a server, as we are" if waits else ""
+        return ": it may be a server, like this side" if waits else ""
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -337,7 +337,7 @@ class Peer:
         elif not isinstance(event, Command):
             check(event.findings)
         elif event.stop - event.start > LARGEST_AWAITED_COMMAND:
-            raise Violation(f"a command of {event.fields['size']} octets is larger than any that is accepted")
+            raise Violation(f"a command of {event.fields['size']} octets is larger than the limit")
         elif self.ready or (self._part is not None and self._part.heard_all):
             if event.fields.get("name") != "ERROR" or self._is_sealed:  # an unencrypted ERROR could be from anybody
                 check(event.findings)
@@ -385,7 +385,7 @@ class Peer:
             _, body, size, flags = row
             self._size += size + PART_COST
             if self._size > limit:
-                raise Violation(f"a message takes up more than {limit} octets")
+                raise Violation(f"a message is larger than the limit of {limit} octets")
             if body + size > stop:
                 self._held = row
                 self._size -= size + PART_COST
@@ -420,7 +420,7 @@ class Peer:
         for _, body, size, _ in rows:
             content = part.open(bytes(data[body - base : body + size - base]))
             if content is None:
-                raise Violation("a MESSAGE does not open: it was changed on its way, or was made with another key")
+                raise Violation("a MESSAGE does not decrypt: it was modified, or encrypted with another key")
             opened[body + curve.CONTENT_OF_MESSAGE - base : body + size - base] = content
         part.content.read_messages(opened, base, [row[:3] for row in rows])
         frames, events = part.content.drain()
@@ -433,10 +433,10 @@ class Peer:
     def _remember(self, what: str, name: bytes) -> None:
         """Raise `Violation` unless the reader has stored this topic or group."""
         if len(name) > LARGEST_AWAITED_TOPIC:
-            raise Violation(f"the other side asks for a {what} of more than {LARGEST_AWAITED_TOPIC >> 10} KiB")
+            raise Violation(f"the other side subscribed to a {what} of more than {LARGEST_AWAITED_TOPIC >> 10} KiB")
         if not self._content_reader.memberships.complete:
-            limit = f"they would take more than {memberships.LARGEST_MEMORY >> 20} MiB"
-            raise Violation(f"the other side asks for more {what}s than are remembered: {limit}")
+            limit = f"they need more than {memberships.LARGEST_MEMORY >> 20} MiB"
+            raise Violation(f"the other side subscribed to more {what}s than the limit: {limit}")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -458,7 +458,7 @@ class Peer:
 
     def _must_be_ready(self) -> None:
         if not self.ready:
-            raise ValueError("nothing can be sent before the handshake is complete")
+            raise ValueError("cannot send before the handshake is complete")
 
     def wants(self, first: bytes) -> bool:
         """Whether the other side has subscribed to messages with this first frame. True if no subscription is needed,

@@ -78,7 +78,7 @@ class CurveClient:
     def __post_init__(self) -> None:
         _check_keys(self.server_key, self.secret)
         if self.crypto.shared_key(self.server_key, self.secret) is None:
-            raise ValueError("the server key is of low order, which keeps nothing secret")
+            raise ValueError("the server key is of low order, which is not secure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,27 +145,29 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.socket_type not in PATTERNS:
-            raise ValueError(f"{self.socket_type!r} is no socket type; {', '.join(PATTERNS)} are")
+            raise ValueError(f"{self.socket_type!r} is not a socket type; use one of {', '.join(PATTERNS)}")
         octets = from_text(self.identity)
         if len(octets) > LARGEST_IDENTITY or octets.startswith(b"\0"):
-            raise ValueError(f"an identity has at most {LARGEST_IDENTITY} octets and does not begin with a zero octet")
+            raise ValueError(
+                f"an identity must have at most {LARGEST_IDENTITY} octets and must not begin with a zero octet"
+            )
         if self.version not in VERSIONS or (self.oldest or self.version) not in VERSIONS:
-            raise ValueError(f"ZMTP has the versions {', '.join(VERSIONS)}")
+            raise ValueError(f"the versions of ZMTP are {', '.join(VERSIONS)}")
         if self.version < "3.0" and (needs := self._needs_3()):
             raise ValueError(f"{needs} needs ZMTP 3.0, not {self.version}")
         if self.oldest is not None and self.oldest < "3.0" and (needs := self._needs_3()):
-            raise ValueError(f"{needs} needs ZMTP 3.0, so nothing older can be accepted")
+            raise ValueError(f"{needs} needs ZMTP 3.0, so older versions cannot be accepted")
         if self.oldest is None:
             object.__setattr__(self, "oldest", "3.0" if self._needs_3() else "1.0")
         for name, _ in self.properties:
             if PROPERTY_NAME.fullmatch(name) is None or name.lower() in ("socket-type", "identity"):
-                raise ValueError(f"{name!r} is no name for a property of one's own")
+                raise ValueError(f"{name!r} is not a valid name for an application property")
         if self.heartbeat is not None:
             self._check_heartbeat(self.heartbeat)
 
     def _check_heartbeat(self, heartbeat: Heartbeat) -> None:
         if heartbeat.interval <= 0 or heartbeat.timeout <= 0:
-            raise ValueError("the interval and the timeout of heartbeats are more than 0 s")
+            raise ValueError("the interval and the timeout of heartbeats must be above 0 s")
         if not 0 <= heartbeat.ttl <= LONGEST_TTL:
             raise ValueError(f"the TTL of a PING is at most {LONGEST_TTL} s")
 

@@ -25,7 +25,7 @@ def test_a_cause_leads_to_the_record_that_shows_it() -> None:
 
 def test_where_nothing_is_wrong_the_view_says_so() -> None:
     table = view_of_capture("diagnoses", "problems/right-server-key.pcap").table()
-    assert (table.rows, table.text) == ((), ("nothing wrong was found",))
+    assert (table.rows, table.text) == ((), ("no problem found",))
 
 
 def test_what_waits_is_shown_while_packets_may_still_come() -> None:
