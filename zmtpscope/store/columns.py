@@ -10,13 +10,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Options
-from zmtpscope.dissect.records import columns as of_records
-from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists
-from zmtpscope.dissect.records.message_columns import KINDS
-from zmtpscope.dissect.records.row_columns import file_name
+from zmtpscope.dissect.records.columns import Column, Integers, Words
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import (
+    STREAM_NUMBERS,
+    Derive,
+    FieldColumns,
+    FrameRowColumns,
+    file_name,
+    of_stream,
+)
 from zmtpscope.export.values import record_values
 from zmtpscope.records import RECORDS, SCHEMA, to_text
 from zmtpscope.store.chunk import FRAME, MESSAGE, Chunk
@@ -24,21 +30,17 @@ from zmtpscope.store.chunk import KINDS as TYPES
 from zmtpscope.store.packed import Bool, Int64
 from zmtpscope.store.record_tables import NUMBERS, OF_STREAM, REST, TRUTHS, PackedRecords
 from zmtpscope.store.rows import SHARED, PackedRows
-from zmtpscope.store.streams import NUMBERS as STREAM_NUMBERS
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
-from zmtpscope.zmtp.framing import MORE
-
-Derive = Callable[[Any], Column]
 
 
-class StoredColumns:
+class StoredColumns(FieldColumns):
     """The records of one type in a chunk. `derive` has the available fields."""
 
     def __init__(self, chunk: Chunk, kind: int) -> None:
+        super().__init__()
         self.chunk = chunk
         self.type = TYPES[kind]
-        self.derive: Mapping[str, Derive] = {}
-        self._made: dict[str, Column] = {}
+        self.derive = {}
 
     def __len__(self) -> int:
         return len(self.chunk.tables[TYPES.index(self.type)])
@@ -48,32 +50,31 @@ class StoredColumns:
         """`ts_ns`, if it is a column."""
         raise NotImplementedError
 
-    def __getitem__(self, name: str) -> Column:
-        column = self._made.get(name)
-        if column is None:
-            column = self._made[name] = self.derive[name](self)
-        return column
+    @property
+    def codes(self) -> Int64:
+        """The stream of each record."""
+        raise NotImplementedError
 
     @cached_property
     def missing(self) -> frozenset[str]:
         """Record fields that are not available."""
         return frozenset(field.name for field in RECORDS[self.type].fields) - self.derive.keys()
 
-    def of_stream(self, name: str, codes: Int64) -> Column:
-        """Return a field of the streams with these codes."""
-        streams = self.chunk.streams
+    def of_stream(self, name: str) -> Column:
+        """Return a field that all records of a stream share."""
+        streams, codes = self.chunk.streams, self.codes
         if name in STREAM_NUMBERS:
             column = streams.numbers[name]
             known = None if column.known.more is None and column.known.base else column.known.take(codes) != 0
             return Integers(column.values.take(codes), known)
         if name == "conn_id":
-            return of_records.Words(streams.column(name), codes)
+            return Words(streams.column(name), codes)
         words = streams.words[name]
-        return of_records.Words(words.words, words.codes.take(codes))
+        return Words(words.words, words.codes.take(codes))
 
 
 class StoredRows(StoredColumns):
-    """Messages or frame rows."""
+    """Messages or frame rows: the arrays from which their fields are derived."""
 
     def __init__(self, chunk: Chunk, kind: int, files: list[str | None]) -> None:
         super().__init__(chunk, kind)
@@ -90,13 +91,29 @@ class StoredRows(StoredColumns):
         return self.table.run_of.all()
 
     @property
+    def codes(self) -> Int64:
+        return self.table.streams.take(self.run_of)
+
+    @property
     def times(self) -> Int64:
         """`ts_ns`."""
         return self.table.times
 
+    @property
+    def time_ends(self) -> Int64:
+        return self.times + self.table.rows["time_delays"].all()
+
     @cached_property
     def packets(self) -> Int64:
         return self.table.rows["packets"].all()
+
+    @property
+    def packet_ends(self) -> Int64:
+        return self.packets + self.table.rows["packet_delays"].all()
+
+    @property
+    def complete(self) -> Bool:
+        return self.table.rows["complete"].all().astype(np.bool_)
 
     @cached_property
     def edges(self) -> Int64:
@@ -104,84 +121,74 @@ class StoredRows(StoredColumns):
         edges = self.table.first_frames()
         return np.arange(len(self) + 1) if edges is None else edges
 
-    def of_first_frames(self, name: str) -> Int64:
-        """Return a frame column for the first frame of each row."""
-        column = self.table.frames[name]
-        return column.all() if len(column) == len(self) else column.take(self.edges[:-1])
+    @property
+    def first(self) -> Int64:
+        return self.edges[:-1]
 
-    @cached_property
-    def offsets(self) -> Int64:
-        return self.of_first_frames("offsets") + self.table.runs["first_offsets"].take(self.run_of)
+    @property
+    def counts(self) -> Int64:
+        return np.diff(self.edges)
+
+    @property
+    def sizes(self) -> Int64:
+        return self.table.frames["sizes"].all()
+
+    def of_first_frames(self, name: str) -> Int64:
+        """Return `offsets`, `sizes` or `flags` of the first frame of each row."""
+        column = self.table.frames[name]
+        values = column.all() if len(column) == len(self) else column.take(self.first)
+        return values + self.table.runs["first_offsets"].take(self.run_of) if name == "offsets" else values
 
     @cached_property
     def special(self) -> Int64:
-        """Flags of messages that are not data."""
+        """`SPECIAL` bits of each message; 0 for data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
     @cached_property
-    def is_open(self) -> Bool | None:
-        """Which messages are not encrypted; None if all are."""
+    def are_open(self) -> bool:
+        """Whether all messages are unencrypted."""
         flags = self.table.frames["flags"]
-        if flags.more is None and not flags.base & ENCRYPTED:
-            return None
-        is_open: Bool = self.special != ENCRYPTED
-        return None if is_open.all() else is_open
+        return not flags.base & ENCRYPTED if flags.more is None else ENCRYPTED not in self.special
 
-    def shared(self, name: str) -> of_records.Words:
-        """Return a word that the rows of a run share."""
-        shared = self.table.shared
-        place = SHARED.index(name)
-        words = [each[place] for each in shared.words]
-        return of_records.Words(words, shared.codes.take(self.run_of))
+    @cached_property
+    def is_open(self) -> Bool:
+        """Whether each message is unencrypted."""
+        return np.ones(len(self), np.bool_) if self.are_open else self.special != ENCRYPTED
 
-    def of_regimes(self, name: str) -> Int64:
-        """Return a number or truth value of the regime of each row."""
-        shared = self.table.shared
-        numbers = np.array([getattr(each[0], name) for each in shared.words])
-        return numbers[shared.codes.take(self.run_of)]
-
-    def same(self, word: str) -> of_records.Words:
-        """Return a column with one word in all rows."""
-        return of_records.Words([word], np.zeros(len(self), np.int8))
-
-    def file(self) -> of_records.Words:
-        """`file`."""
-        index = self.packets >> FILE_SHIFT
-        return of_records.Words([file_name(name) for name in self.files], index)
-
-    def sizes(self) -> Lists:
-        """`sizes`, except of encrypted messages."""
-        sizes = self.table.frames["sizes"].all()
-        if self.is_open is None:
-            return Lists(Integers(sizes), self.edges, np.ones(len(self), np.bool_))
-        counts = np.where(self.is_open, np.diff(self.edges), 0)
-        frames = of_records.numbers(self.edges[:-1], counts)
-        return Lists(Integers(sizes[frames]), np.append(0, np.cumsum(counts)), self.is_open)
-
-    def lengths(self) -> Integers:
-        """`length`."""
+    @property
+    def lengths(self) -> Int64:
+        """Number of captured octets of each row, from the header of its first frame on."""
         last = self.edges[1:] - 1
         frames, runs = self.table.frames, self.table.runs
-        offsets = frames["offsets"].take(last) + runs["first_offsets"].take(self.run_of)
-        bodies = offsets + frames["headers"].take(last)
+        bodies = frames["offsets"].take(last) + runs["first_offsets"].take(self.run_of) + frames["headers"].take(last)
         there = np.minimum(frames["sizes"].take(last), runs["ends"].take(self.run_of) - bodies)
-        return Integers(bodies + there - self.offsets)
+        lengths: Int64 = bodies + there - self.of_first_frames("offsets")
+        return lengths
 
-    def topic(self) -> of_records.Words:
+    @property
+    def message_offsets(self) -> Int64:
+        """Offset of the message of each frame."""
+        return self.of_first_frames("offsets") - self.table.rows["messages"].all()
+
+    def word_of_run(self, name: str) -> Words:
+        """Return a word that all rows of a run share."""
+        shared = self.table.shared
+        place = SHARED.index(name)
+        return Words([each[place] for each in shared.words], shared.codes.take(self.run_of))
+
+    def of_regimes(self, name: str) -> NDArray[Any]:
+        """Return a number or truth value of the regime of each row."""
+        shared = self.table.shared
+        values = np.array([getattr(each[0], name) for each in shared.words])
+        return values[shared.codes.take(self.run_of)]
+
+    def topic(self) -> Words:
         """`topic`, if there are few different ones."""
         topics = self.table.topics
         assert topics is not None
         assert topics.texts is not None
-        return of_records.Words([None if text is None else to_text(text) for text in topics.texts], topics.codes.all())
-
-    def kind(self) -> of_records.Words:
-        """`kind`."""
-        codes = np.zeros(len(self), np.int8)
-        if self.special.any():
-            for code, bits in enumerate(KINDS):
-                codes[self.special == bits] = code
-        return of_records.Words(list(KINDS.values()), codes)
+        return Words([None if text is None else to_text(text) for text in topics.texts], topics.codes.all())
 
 
 class StoredRuns(StoredRows):
@@ -204,12 +211,15 @@ class StoredStreams(StoredColumns):
 
     def __init__(self, chunk: Chunk, kind: int) -> None:
         super().__init__(chunk, kind)
-        self.codes = np.arange(len(chunk.streams.ids))
-        self.derive = {"record": lambda columns: of_records.Words([columns.type], np.zeros(len(columns), np.int8))}
-        self.derive |= {name: _record_stream(name) for name in OF_STREAM}
+        self.derive = {"record": lambda columns: columns.same(columns.type)}
+        self.derive |= {name: of_stream(name) for name in OF_STREAM}
+
+    @cached_property
+    def codes(self) -> Int64:
+        return np.arange(len(self))
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.chunk.streams.ids)
 
 
 OF_RUNS = frozenset(
@@ -217,59 +227,14 @@ OF_RUNS = frozenset(
 )
 """Fields that the rows of a run share."""
 
-
-def _number_of_rows(name: str) -> Derive:
-    return lambda columns: Integers(columns.table.rows[name].all())
-
-
-def _of_stream(name: str) -> Derive:
-    return lambda columns: columns.of_stream(name, columns.table.streams.take(columns.run_of))
-
-
-def _of_run(name: str) -> Derive:
-    return lambda columns: columns.shared(name)
-
-
-def _common(record: str) -> dict[str, Derive]:
-    return {
-        "schema": lambda columns: Integers(np.full(len(columns), SCHEMA)),
-        "record": lambda columns: columns.same(record),
-        **{name: _of_stream(name) for name in OF_STREAM},
-        "ts_ns": lambda columns: Integers(columns.times),
-        "file": StoredRows.file,
-        "packet": lambda columns: Integers(columns.packets & PACKET_MASK),
-        "source": lambda columns: Integers(columns.of_regimes("source")),
-        "offset": lambda columns: Integers(columns.offsets),
-        "length": StoredRows.lengths,
-    }
-
+NEED_OCTETS = frozenset({"bodies", "bodies_kept", "envelope", "payload"})
+"""Fields of messages that are derived from their octets."""
 
 MESSAGES: Mapping[str, Derive] = {
-    **_common("message"),
-    "parts": lambda columns: Integers(np.diff(columns.edges), columns.is_open),
-    "sizes": StoredRows.sizes,
-    "packet_end": lambda columns: Integers((columns.packets + columns.table.rows["packet_delays"].all()) & PACKET_MASK),
-    "ts_end_ns": lambda columns: Integers(columns.times + columns.table.rows["time_delays"].all()),
-    "version": _of_run("version"),
-    "socket_type": _of_run("socket_type"),
-    "peer_socket_type": _of_run("peer_socket_type"),
-    "topic": StoredRows.topic,
-    "kind": StoredRows.kind,
-    "decrypted": lambda columns: Booleans(columns.of_regimes("opened").astype(np.bool_)),
-    "complete": lambda columns: Booleans(columns.table.rows["complete"].all().astype(np.bool_)),
-    "confidence": _of_run("confidence"),
+    name: derive for name, derive in MessageColumns.derive.items() if name not in NEED_OCTETS
 }
-"""Functions that derive message fields. `bodies`, `bodies_kept`, `envelope` and `payload` are missing, because they
-need octets."""
-
-FRAME_ROWS: Mapping[str, Derive] = {
-    **_common("frame"),
-    "flags": lambda columns: Integers(columns.of_first_frames("flags") & 0xFF),
-    "more": lambda columns: Booleans((columns.of_first_frames("flags") & MORE) != 0),
-    "size": lambda columns: Integers(columns.of_first_frames("sizes")),
-    "message": lambda columns: Integers(columns.offsets - columns.table.rows["messages"].all()),
-}
-"""Functions that derive fields of frame rows; `long` depends on the type of runs."""
+FRAME_ROWS: Mapping[str, Derive] = {name: derive for name, derive in FrameRowColumns.derive.items() if name != "long"}
+"""Functions that derive fields of rows; `long` depends on the type of runs."""
 
 
 class StoredRecords(StoredColumns):
@@ -286,7 +251,6 @@ class StoredRecords(StoredColumns):
 
     @cached_property
     def codes(self) -> Int64:
-        """The stream of each record."""
         return self.table.streams.all()
 
     @property
@@ -311,25 +275,17 @@ class StoredRecords(StoredColumns):
         if name not in TRUTHS[self.type]:
             return Integers(column.values.all(), known)
         truths = column.values.all()
-        return of_records.Words([False, True, None], truths if known is None else np.where(known, truths, 2))  # type: ignore[list-item]
+        return Words([False, True, None], truths if known is None else np.where(known, truths, 2))  # type: ignore[list-item]
 
-    def words(self, name: str) -> of_records.Words:
+    def words(self, name: str) -> Words:
         """Return a column of another field."""
         different, which = self.rest
-        return of_records.Words([values[name] for values in different], which)
+        return Words([values[name] for values in different], which)
 
-    def same(self, value: Any) -> of_records.Words:
-        """Return a column with one value in all records."""
-        return of_records.Words([value], np.zeros(len(self), np.int8))
-
-    def file(self) -> of_records.Words:
+    def file(self) -> Words:
         """`file`."""
         files = self.table.files
-        return of_records.Words([file_name(name) for name in files.words], files.codes.all())
-
-
-def _record_stream(name: str) -> Derive:
-    return lambda columns: columns.of_stream(name, columns.codes)
+        return Words([file_name(name) for name in files.words], files.codes.all())
 
 
 def _record_number(name: str) -> Derive:
@@ -344,7 +300,7 @@ OF_RECORDS: Mapping[str, Mapping[str, Derive]] = {
     name: {
         "schema": lambda columns: columns.same(SCHEMA),
         "record": lambda columns: columns.same(columns.type),
-        **{each: _record_stream(each) for each in OF_STREAM},
+        **{each: of_stream(each) for each in OF_STREAM},
         "file": StoredRecords.file,
         **{each: _record_number(each) for each in NUMBERS[name]},
         **{each: _record_words(each) for each in REST[name]},

@@ -161,7 +161,7 @@ class Narrow:
         elif field.reads[0] in NUMBERS and (field.reads[0] != "packet" or len(columns.files) == 1):
             packed = table.rows.get(NUMBERS[field.reads[0]])
         fits = None if packed is None else fitting(packed, predicate, shift)
-        if fits is None or fits is False or columns.type != "message" or columns.is_open is None:
+        if fits is None or fits is False or columns.type != "message" or columns.are_open:
             return fits
         if packed is table.rows["times"] or packed is table.rows["packets"]:
             return fits

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.row_columns import STREAM_NUMBERS
 from zmtpscope.store.packed import Int64, Optional, Packed, joined, joined_optional
 
-NUMBERS = ("conn", "side", "src_port", "dst_port")
 WORDS = ("src_ip", "dst_ip")
 
 
@@ -63,7 +63,7 @@ class Streams:
         """Pack streams."""
         ids = [None if each.conn_id is None else _signed(each.conn_id) for each in streams]
         return cls(
-            {name: Optional.of([getattr(each, name) for each in streams]) for name in NUMBERS},
+            {name: Optional.of([getattr(each, name) for each in streams]) for name in STREAM_NUMBERS},
             Optional.of(ids),
             {name: Words.of(getattr(each, name) for each in streams) for name in WORDS},
         )
@@ -98,7 +98,7 @@ def _signed(conn_id: str) -> int:
 def joined_streams(parts: Sequence[Streams]) -> Streams:
     """Concatenate tables."""
     return Streams(
-        {name: joined_optional([part.numbers[name] for part in parts]) for name in NUMBERS},
+        {name: joined_optional([part.numbers[name] for part in parts]) for name in STREAM_NUMBERS},
         joined_optional([part.ids for part in parts]),
         {name: joined_words([part.words[name] for part in parts]) for name in WORDS},
     )

@@ -6,10 +6,10 @@ kept, at `octets[starts[j]:]`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from zmtpscope.dissect.records.columns import (
     Words,
     numbers,
 )
-from zmtpscope.dissect.records.row_columns import Derive, RowColumns, common, word_of_run
+from zmtpscope.dissect.records.row_columns import RowColumns, common, word_of_run
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.values import BETWEEN_FRAMES, LONGEST_SUMMARY, shortened
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, MARKED, SPECIAL, SUBSCRIBE
@@ -170,8 +170,6 @@ class Payloads:
 class MessageColumns(RowColumns[MessageRun]):
     """Columns of message runs. `options` limit the body octets shown, and affect nothing else."""
 
-    derive: ClassVar[Mapping[str, Derive]]
-
     def __init__(
         self,
         runs: Sequence[MessageRun],
@@ -220,7 +218,7 @@ class MessageColumns(RowColumns[MessageRun]):
     @cached_property
     def special(self) -> Int64:
         """`SPECIAL` bits of each message; 0 for data."""
-        special: Int64 = self.flags[self.first] & SPECIAL
+        special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
     @cached_property
@@ -364,27 +362,10 @@ class MessageColumns(RowColumns[MessageRun]):
 
     # -- fields ------------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _frames(self) -> tuple[Int64, Int64]:
-        """The frames of all messages, and the index among them at which each message begins."""
-        return numbers(self.first, self.counts), np.append(0, np.cumsum(self.counts))
-
-    def _lists(self, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
-        """Return the first `counts` frames of each `known` message, and the index among them at which each message
-        begins."""
-        if counts is self.counts and known.all():
-            return self._frames
-        counts = np.where(known, counts, 0)
-        return numbers(self.first, counts), np.append(0, np.cumsum(counts))
-
-    def list_of_sizes(self) -> Lists:
-        frames, edges = self._lists(self.counts, self.is_open)
-        return Lists(Integers(self.sizes[frames]), edges, self.is_open)
-
     def list_of_bodies(self) -> Lists:
         lengths, kept = self._shown
         known = kept != NOT_KEPT
-        frames, edges = self._lists(self.counts, known)
+        frames, edges = first_of(self.first, self.counts, known)
         return Lists(Octets(self.octets, self.starts, lengths, frames), edges, known)
 
     def envelope(self) -> Lists:
@@ -400,7 +381,7 @@ class MessageColumns(RowColumns[MessageRun]):
         if not self.is_kept.all():
             whole = np.append(0, np.cumsum(self._is_there & (self.held == self.sizes)))
             known &= whole[behind] - whole[first] == behind - first
-        frames, edges = self._lists(behind - first, known)
+        frames, edges = first_of(first, behind - first, known)
         return Lists(Texts(Octets(self.octets, self.starts, self.held, frames)), edges, known)
 
     def topic(self) -> Texts:
@@ -415,22 +396,39 @@ class MessageColumns(RowColumns[MessageRun]):
         starts = self.starts[first] + np.minimum(mark, self.held[first])
         return Texts(Octets(self.octets, starts, sizes, self.places, known))
 
-    def kind(self) -> Words:
-        codes = np.zeros(len(self), np.int8)
-        for code, bits in enumerate(KINDS):
-            codes[self.special == bits] = code
-        return Words(list(KINDS.values()), codes)
-
     def payload(self) -> Payloads:
         """`payload`. At most `LONGEST_JSON` octets of a frame are cut out, enough for any summary."""
         texts = Octets(self.octets, self.starts, np.minimum(self.held, LONGEST_JSON), self.last)
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 
 
+def first_of(first: Int64, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
+    """Return the frames of each message that is `known`, `counts` from `first` on, and the index among them at which
+    each message begins."""
+    if not known.all():
+        counts = np.where(known, counts, 0)
+    return numbers(first, counts), np.append(0, np.cumsum(counts))
+
+
+def list_of_sizes(columns: Any) -> Lists:
+    """`sizes`, except of encrypted messages."""
+    frames, edges = first_of(columns.first, columns.counts, columns.is_open)
+    return Lists(Integers(columns.sizes[frames]), edges, columns.is_open)
+
+
+def kind(columns: Any) -> Words:
+    """`kind`."""
+    codes = np.zeros(len(columns), np.int8)
+    if columns.special.any():
+        for code, bits in enumerate(KINDS):
+            codes[columns.special == bits] = code
+    return Words(list(KINDS.values()), codes)
+
+
 MessageColumns.derive = {
     **common("message"),
     "parts": lambda columns: Integers(columns.counts, columns.is_open),
-    "sizes": MessageColumns.list_of_sizes,
+    "sizes": list_of_sizes,
     "bodies": MessageColumns.list_of_bodies,
     "bodies_kept": lambda columns: Words(KEPT_WORDS, columns.kept),
     "packet_end": lambda columns: Integers(columns.packet_ends & PACKET_MASK),
@@ -439,9 +437,9 @@ MessageColumns.derive = {
     "socket_type": word_of_run("socket_type"),
     "peer_socket_type": word_of_run("peer_socket_type"),
     "envelope": MessageColumns.envelope,
-    "topic": MessageColumns.topic,
-    "kind": MessageColumns.kind,
-    "decrypted": lambda columns: Booleans(columns.of_runs(lambda run: run.regime.opened)),
+    "topic": lambda columns: columns.topic(),
+    "kind": kind,
+    "decrypted": lambda columns: Booleans(columns.of_regimes("opened").astype(np.bool_)),
     "payload": MessageColumns.payload,
     "complete": lambda columns: Booleans(columns.complete),
     "confidence": word_of_run("confidence"),

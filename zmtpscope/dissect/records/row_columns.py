@@ -1,14 +1,15 @@
 """The rows of runs as columns, by the field names of `zmtpscope.records`: fields of all rows, and of frame rows.
 
 A column is made on demand, once, over all runs together, so short runs cost almost nothing. Outputs and filters read
-columns and derive nothing.
+columns and derive nothing. Fields are derived from arrays, which runs provide here, and packed rows in
+`zmtpscope.store.columns`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +22,50 @@ from zmtpscope.zmtp.framing import MORE
 
 R = TypeVar("R", MessageRun, FrameRun)
 
+STREAM_NUMBERS = ("conn", "side", "src_port", "dst_port")
+"""Fields of a stream that are numbers; all others are text."""
+
 Derive = Callable[[Any], Column]
 """Makes one column of the rows."""
 
 
-class RowColumns(Generic[R]):
-    """Columns by field name, like `columns["offset"]`. Row i is row `row_of[i]` of `runs[run_of[i]]`.
+class FieldColumns:
+    """Columns by field name, like `columns["offset"]`, made on first access."""
+
+    derive: Mapping[str, Derive]
+    """Functions that make the columns, by field name."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Column] = {}
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Column:
+        """Return the column of a field."""
+        column = self._made.get(name)
+        if column is None:
+            column = self._made[name] = self.derive[name](self)
+        return column
+
+    def same(self, word: Any) -> Words:
+        """Return a column with the same word in every row."""
+        return Words([word], np.zeros(len(self), np.int8))
+
+
+class RowColumns(FieldColumns, Generic[R]):
+    """The rows of runs. Row i is row `row_of[i]` of `runs[run_of[i]]`.
 
     There is at least one run. Packet references index `files`. Attributes are the arrays from which fields are derived.
     Arrays of frames are joined over all runs; `first` and `last` index them.
     """
 
-    derive: ClassVar[Mapping[str, Derive]]
-    """Functions that make the columns, by field name."""
-
     def __init__(self, runs: Sequence[R], run_of: Int64, row_of: Int64, files: Sequence[str | None]) -> None:
+        super().__init__()
         self.runs: Sequence[R] = runs
         self.run_of = run_of
         self.row_of = row_of
         self.files = files
-        self._made: dict[str, Column] = {}
 
     @classmethod
     def of_run(cls, run: R, files: Sequence[str | None] = ()) -> Self:
@@ -50,13 +75,6 @@ class RowColumns(Generic[R]):
 
     def __len__(self) -> int:
         return len(self.run_of)
-
-    def __getitem__(self, name: str) -> Column:
-        """Return the column of a field."""
-        column = self._made.get(name)
-        if column is None:
-            column = self._made[name] = self.derive[name](self)
-        return column
 
     def values(self, row: int) -> dict[str, Any]:
         """Return every field of one row."""
@@ -150,17 +168,30 @@ class RowColumns(Generic[R]):
         lengths: Int64 = bodies + there - self.offsets[self.first]
         return lengths
 
-    # -- fields ------------------------------------------------------------------------------------------------------
+    # -- fields that rows share, and first frames ----------------------------------------------------------------------
 
-    def same(self, word: str) -> Words:
-        """Return a column with the same word in every row."""
-        return Words([word], np.zeros(len(self), np.int8))
+    def of_stream(self, name: str) -> Column:
+        """Return a field that all rows of a stream share."""
+        values = [getattr(run.stream, name) for run in self.runs]
+        if name not in STREAM_NUMBERS:
+            return Words(values, self.run_of)
+        if None not in values:
+            return Integers(np.array(values, np.int64)[self.run_of])
+        known = np.array([value is not None for value in values])
+        return Integers(np.array([value or 0 for value in values], np.int64)[self.run_of], known[self.run_of])
 
-    def file(self) -> Words:
-        """`file`. Few different names occur, next to each other."""
-        index = self.packets >> FILE_SHIFT
-        low, high = (int(index.min()), int(index.max())) if len(index) else (0, 0)
-        return Words([file_name(name) for name in self.files[low : high + 1]], index - low)
+    def word_of_run(self, name: str) -> Words:
+        """Return a word that all rows of a run share."""
+        return Words([getattr(run, name) for run in self.runs], self.run_of)
+
+    def of_regimes(self, name: str) -> NDArray[Any]:
+        """Return a number or truth value of the regime of each row."""
+        return self.of_runs(lambda run: getattr(run.regime, name))
+
+    def of_first_frames(self, name: str) -> Int64:
+        """Return `offsets`, `sizes` or `flags` of the first frame of each row."""
+        column: Int64 = getattr(self, name)[self.first]
+        return column
 
 
 def file_name(name: str | None) -> str | None:
@@ -168,27 +199,21 @@ def file_name(name: str | None) -> str | None:
     return name if name is None or name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
-def number_of_stream(name: str) -> Derive:
-    """Return a function that makes the column of a number that all rows of a stream share."""
-
-    def derive(columns: RowColumns[Any]) -> Integers:
-        values = [getattr(run.stream, name) for run in columns.runs]
-        if None not in values:
-            return Integers(np.array(values, np.int64)[columns.run_of])
-        known = np.array([value is not None for value in values])
-        return Integers(np.array([value or 0 for value in values], np.int64)[columns.run_of], known[columns.run_of])
-
-    return derive
+def file(columns: Any) -> Words:
+    """`file`. Few different names occur, next to each other."""
+    index = columns.packets >> FILE_SHIFT
+    low, high = (int(index.min()), int(index.max())) if len(index) else (0, 0)
+    return Words([file_name(name) for name in columns.files[low : high + 1]], index - low)
 
 
-def word_of_stream(name: str) -> Derive:
-    """Return a function that makes the column of a word that all rows of a stream share."""
-    return lambda columns: Words([getattr(run.stream, name) for run in columns.runs], columns.run_of)
+def of_stream(name: str) -> Derive:
+    """Return a function that makes the column of a field that all rows of a stream share."""
+    return lambda columns: columns.of_stream(name)
 
 
 def word_of_run(name: str) -> Derive:
     """Return a function that makes the column of a word that all rows of a run share."""
-    return lambda columns: Words([getattr(run, name) for run in columns.runs], columns.run_of)
+    return lambda columns: columns.word_of_run(name)
 
 
 def common(record: str) -> dict[str, Derive]:
@@ -196,18 +221,18 @@ def common(record: str) -> dict[str, Derive]:
     return {
         "schema": lambda columns: Integers(np.full(len(columns), SCHEMA)),
         "record": lambda columns: columns.same(record),
-        "conn": number_of_stream("conn"),
-        "conn_id": word_of_stream("conn_id"),
-        "side": number_of_stream("side"),
+        "conn": of_stream("conn"),
+        "conn_id": of_stream("conn_id"),
+        "side": of_stream("side"),
         "ts_ns": lambda columns: Integers(columns.times),
-        "file": RowColumns.file,
+        "file": file,
         "packet": lambda columns: Integers(columns.packets & PACKET_MASK),
-        "src_ip": word_of_stream("src_ip"),
-        "src_port": number_of_stream("src_port"),
-        "dst_ip": word_of_stream("dst_ip"),
-        "dst_port": number_of_stream("dst_port"),
-        "source": lambda columns: Integers(columns.of_runs(lambda run: run.source)),
-        "offset": lambda columns: Integers(columns.offsets[columns.first]),
+        "src_ip": of_stream("src_ip"),
+        "src_port": of_stream("src_port"),
+        "dst_ip": of_stream("dst_ip"),
+        "dst_port": of_stream("dst_port"),
+        "source": lambda columns: Integers(columns.of_regimes("source")),
+        "offset": lambda columns: Integers(columns.of_first_frames("offsets")),
         "length": lambda columns: Integers(columns.lengths),
     }
 
@@ -215,13 +240,16 @@ def common(record: str) -> dict[str, Derive]:
 class FrameRowColumns(RowColumns[FrameRun]):
     """The rows of frame runs, one per frame."""
 
-    derive: ClassVar[Mapping[str, Derive]]
-
     @classmethod
     def of(cls, runs: Sequence[FrameRun], files: Sequence[str | None]) -> Self:
         """Return the rows of some runs, in record order."""
         order = rows_in_order(runs)
         return cls(order.runs, order.run_of, order.row_of, files)
+
+    @property
+    def message_offsets(self) -> Int64:
+        """Offset of the message of each frame."""
+        return self.of_rows("messages")
 
     def long(self) -> Booleans:
         """`long`: whether the size was written in eight octets, even if it is small. Sealing between header and body
@@ -232,9 +260,9 @@ class FrameRowColumns(RowColumns[FrameRun]):
 
 FrameRowColumns.derive = {
     **common("frame"),
-    "flags": lambda columns: Integers(columns.flags[columns.first] & 0xFF),
-    "more": lambda columns: Booleans((columns.flags[columns.first] & MORE) != 0),
+    "flags": lambda columns: Integers(columns.of_first_frames("flags") & 0xFF),
+    "more": lambda columns: Booleans((columns.of_first_frames("flags") & MORE) != 0),
     "long": FrameRowColumns.long,
-    "size": lambda columns: Integers(columns.sizes[columns.first]),
-    "message": lambda columns: Integers(columns.of_rows("messages")),
+    "size": lambda columns: Integers(columns.of_first_frames("sizes")),
+    "message": lambda columns: Integers(columns.message_offsets),
 }
