@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import disturbed, hello, message, said
+from tests.dissect.talks import SECOND, disturbed, hello, message, said
+from tests.dissect.test_heartbeats import ping, pong
 from tests.payloads.zre import hello as zre_hello
+from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, record_of
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect import Analyser, Options, Summary
@@ -287,6 +289,51 @@ def test_p19_topics_are_found_in_whichever_blocks_messages_come(
     assert read(packets, size, options, now_and_then(random, released)) == without_lane(packets, size, options)
 
 
+WORDS = message(b"", b"words")
+
+
+def beating(random: Random) -> list[Packet]:
+    """A connection with heartbeats, most of them answered, and now and then with less traffic than they promise."""
+    conversation = Conversation(ports=(50_000, 5555))
+    for side, socket_type in enumerate(random.choice([("DEALER", "ROUTER"), ("REQ", "REP"), ("PUSH", "PULL")])):
+        conversation.send(side, hello(socket_type, "3.1"))
+    for number in range(random.randrange(1, 20)):
+        side = random.randrange(2) if random.random() < 0.5 else 0
+        if random.random() < 0.3:
+            octets = random.choice([b"", WORDS]) + ping(b"%d" % number, random.choice([0, 500, 2000]))
+            cut = random.choice([0, 0, 3])
+            conversation.send(side, octets + WORDS[:cut])
+            if random.random() < 0.9:
+                conversation.send(1 - side, pong(b"%d" % number))
+            conversation.wait(random.choice([0, 0, 4 * SECOND]))
+            if cut:
+                conversation.send(side, WORDS[cut:])
+        else:
+            conversation.send(side, WORDS * random.choice([1, 2]))
+        conversation.wait(random.choice([0, 0, SECOND, 2 * SECOND, 4 * SECOND]))
+    if random.random() < 0.7:
+        conversation.close()
+    return conversation.packets
+
+
+@given(
+    seed=st.integers(0, 1 << 32),
+    size=st.integers(1, 6),
+    options=st.sampled_from(OPTIONS),
+    released=st.sampled_from([0, 0.2, 1]),
+)
+@examples(100, least=40)
+def test_p19_heartbeats_are_matched_in_whichever_blocks_they_come(
+    seed: int, size: int, options: Options, released: float
+) -> None:
+    random = Random(seed)
+    packets = beating(random)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zmtpscope.dissect.lane.residents.STAYS_OUT", 0)
+        found = read(packets, size, options, now_and_then(random, released))
+    assert found == without_lane(packets, size, options)
+
+
 def without_lane(packets: list[Packet], size: int, options: Options, step: Step = keep) -> Read:
     """What is read where no connection enters the lane."""
     with pytest.MonkeyPatch.context() as patch:
@@ -407,7 +454,7 @@ def test_a_publisher_is_read_in_the_lane(subscription: bytes, left_out: int) -> 
 @pytest.mark.parametrize(
     ("octets", "comes_back"),
     [
-        (PING, False),
+        (PING, True),
         (b"\2\0\0\0\0\0\0\0\1x", True),
         (b"\x08", True),
         (message(*[b""] * (MAX_OPEN + 3))[:-3], False),

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import SECOND, hello, message, said
+from tests.dissect.test_heartbeats import ping
 from tests.dissect.test_lane import OPTIONS, keep, read, release, without_lane
 from tests.traffic import Capture, Conversation, Packet
 from tests.twins import twins
@@ -319,6 +320,25 @@ def test_an_error_in_an_opening_may_be_why_the_other_side_closes(size: int) -> N
     found = read(packets, size, Options(), keep)
     assert found == without_lane(packets, size, Options())
     assert [record.get("id") for record in found[0]].count("ZMTP-CONN-08") == 9
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_p19_heartbeats_of_connections_that_open_alike_are_matched(size: int) -> None:
+    """Each begins with the READY, gets no answer, and is followed by nothing for longer than it promises."""
+    packets = []
+    for number in range(9):
+        talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + 20 * number) * SECOND)
+        talk.send(0, greets("DEALER") + ping(ttl_ms=500))
+        talk.send(1, greets("ROUTER"))
+        talk.wait(4 * SECOND)
+        talk.send(0, message(b"words"))
+        talk.send(1, message(b"words"))
+        talk.close()
+        packets += talk.packets
+    found = read(packets, size, Options(), keep)
+    assert found == without_lane(packets, size, Options())
+    ids = [record.get("id") for record in found[0]]
+    assert ids.count("ZMTP31-PING-04") == ids.count("ZMTP31-PING-06") == 9
 
 
 NOT_TO_BE_LEARNED = {

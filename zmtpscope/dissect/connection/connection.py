@@ -140,7 +140,7 @@ class ZmtpConnection:
             if state.position >= 0 and stream.reading is not None:
                 stream.reading.resume(state)
             if state.awaited is not None:
-                self.relations.note_behind_ready(stream.side, state.awaited)
+                self.relations.note_next_octets(stream.side, state.awaited)
             if state.is_answered is not None:
                 types = stream.socket_type, self.streams[1 - stream.side].socket_type
                 self.rows.requests.resume(stream.side, types, state.is_answered, state.last_packet)
@@ -148,7 +148,7 @@ class ZmtpConnection:
 
     def is_quiet(self) -> bool:
         """Whether both captured handshakes are complete, and all findings so far are decided."""
-        if any(stream.is_midstream for stream in self.streams) or self.relations.is_looking_for_octets:
+        if any(stream.is_midstream for stream in self.streams) or self.relations.is_silence_due:
             return False
         return self.negotiation.settled and self.view.is_agreed() and self.rows.inference is None
 

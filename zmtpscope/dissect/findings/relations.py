@@ -29,6 +29,9 @@ from zmtpscope.zmtp.socket_types import may_meet
 FROM_THE_CLIENT = ("ZMTP3X-CMD-12", "CURVE-16")
 """Findings about an ERROR that only the server may send; such an ERROR refuses no peer."""
 
+NO_LIMIT = 1 << 62
+"""Later than any time."""
+
 Rows = tuple[list[int], list[int]]
 """Rows of a block with octets of side 0 and of side 1."""
 
@@ -100,27 +103,25 @@ class Relations:
         if self.is_silence_due and block is not None:
             self._look_for_octets_behind(block, rows)
 
-    @property
-    def is_looking_for_octets(self) -> bool:
-        """Whether all packets with octets matter, regardless of content."""
-        return self.is_silence_due or self.heartbeats is not None
+    def awaits(self, side: int) -> int:
+        """Return the time (ns) up to which the next octets of a side cause no finding; 0 if their time does not
+        matter."""
+        return self.times_to_live.until(side) or (NO_LIMIT if self.sides[side].awaited is not None else 0)
 
-    def awaits(self, side: int) -> bool:
-        """Whether the time of the next octets of a side matters."""
-        return self.sides[side].awaited is not None
-
-    def note_behind_ready(self, side: int, arrival: Arrival) -> None:
-        """Record the first octets after the READY of a side."""
+    def note_next_octets(self, side: int, arrival: Arrival) -> None:
+        """Record the first octets of a side after its READY or PING."""
         state = self.sides[side]
-        state.behind_ready, state.awaited = arrival, None
+        if state.awaited is not None:
+            state.behind_ready, state.awaited = arrival, None
+        self.times_to_live.note_next_octets(side, arrival)
 
     def _look_behind_ready(self, block: BlockView, rows: Rows) -> None:
-        for number, (side, own) in enumerate(zip(self.sides, rows, strict=True)):
+        for side, own in zip(self.sides, rows, strict=True):
             ready = side.awaited
             behind = () if ready is None else (row for row in own if block.ordinals[row] > ready)
             first = next(iter(behind), None)
             if first is not None:
-                self.note_behind_ready(number, block.arrival(first))
+                side.behind_ready, side.awaited = block.arrival(first), None
 
     def _evaluate_events(self) -> None:
         timed_events, self.timed_events = sorted(self.timed_events, key=order), []

@@ -62,6 +62,15 @@ class TimesToLive:
                     awaited.remove(announced)
                     self._evaluate(side, announced, block.arrival(first))
 
+    def until(self, side: int) -> int:
+        """Return the time (ns) up to which the next octets of a side cause no finding; 0 if they are not awaited."""
+        return min((each.arrival.time + each.ttl + SECOND for each in self.awaited[side]), default=0)
+
+    def note_next_octets(self, side: int, arrival: Arrival) -> None:
+        """Evaluate the waiting PINGs of a side, given the first octets after them."""
+        while self.awaited[side]:
+            self._evaluate(side, self.awaited[side].pop(0), arrival)
+
     def end(self, closing: Arrival) -> None:
         """Evaluate the end of a completely captured connection; `closing` is the first FIN or RST."""
         for side, awaited in enumerate(self.awaited):

@@ -219,14 +219,15 @@ class Lane:
         """Read the data of connections with slots."""
         directions, remembered = now.directions, self.remembered
         in_order = directions.is_plain & (directions.first_sequences == remembered.next[slots])
-        fits = in_order & ((directions.octet_counts == 0) | (remembered.sends[slots] != 0))
+        has_octets = directions.octet_counts > 0
+        fits = in_order & (~has_octets | (remembered.sends[slots] != 0)) & ~self._are_late(now, slots, has_octets)
         for newcomers in now.newcomers:
             fits[newcomers.ways] = True
         for slot in set((slots[is_here & ~fits] & ~1).tolist()):
             if not self._begins_or_ends(now, slot):
                 self.residents.send_away(slot)
         arrived = now.arrived = Arrived(now.block, directions, remembered.end[slots])
-        sending = np.flatnonzero(is_here & (directions.octet_counts > 0))
+        sending = np.flatnonzero(is_here & has_octets)
         now.messages = self._read_frames(now, arrived, sending, slots[sending])
         self._look_inside(now, now.messages)
         if now.closing:
@@ -238,6 +239,14 @@ class Lane:
             for slot in newcomers.not_whole(now.messages, remembered).tolist():
                 self.residents.send_away(slot)
             self._keep_answered(now, newcomers.slots[newcomers.is_over])
+
+    def _are_late(self, now: BlockUnderWay, slots: Int64, has_octets: Bool) -> Bool:
+        """Return which directions have awaited octets that come late, and so may cause a finding."""
+        directions, remembered = now.directions, self.remembered
+        late = has_octets & (remembered.awaited_from[slots] >= 0)
+        first = directions.carrying_rows[directions.carrying_begins[:-1][late]]
+        late[late] = now.block.times[first] > remembered.awaited_until[slots[late]]
+        return late
 
     def _keep_answered(self, now: BlockUnderWay, ending: Int64) -> None:
         """Release connections that end in the block with an open request."""

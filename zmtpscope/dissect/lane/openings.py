@@ -307,14 +307,15 @@ class Heard(RecordWriter):
     def opening(self) -> Opening | None:
         """Return the opening, or None if the lane cannot continue after it.
 
-        Also None if messages must be compared, or if an error was found that may end the connection.
+        Also None if messages must be compared, if there are heartbeats, or if an error was found that may end the
+        connection.
         """
         outcome = outcome_of(self._read.view)
         if self.greeting is None or not (outcome.version or "").startswith("3") or outcome.is_websocket:
             return None
         if any(stream.end != end for stream, end in zip(self._read.streams, self.ends, strict=True)):
             return None
-        if any(self._read.relations.faults):
+        if self._read.relations.heartbeats is not None or any(self._read.relations.faults):
             return None
         sides = sides_in_lane(self._read)
         if not sides or any(side.judge is not None for side in sides.values()):

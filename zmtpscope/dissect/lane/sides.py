@@ -59,8 +59,8 @@ class LaneSide(NamedTuple):
     """Whether message rows are written."""
     keeps: bool
     """Whether to keep the octets of the incomplete message."""
-    awaits: bool
-    """Whether the time of the first octets after its handshake matters."""
+    awaits: int
+    """Time (ns) up to which its next octets cause no finding; 0 if their time does not matter."""
     role: int = 0
     """`ASKS` or `REPLIES` if its messages must alternate with those of the other side, otherwise 0."""
     subscribed: Names = ()

@@ -64,6 +64,8 @@ class Slots:
         """Packet with the end of the last request."""
         self.awaited_from = self.next
         """Stream offset of an octet whose arrival time matters."""
+        self.awaited_until = self.next
+        """Time (ns) up to which this octet causes no finding."""
         self.open = self.next
         """Number of frames of the incomplete message that have started."""
         self.memory = self.next
@@ -115,7 +117,8 @@ class Slots:
         self.unclaimed[slots] = self.waits[slots] = self.asked_in[slots] = 0
         self.last.T[slots] = self.piece.T[slots] = self.awaited.T[slots] = NEVER
         self.position[slots] = position
-        self.awaited_from[slots] = position if side is not None and side.awaits else NOTHING
+        awaits = 0 if side is None else side.awaits
+        self.awaited_from[slots], self.awaited_until[slots] = position if awaits else NOTHING, awaits
         self.sends[slots] = side is not None
         if side is None:
             self.keeps[slots] = self.settled[slots] = self.is_judged[slots] = self.role[slots] = 0
