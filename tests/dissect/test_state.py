@@ -151,8 +151,8 @@ def state(options: Options) -> bytes:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda whole: b"", "no state of an analyser"),
-        (lambda whole: b"zmtpscope 0.0.1 analyser\n" + whole, "no state of an analyser"),
+        (lambda whole: b"", "not the state of an analyser"),
+        (lambda whole: b"zmtpscope 0.0.1 analyser\n" + whole, "not the state of an analyser"),
         (lambda whole: whole[:-1], "damaged"),
         (lambda whole: whole[:30], "damaged"),
         (lambda whole: whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:], "damaged"),
