@@ -145,6 +145,46 @@ def test_what_tcp_does_not_deliver_is_no_silence() -> None:
     assert told(cut_off, other) == []
 
 
+def one_way(*, answers: int, goes_on: int) -> tuple[Asker, Asker]:
+    """A PUSH of 10.0.0.1 to a federate, and a PUSH back, which stops after some answers."""
+    there, back = Asker(("PULL", "PUSH"), 2, 0), Asker(("PUSH", "PULL"), 2, 50, port=5560)
+    for number in range(answers + goes_on):
+        there.acknowledge(0)
+        there.send(1, message(b"next step"))
+        if number < answers:
+            back.send(0, message(b"done"))
+        every = 200 if number < answers else 2000
+        there.pause(every)
+        back.pause(every)
+    return there, back
+
+
+def test_a_peer_that_answered_on_a_connection_of_its_own_is_a_note() -> None:
+    assert told(*one_way(answers=20, goes_on=4)) == [
+        (
+            "note",
+            "PUSH 10.0.0.2 sent nothing after packet 74, for 6.18 s, though PUSH 10.0.0.1:5555 sent 4 messages since; "
+            "before, no pause of it was longer than 201 ms",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [one_way(answers=20, goes_on=2), (*one_way(answers=20, goes_on=4), Asker(("PUSH", "PULL"), 2, 90, port=5561))],
+    ids=["few messages", "several connections"],
+)
+def test_messages_on_other_connections_may_need_no_answer(asks: tuple[Asker, ...]) -> None:
+    asks[-1].send(0, message(b"log"))
+    assert told(*asks) == []
+
+
+def test_what_did_not_arrive_on_the_other_connection_needs_no_answer() -> None:
+    there, back = one_way(answers=20, goes_on=4)
+    resent(there, 5)
+    assert told(there, back) == []
+
+
 def test_who_asks_for_replies_may_stop_asking() -> None:
     types = ("REQ", "REP")
     done, other = Worker(2, types=types).beat(10).idles(6000), Worker(3, at=100, types=types).beat(22)

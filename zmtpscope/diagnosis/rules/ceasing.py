@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.one_way import OneWay, opposite
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
@@ -85,6 +86,8 @@ class Silence(NamedTuple):
     until: int
     severity: Severity
     text: str
+    asker: ObservedSide | None = None
+    """The side whose messages it left unanswered, on whichever connection."""
 
     @property
     def rhythm(self) -> ObservedRhythm:
@@ -187,7 +190,7 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
     for side in (0, 1):
         if _may_be_silent(connection, side, until):
             is_left = ending is None or ending.side != side
-            silence = _unanswering(connection, side, until)
+            silence = _unanswering(connection, side, until, knowledge)
             if silence is None and is_left:
                 silence = _beside_others(connection, side, until, knowledge)
             if silence is None and ending is None:
@@ -217,10 +220,16 @@ def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
     return any(each.ended_by == "cancel" and (each.until_ns or 0) >= since for each in subscriber.subscriptions.ended)
 
 
-def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silence | None:
-    """Return the silence of a side that used to send about one message for each received, and none for the latest."""
-    own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
+def _unanswering(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
+    """Return the silence of a side that used to send about one message for each received, and none for the latest.
+
+    A note if it received them on another connection, since these may belong to another program.
+    """
+    back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
+    own, other = connection.sides[side].rhythm, back.connection.sides[back.sender].rhythm
     if own is None or other is None or own.count < MIN_MESSAGES or own.opens(other):
+        return None
+    if back.connection.sides[back.sender].last_outage is not None:
         return None
     missed = other.since(own.last.ns)
     before = other.count - missed
@@ -234,7 +243,10 @@ def _unanswering(connection: ObservedConnection, side: int, until: int) -> Silen
     if own.count - before >= missed and other.last.ns - own.last.ns < MIN_SILENCE:
         return None  # these may be replies to its messages, after which the other side also stopped
     several = f"{missed} messages" if missed < MAX_RECENT else f"{missed} messages and more"
-    return Silence(connection, side, until, "warn", f"though {name_of(connection, 1 - side)} sent {several} since")
+    who = name_of(back.connection, back.sender)
+    severity: Severity = "warn" if back.connection is connection else "note"
+    asker = back.connection.sides[back.sender]
+    return Silence(connection, side, until, severity, f"though {who} sent {several} since", asker)
 
 
 def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> Silence | None:
@@ -386,7 +398,7 @@ def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
 
 def _host_answers(silence: Silence) -> bool:
     """Whether TCP has acknowledged data sent to the silent side since its last message."""
-    other = silence.connection.sides[1 - silence.side]
+    other = silence.asker or silence.connection.sides[1 - silence.side]
     return (other.last_ns or 0) > silence.rhythm.last.ns
 
 
@@ -446,7 +458,8 @@ TABLE = (
         "warn",
         "A peer that sent messages steadily sends none any more",
         "A warning where a peer that sent about one message for each that came, eight at least, sends none for 3 s and "
-        "for three times its longest pause while three come or more. A note where a client sends nothing for four "
+        "for three times its longest pause while three come or more; a note where these came on the one connection in "
+        "the other direction, as with PUSH and PULL both ways. A note where a client sends nothing for four "
         "times its longest pause, having sent for about as long before, while others of its socket type with the same "
         "rhythm go on at the endpoint; a warning for a DEALER with an identity where that is fifteen times, and 10 s. "
         "Or a PUB or PUSH does, while others that the same host is connected to go on. "
