@@ -11,11 +11,11 @@ import pytest
 
 from tests.traffic import Capture, Conversation, records
 from tests.zmtp.sides import command
-from zmtpscope.cli.parameters import parse_forced
-from zmtpscope.dissect import Analyser, DecodeAs, Options
+from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.text import Look, TextLines
+from zmtpscope.option_texts import parse_decode_as
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
@@ -229,9 +229,9 @@ def test_the_lines_are_those_of_the_page() -> None:
 
 
 def test_it_can_be_forced() -> None:
-    (forced,) = parse_forced(None, None, ("tcp.port==5555,zmtp/3.1/TOY",))  # type: ignore[arg-type]
+    forced = parse_decode_as("tcp.port==5555,zmtp/3.1/TOY")
     conversation = Conversation(syn=False)
     conversation.send(0, message(7, b"sealed") + message(8, b"sealed, too"))
-    found, _ = records(Capture(conversation.packets), Options(decode_as=(DecodeAs(*forced),)))
+    found, _ = records(Capture(conversation.packets), Options(decode_as=(forced,)))
     assert [(record["record"], record.get("kind")) for record in found][:2] == [("message", "encrypted")] * 2
     assert found[-1]["mechanism"] == "TOY"
