@@ -41,7 +41,7 @@ def what_is_seen(error: BaseException) -> str:
     ("path", "options", "sentence"),
     [
         ("none.pcap", {}, "none.pcap: no such file"),
-        (CAPTURES / "README.md", {}, f"{CAPTURES}/README.md: is not a capture, neither pcap nor pcapng begins with"),
+        (CAPTURES / "README.md", {}, f"{CAPTURES}/README.md: is not a capture: neither pcap nor pcapng begins with"),
         (PUBSUB, {"recrod": "messages"}, "no option named 'recrod'; did you mean record?"),
         (PUBSUB, {"record": "mesages"}, "option record: no table named 'mesages'; did you mean messages?"),
         (PUBSUB, {"columns": "topik"}, "option columns: messages has no column 'topik'; did you mean topic?"),
@@ -168,7 +168,7 @@ def test_files_are_found_in_folders_of_folders_and_by_their_names(tmp_path: path
         (f"{CAPTURES}/*.md", f"{CAPTURES}/*.md: none of the 1 matching files is a capture"),
         (
             "s3a://bucket/a.pcap",
-            's3a://bucket/a.pcap: s3a: is not read here; zmtpscope.spark.read(spark, "s3a://bucket/a.pcap") reads URIs '
+            's3a://bucket/a.pcap: s3a: is not supported; zmtpscope.spark.read(spark, "s3a://bucket/a.pcap") reads URIs '
             "of s3, s3a, s3n, gs, gcs, abfs, abfss, hdfs, viewfs",
         ),
         (

@@ -139,7 +139,7 @@ def test_a_file_that_grows_behind_its_batch_is_an_error(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
     stream.take()
     capture(tmp_path, "1", 1, 2, 3)
-    with pytest.raises(CaptureError, match=r"1: had 100 octets when it was read and has 252 now; more files are "):
+    with pytest.raises(CaptureError, match=r"1: had 100 octets when it was read and has 252 now; more files grow "):
         stream.take()
 
 

@@ -130,7 +130,7 @@ def test_files_that_are_no_captures_are_named(archive: pathlib.Path, caplog: pyt
     with caplog.at_level(logging.WARNING):
         find_paths([archive]).warn()
     (line,) = caplog.messages
-    assert line.startswith("zmtpscope: skipped 2 of 5 files, which are no captures: notes.txt, empty")
+    assert line.startswith("zmtpscope: skipped 2 of 5 files that are not captures: notes.txt, empty")
     assert "\n" not in line
 
 

@@ -82,7 +82,7 @@ def test_a_shim_that_others_may_change_is_not_used(cache: pathlib.Path, place: s
     """Also where they could put another folder in its place."""
     (cache / "zmtpscope").mkdir(parents=True)
     (cache / place).chmod(0o777)
-    with pytest.raises(JavaError, match="others may change what Spark starts; set XDG_CACHE_HOME, or JAVA_HOME"):
+    with pytest.raises(JavaError, match="other users can change the Java of Spark; set XDG_CACHE_HOME, or JAVA_HOME"):
         java_home(pathlib.Path("/usr/bin/java"))
 
 

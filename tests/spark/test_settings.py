@@ -73,7 +73,7 @@ def test_options_may_be_values_of_python() -> None:
         ({"record": "mesages"}, "option record: no table named 'mesages'; did you mean messages?"),
         ({"columns": "ts_ns,topik"}, "option columns: messages has no column 'topik'; did you mean topic?"),
         ({"columns": "topic,topic"}, "option columns: messages has the column 'topic' twice"),
-        ({"columns": " , "}, "option columns: no column is named"),
+        ({"columns": " , "}, "option columns: no column named"),
         ({"body": "x"}, "option body: 'x' is none of full, full:LIMIT, head:N and none; try full:64k or head:100"),
         ({"body": "full:2G"}, "option body: full:2G: Spark holds at most 1G of a body"),
         ({"payload": "jsn"}, "option payload: there is no payload dissector 'jsn'; did you mean json?"),
@@ -108,7 +108,7 @@ def test_mistakes_are_a_sentence(options: dict[str, object], sentence: str) -> N
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "2026-05-01T10:00:00.1234567890", "-1", ""])
 def test_what_is_no_time_is_a_sentence(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"^option from: .* is no time; give nanoseconds since 1970"):
+    with pytest.raises(SettingsError, match=r"^option from: .* is not a time; use nanoseconds since 1970"):
         ReadSettings.parse({"from": text})
 
 

@@ -277,7 +277,10 @@ def test_the_folder_of_states_has_to_be_the_same(folder: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"stateLocation": ""}, "option stateLocation is missing: name a folder of your own for what a query keeps"),
+        (
+            {"stateLocation": ""},
+            "option stateLocation is missing: name a folder of your own for the state of the query",
+        ),
         ({"growing": "-1"}, "option growing: '-1' is not a number of files; use 0 or more"),
         ({"maxFilesPerTrigger": "0"}, "option maxFilesPerTrigger: '0' is not a number of files; use 1 or more"),
         ({"finish": "yes"}, "option finish: 'yes' is neither true nor false"),

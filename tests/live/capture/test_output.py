@@ -325,7 +325,7 @@ def test_an_interface_that_is_deleted_ends_its_capture(engine: str, tmp_path: Pa
         send("va", map(ethernet, range(10)))
         wait_for(session, has_written(10))
         subprocess.run(["ip", "link", "delete", "vb"], check=True)
-        assert wait_for(session, lambda status: status.ended).failure == "vb is gone"
+        assert wait_for(session, lambda status: status.ended).failure == "vb was removed"
     assert contents(tmp_path / "f").octets == [ethernet(number) for number in range(10)]
 
 
@@ -372,7 +372,7 @@ def test_what_cannot_begin_is_refused_with_a_sentence(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     refused = [
-        ({"interfaces": ("vc",)}, "there is no interface vc; there are"),
+        ({"interfaces": ("vc",)}, "no interface named vc; there are"),
         ({"interfaces": ("vb",)}, "vb is down"),
         ({"interfaces": ("va",), "write_to": str(tmp_path / "a" / "b")}, f"{tmp_path}/a/b: No such file or directory"),
         ({"interfaces": ("va",), "write_to": str(fifo)}, f"{fifo} exists and is not a plain file"),

@@ -66,5 +66,5 @@ def test_no_search_finds_a_password() -> None:
 
 
 def test_what_is_no_regular_expression_is_said() -> None:
-    with pytest.raises(FilterError, match="no regular expression"):
+    with pytest.raises(FilterError, match="not a regular expression"):
         filter_of("/(/")

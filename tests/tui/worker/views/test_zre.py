@@ -27,7 +27,7 @@ def test_below_a_node_stand_its_beacons_and_whom_it_found() -> None:
     table = opened_whole(view_of_capture("zre", "implementations/zre-pyre.pcap"))
     beacons, pair = [row for row in table.rows if row.depth == 2][:2]
     assert beacons.cells[0] == "7 beacons"
-    assert pair.cells[0].startswith("ZRE nodes anna and ben have found each other")
+    assert pair.cells[0].startswith("ZRE nodes anna and ben are connected")
     assert pair.record is not None
 
 

@@ -29,7 +29,7 @@ class DiagnosesView(DerivedView):
             Column("hint", "WHAT TO DO", rank=2),
         )
         summary = self.derived.summary
-        text = "looking for causes" if summary is None else summary or "nothing wrong was found"
+        text = "looking for causes" if summary is None else summary or "no problem found"
         lines = [self._line(each.diagnosis, each.consequences) for each in self.derived.diagnoses or ()]
         return table_of(columns, lines, wanted, [text])
 
