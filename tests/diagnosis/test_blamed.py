@@ -113,8 +113,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "one-worker-of-two-stopped": (
         "error REP 10.97.0.3 does not reply to DEALER 10.97.0.1:5808 (for REQ 10.97.0.4, which asked "
-        "ROUTER 10.97.0.1:5807): the request in packet 151 waits for 8.94 s; 9 more wait; 12 others were "
-        "answered, median 0.108 ms",
+        "ROUTER 10.97.0.1:5807): the request in packet 151 waits for 8.94 s; 9 more have no reply, either; "
+        "12 others were answered, median 0.108 ms",
     ),
     "subscriber-at-web-server": (
         "warn 10.90.0.1:5800 speaks HTTP, and 10.90.0.2 connects to it as to ZeroMQ, 14 times in 1.9 s",

@@ -161,18 +161,18 @@ def _waits(waiting: Hanging) -> str:
 
 
 def _more(line: Sequence[Hanging]) -> str:
-    """Return how many other requests wait, and their clients."""
+    """Return how many other requests have no reply, and their clients."""
     count = sum(each.requests.waiting_count for each in line) - 1
     if not count:
         return ""
     names = list(dict.fromkeys(each.asker for each in line[1:]))
-    waits = "waits" if count == 1 else "wait"
+    place = " behind it" if names and line[0].asks_rep else ""
+    text = f"; {count} more{place} {'has' if count == 1 else 'have'} no reply, either"
     if not names:
-        return f"; {count} more {waits}"
+        return text
     longest = max(each.waited for each in line[1:])
     whose = ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
-    place = " behind it" if line[0].asks_rep else ""
-    return f"; {count} more {waits}{place}: {whose}, for {duration(longest)} at most"
+    return f"{text}: {whose}, for {duration(longest)} at most"
 
 
 def _too_short(client: GivenUp) -> Diagnosis:
