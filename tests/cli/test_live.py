@@ -24,7 +24,8 @@ from tests.live.capture.namespaces import VETH, in_namespace
 from tests.live.capture.test_privileges import as_root
 from tests.suites import some
 from tests.waiting import PATIENCE
-from zmtpscope.cli.following import SAME_INTERRUPT, stopped_by_interrupt, take_capture_filter
+from zmtpscope.cli.following import take_capture_filter
+from zmtpscope.cli.signals import SAME_INTERRUPT, stopped_by_interrupt
 from zmtpscope.cli.status_line import State, status_text
 from zmtpscope.live.capture.interfaces import interfaces
 

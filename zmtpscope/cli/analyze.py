@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.captures import exit_code, named_captures
+from zmtpscope.cli.captures import named_captures
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
@@ -20,7 +20,7 @@ from zmtpscope.records import PLURALS, RECORDS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zmtpscope.capture import Captures
+    from zmtpscope.cli.captures import Run
 
 LOG = Path(__file__).with_name("spark-log.properties")
 
@@ -72,26 +72,26 @@ def analyze(**given: Any) -> int:
     except FileExistsError as error:
         raise click.UsageError(f"{error.filename} exists; use --force to overwrite it") from None
     with workspace(directory) as work:
-        captures = _write_tables(work, given, TABLES)
+        run = _write_tables(work, given, TABLES)
         with _spark() as spark:
             tables = {name: spark.read.parquet(str(work / f"{name}.parquet")) for name in TABLES}
             periods = periods_of(tables["connections"])
             interval = interval_for(periods)
-            about = About(paths, interval, [str(problem) for problem in captures.problems], periods)
+            about = About(paths, interval, [str(problem) for problem in run.captures.problems], periods)
             written = write_report(answers(tables, interval), directory, about, work)
     say(f"zmtpscope: {written[0]}, and {len(written) - 1} tables beside it")
-    return exit_code(captures)
+    return run.exit_code()
 
 
-def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) -> Captures:
-    """Write these record types as Parquet to a directory, without bodies. Return the captures, read to their end."""
+def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) -> Run:
+    """Write these record types as Parquet to a directory, without bodies. Return the run, at its end."""
     records = [record for record, plural in PLURALS.items() if plural in names]
     columns = {
         record: tuple(field.name for field in RECORDS[record].fields if field.name != "bodies") for record in records
     }
     fixed = {"format_": "parquet", "body": Body("none", None), "show_secrets": False, "force": False}
-    captures, _ = write_tables({**given, **fixed, "directory": directory}, columns)
-    return captures
+    run, _ = write_tables({**given, **fixed, "directory": directory}, columns)
+    return run
 
 
 @contextmanager

@@ -1,22 +1,26 @@
-"""Shared by commands that read captures: options of the analyser, and messages on standard error."""
+"""Shared by commands that read captures: a run opens and analyses them, and reports problems at its end."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.key_files import given_keys, say_problems
+from zmtpscope.cli.messages import is_seen, say
 from zmtpscope.export.words import nothing_found
 from zmtpscope.option_texts import READ_OPTIONS, ReadOptions
 from zmtpscope.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
+    from zmtpscope.cli.progress import Progress
     from zmtpscope.curve_keys import Keys
-    from zmtpscope.dissect import Options, Summary
+    from zmtpscope.dissect import Analyser, Batch, Options, Summary
 
 DAMAGED = 3
 HOW_TO_GET_KEYS = "zmtpscope keys record records the keys of a program's connections while it runs (docs/keys.md)"
@@ -48,7 +52,7 @@ def is_read_once(path: str) -> bool:
 
 
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:
-    """Return analyser options for those of `ReadOptions`, `--payload-file` and `--show-secrets`, and `more`."""
+    """Return analyser options for `ReadOptions`, `--payload-file` and `--show-secrets`, and `more`."""
     from zmtpscope.dissect import Options
 
     own = ReadOptions(**{name: given[name] for name in READ_OPTIONS})
@@ -110,3 +114,97 @@ def exit_code(captures: Captures) -> int:
         one, many = "packet was dropped while it was captured", "packets were dropped while they were captured"
         say(f"zmtpscope: {counted(sum(drops.values()), one, many)}: {by_interface(drops)}")
     return DAMAGED if captures.problems or drops else 0
+
+
+class Run:
+    """A run in progress."""
+
+    def __init__(self, analyser: Analyser, captures: Captures, paths: Sequence[str]) -> None:
+        self.analyser = analyser
+        self.captures = captures
+        self.paths = paths
+        self._is_reported = False
+
+    @property
+    def options(self) -> Options:
+        """The options of the analyser."""
+        return self.analyser.options
+
+    def first_time(self) -> int | None:
+        """Return the time of the first packet."""
+        return self.captures.statistics.first_time
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all batches."""
+        return self.analyser.run(self.captures)
+
+    def progress(self, *, shown: bool = True) -> Progress:
+        """Return the progress bar, which is drawn on terminals only."""
+        from zmtpscope.cli.progress import Progress
+
+        return Progress(self.captures.statistics, self.paths, shown and is_seen())
+
+    def say_what_is_missing(self, *, says_nothing_found: bool = True) -> None:
+        """Report a capture without ZMTP, unusable payload dissectors, and connections that the keys do not decrypt. Does so once."""
+        if not self._is_reported:
+            self._is_reported = True
+            if says_nothing_found:
+                say_if_nothing_was_found(self.analyser.summary, self.captures)
+            say_what_cannot_be_used(self.options)
+            say_what_stayed_closed(self.analyser.summary, self.options.keys)
+
+    def exit_code(self) -> int:
+        """Report damage and losses. Return the exit code."""
+        return exit_code(self.captures)
+
+
+@contextmanager
+def reading(
+    given: dict[str, Any], captures: Captures | None = None, *, block_size: int | None = None, **more: Any
+) -> Iterator[Run]:
+    """Yield the run of a command over `captures`, or over the files that it names. Report problems afterwards.
+
+    `more` are further options of the analyser.
+    """
+    # imported here to keep help, usage errors and other commands fast
+    from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.dissect import Analyser
+
+    keys = given_keys(given)
+    said = say_problems(keys)
+    options = analyser_options(given, keys=keys, **more)
+    try:
+        if captures is None:
+            paths, sizes = named_captures(given), {} if block_size is None else {"block_size": block_size}
+            run = Run(Analyser(options), open_captures(paths, packet_limit=given["packets"], **sizes), paths)
+        else:
+            run = Run(Analyser(options), captures, ())
+        yield run
+    except CaptureError as error:
+        raise NoCapture(str(error)) from error
+    run.say_what_is_missing()
+    say_problems(keys, said)
+
+
+def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], None], write: Callable[[Run], None]) -> int:
+    """Pass all batches of the captures to `feed`, then call `write`. Returns the exit code.
+
+    The first Ctrl-C stops reading and writes the results so far; a second one exits at once.
+    """
+    with reading(given) as run:
+        from zmtpscope.cli.signals import stopped_by_interrupt
+        from zmtpscope.live.analysis import end, steps
+
+        stopped: list[bool] = []
+        with stopped_by_interrupt(lambda: stopped.append(True)), run.progress():
+            for step in steps(run.analyser, run.captures, None):
+                for batch in step:
+                    feed(run, batch)
+                if stopped:  # report everything read, including connections that continue
+                    break
+            for batch in end(run.analyser, run.captures):
+                feed(run, batch)
+        write(run)
+        if stopped:
+            raise KeyboardInterrupt
+    return run.exit_code()

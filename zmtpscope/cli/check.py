@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
-from zmtpscope.cli.read_through import Run, read_through
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ def _explain(context: click.Context, parameter: click.Parameter, name: str | Non
             for line in textwrap.wrap(text, 110, initial_indent="      ", subsequent_indent="      "):
                 click.echo(line)
     context.exit()
+
+
+UNSHOWN = {"body": Body("none", None), "show_secrets": False}
+"""What other commands offer as options: diagnoses need no bodies."""
 
 
 class Why(NamedTuple):
@@ -126,7 +130,7 @@ def check(**given: Any) -> int:
     def write(run: Run) -> None:
         failed.append(_write(derivation, run, given))
 
-    code = read_through({**given, "show_secrets": False}, Body("none", None), feed, write)
+    code = read_through({**given, **UNSHOWN}, feed, write)
     return FOUND if any(failed) else code
 
 
@@ -169,7 +173,7 @@ def _answer(given: dict[str, Any]) -> int:
         if search.left_out:
             remark(f"{search.left_out} more messages were not examined: there are too many")
 
-    return read_through({**given, "show_secrets": False}, Body("none", None), feed, write)
+    return read_through({**given, **UNSHOWN}, feed, write)
 
 
 def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER, filter_of_topic
 from zmtpscope.cli.messages import say
@@ -23,8 +24,7 @@ from zmtpscope.cli.parameters import (
     PAYLOAD_FILES,
     SHOW_SECRETS,
 )
-from zmtpscope.cli.read_through import Run, read_through
-from zmtpscope.option_texts import Body
+from zmtpscope.option_texts import FULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +124,7 @@ def diagram(**given: Any) -> int:
         if drawn.left_out:
             say(f"zmtpscope: {drawn.left_out} -> --arrows draws more; --conn, --peer, --topic and -Y select")
 
-    return read_through(given, Body("full", None), feed, write)
+    return read_through({**given, "body": FULL}, feed, write)
 
 
 def _form(given: dict[str, Any]) -> str:

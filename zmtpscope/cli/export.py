@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.captures import exit_code
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.messages import say
@@ -76,9 +75,9 @@ def export(**given: Any) -> int:
     """Export the records of capture FILEs to tables, one file per record type: connections, greetings, commands,
     messages, gaps, stalls, leftovers and findings. A type without records gets an empty table. The files appear only
     when all of them are complete."""
-    captures, written = write_tables(given, _selection(given), given["filter"])
+    run, written = write_tables(given, _selection(given), given["filter"])
     say(_summary(given["directory"], written))
-    return exit_code(captures)
+    return run.exit_code()
 
 
 def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.captures import (
-    NoCapture,
-    analyser_options,
-    exit_code,
-    is_read_once,
-    named_captures,
-    say_if_nothing_was_found,
-    say_what_cannot_be_used,
-    say_what_stayed_closed,
-)
+from zmtpscope.cli.captures import is_read_once, named_captures, reading
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER, filter_of_topic
-from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import (
@@ -101,38 +91,26 @@ def follow(**given: Any) -> int:
     if given["as_json"] and given["form"] != "auto":
         raise click.UsageError("--as and --json are mutually exclusive")
     # imported here to keep help, usage errors and other commands fast
-    from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.conversations.following import Followed, Following
     from zmtpscope.conversations.names import Names
-    from zmtpscope.dissect import Analyser
 
-    keys = given_keys(given)
-    said = say_problems(keys)
-    options = analyser_options(given, keys=keys)
-    try:
+    with reading(given) as run:
         if followed is None:
-            followed = Followed(_only_connection(given, paths, options))
-        captures = open_captures(paths, packet_limit=given["packets"])
-        analyser = Analyser(options)
-        following = Following(followed, options, lambda: captures.statistics.first_time)
+            followed = Followed(_only_connection(given, paths, run.options))
+        following = Following(followed, run.options, run.first_time)
         found, names = 0, Names()
         asks_by_name = given["peer"] is not None or given["topic"] is not None
         with _body_files(given) as files:
-            write = _writer(given, lambda: captures.statistics.first_time)
-            for batch in analyser.run(captures):
+            write = _writer(given, run.first_time)
+            for batch in run.batches():
                 if asks_by_name and not found:  # names are not needed otherwise
                     names.feed(batch)
                 records = following.records(batch)
                 found += write(records if files is None else files.written(records))
-    except CaptureError as error:
-        raise NoCapture(str(error)) from error
-    say_if_nothing_was_found(analyser.summary, captures)
-    if not found and analyser.summary.connections:
-        say(f"zmtpscope: no message matches the selection{_what_there_is(given, names, analyser.summary)}")
-    say_what_cannot_be_used(options)
-    say_what_stayed_closed(analyser.summary, keys)
-    say_problems(keys, said)
-    return exit_code(captures)
+        summary = run.analyser.summary
+        if not found and summary.connections:
+            say(f"zmtpscope: no message matches the selection{_what_there_is(given, names, summary)}")
+    return run.exit_code()
 
 
 def _followed(given: dict[str, Any], paths: Sequence[str]) -> Followed | None:

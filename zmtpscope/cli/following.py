@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -37,9 +33,6 @@ USAGE = 2
 
 GRACE = 1.0
 """Seconds for a pipe to end after the first Ctrl-C, which its writer also receives."""
-
-SAME_INTERRUPT = 0.2
-"""Seconds within which two signals count as one: timeout(1) signals the program and then its process group."""
 
 KILOBYTE, MEBIBYTE = 1000, 1 << 20
 STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -463,65 +456,3 @@ def refused(*lines: str) -> click.exceptions.Exit:
     for number, line in enumerate(lines):
         say(line if number else f"{click.get_current_context().command_path}: {line}")
     return click.exceptions.Exit(USAGE)
-
-
-@contextmanager
-def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on Ctrl-C, SIGTERM, or SIGHUP of a closed terminal; a later Ctrl-C or SIGTERM raises
-    `KeyboardInterrupt`. An ignored SIGHUP stays ignored (nohup(1))."""
-    stopped: float | None = None
-    hangup = getattr(signal, "SIGHUP", None)
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal stopped
-        if number == hangup:
-            _leave_terminal()
-        if stopped is None:
-            stopped = time.monotonic()
-            stop()
-        elif number != hangup and time.monotonic() - stopped > SAME_INTERRUPT:
-            raise KeyboardInterrupt
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-        numbers.append(hangup)
-    with _handled(numbers, on_signal):
-        yield
-
-
-def _leave_terminal() -> None:
-    """Redirect output of a closed terminal to the null device, so that writing does not fail and the rest is still
-    done."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        poll = select.poll()
-        poll.register(descriptor, select.POLLOUT)
-        if any(events & select.POLLHUP for _, events in poll.poll(0)):
-            os.dup2(nowhere, descriptor)
-    os.close(nowhere)
-
-
-@contextmanager
-def counts_on_request() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether SIGUSR1 has requested counts since its last call."""
-    requests: list[int] = []
-
-    def is_asked() -> bool:
-        asked = bool(requests)
-        requests.clear()
-        return asked
-
-    numbers = [signal.SIGUSR1] if hasattr(signal, "SIGUSR1") else []
-    with _handled(numbers, lambda number, frame: requests.append(number)):
-        yield is_asked
-
-
-@contextmanager
-def _handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Call `handler` on these signals within the block."""
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

@@ -24,7 +24,7 @@ def given_keys(given: dict[str, Any]) -> Keys | None:
     if click.get_current_context().get_parameter_source("key_files") is ParameterSource.ENVIRONMENT:
         names = [name for name in names if name]  # "one:$TWO" if TWO is not set
         source = f", named by {KEYLOG_VARIABLE}"
-    if STANDARD_INPUT in names and STANDARD_INPUT in [*given["files"], *given["more_files"]]:
+    if STANDARD_INPUT in names and STANDARD_INPUT in [*given["files"], *given.get("more_files", ())]:
         raise click.UsageError(f"standard input cannot be both a capture and a key file{source}")
     return open_keys(names, source) if names else None
 

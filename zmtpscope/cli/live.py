@@ -8,22 +8,19 @@ from typing import Any
 
 import click
 
-from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code
+from zmtpscope.cli.captures import reading
 from zmtpscope.cli.commands import command
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.following import (
     FOLLOWED_FILE,
     Followed,
     capture_options,
-    counts_on_request,
     list_interfaces,
     news_lines,
     open_followed,
     state_of,
-    stopped_by_interrupt,
     take_capture_filter,
 )
-from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen, say
 from zmtpscope.cli.output import (
     ALL,
@@ -43,6 +40,7 @@ from zmtpscope.cli.output import (
     write_end,
 )
 from zmtpscope.cli.parameters import BODY, DECODE_AS, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS, WITH_DERIVED
+from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.status_line import StatusLine
 from zmtpscope.cli.templates import template_options
 
@@ -92,29 +90,17 @@ def live(**given: Any) -> int:
 
 
 def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[], bool]) -> int:
-    # imported here to keep help, usage errors and other commands fast
-    from zmtpscope.capture import CaptureError
-    from zmtpscope.cli.diagnoses import Diagnoses
-    from zmtpscope.dissect import Analyser
+    from zmtpscope.cli.diagnoses import Diagnoses  # loads numpy: capturing has already started
     from zmtpscope.live.analysis import end, steps
 
-    keys = given_keys({**given, "more_files": ()})
-    said = say_problems(keys)
-    options = analyser_options(
-        given,
-        keys=keys,
-        records=True,  # with -q the diagnoses need them
-        frames=given["frames"],
-        details=given["tree"] or given["hex_dump"],
-    )
-    analyser = Analyser(options)
-    captures = followed.captures
-    writer = record_writer(given, options, lambda: captures.statistics.first_time)
-    shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
-    diagnoses = Diagnoses(paint_of(given)) if given["quiet"] else None
-    try:
+    # with -q the diagnoses need records
+    wanted = {"records": True, "frames": given["frames"], "details": given["tree"] or given["hex_dump"]}
+    with reading(given, followed.captures, **wanted) as run:
+        writer, analyser = record_writer(given, run), run.analyser
+        shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
+        diagnoses = Diagnoses(paint_of(given)) if given["quiet"] else None
         with StatusLine(shown) as status:
-            for step in steps(analyser, captures, followed):
+            for step in steps(analyser, run.captures, followed):
                 for batch in step:
                     writer.write(batch)
                     if diagnoses is not None:
@@ -129,7 +115,7 @@ def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[],
                     say(line)
                 if status.is_due:
                     status.show(state_of(followed, analyser))
-        for batch in end(analyser, captures):
+        for batch in end(analyser, run.captures):
             writer.write(batch)
             if diagnoses is not None:
                 diagnoses.feed(batch)
@@ -137,9 +123,6 @@ def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[],
         if diagnoses is not None:
             for line in diagnoses.news():
                 click.echo(line)
-        write_end(analyser, captures, given)
-    except CaptureError as error:
-        raise NoCapture(str(error)) from error
-    say_problems(keys, said)
+        write_end(run, given)
     ended = followed.say_end()
-    return exit_code(captures) or ended
+    return run.exit_code() or ended

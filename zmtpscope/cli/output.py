@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from zmtpscope.cli.captures import say_if_nothing_was_found, say_what_cannot_be_used, say_what_stayed_closed
+from zmtpscope.cli.captures import say_if_nothing_was_found
 from zmtpscope.cli.commands import OUTPUT, option
 from zmtpscope.cli.filters import Filtered
 from zmtpscope.cli.messages import say
@@ -18,8 +18,8 @@ from zmtpscope.export.clock import FORMS
 from zmtpscope.records import DERIVED
 
 if TYPE_CHECKING:
-    from zmtpscope.capture import Captures
-    from zmtpscope.dissect import Analyser, Batch, Options
+    from zmtpscope.cli.captures import Run
+    from zmtpscope.dissect import Batch, Options
 
 LINES_AT_ONCE = 100
 
@@ -125,19 +125,15 @@ def wants_records(given: dict[str, Any]) -> bool:
 
 
 def record_writer(
-    given: dict[str, Any],
-    options: Options,
-    first_time: Callable[[], int | None],
-    *,
-    waits: bool = False,
-    also: Callable[[Batch], None] | None = None,
+    given: dict[str, Any], run: Run, *, waits: bool = False, also: Callable[[Batch], None] | None = None
 ) -> Writer:
-    """Return the writer of records.
+    """Return the writer of the records of a run.
 
-    `first_time` returns the time of the first packet. With `waits`, text lines may wait for earlier ones, otherwise
+    With `waits`, text lines may wait for earlier ones, otherwise
     each is written with its batch. Only records matching `-Y` are written; with `-q` only their number. Written records
     also go to `also`.
     """
+    options, first_time = run.options, run.first_time
     if given["quiet"]:
         writer = Writer(lambda batch: None, lambda: None)
     elif given["as_json"]:
@@ -258,9 +254,12 @@ def _text_writer(
     return Writer(lambda batch: write(text.lines(batch)), lambda: write(text.rest()))
 
 
-def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> None:
-    """Write summary and statistics, if requested. With JSON lines they go to stderr, because they are not JSON."""
-    summary, statistics = analyser.summary, captures.statistics
+def write_end(run: Run, given: dict[str, Any]) -> None:
+    """Write summary and statistics, if requested, and report what is missing.
+
+    With JSON lines statistics go to stderr, because they are not JSON.
+    """
+    summary, captures, statistics = run.analyser.summary, run.captures, run.captures.statistics
     if given["quiet"]:
         from zmtpscope.export.summary import summary_lines
 
@@ -274,8 +273,7 @@ def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> 
 
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])
-    say_what_cannot_be_used(analyser.options)
-    say_what_stayed_closed(summary, analyser.options.keys)
+    run.say_what_is_missing(says_nothing_found=False)
     sys.stdout.flush()
 
 

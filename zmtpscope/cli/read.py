@@ -7,11 +7,9 @@ import stat
 import sys
 from typing import Any
 
-from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures
+from zmtpscope.cli.captures import named_captures, reading
 from zmtpscope.cli.commands import command
 from zmtpscope.cli.filters import FILTER
-from zmtpscope.cli.key_files import given_keys, say_problems
-from zmtpscope.cli.messages import is_seen
 from zmtpscope.cli.output import (
     ALL,
     COLOR,
@@ -77,47 +75,27 @@ def read(**given: Any) -> int:
     file, compressed or not, a directory to search, or - for standard input."""
     paths = named_captures(given)
     check_output(given)
-    # imported here to keep help, usage errors and other commands fast
-    from zmtpscope.capture import CaptureError, open_captures
-    from zmtpscope.cli.progress import Progress
-    from zmtpscope.dissect import Analyser
-
     excerpt = None
     if given["packets_to"] is not None:
         from zmtpscope.cli.excerpt import Excerpt
 
         excerpt = Excerpt(given, paths)
-    keys = given_keys(given)
-    said = say_problems(keys)
-    options = analyser_options(
-        given,
-        keys=keys,
-        records=wants_records(given),
-        frames=given["frames"],
-        details=given["tree"] or given["hex_dump"] or excerpt is not None,
-    )
-    try:
-        captures = open_captures(paths, packet_limit=given["packets"])
-        analyser = Analyser(options)
-        shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
-        with Progress(captures.statistics, paths, shown):
-            waits = all(map(_is_file, paths))
-            also = None if excerpt is None else excerpt.begin(options)
-            writer = record_writer(given, options, lambda: captures.statistics.first_time, waits=waits, also=also)
+    wanted = {"records": wants_records(given), "frames": given["frames"]}
+    with reading(given, **wanted, details=given["tree"] or given["hex_dump"] or excerpt is not None) as run:
+        with run.progress(shown=given["quiet"] or not sys.stdout.isatty()):
+            also = None if excerpt is None else excerpt.begin(run.options)
+            writer = record_writer(given, run, waits=all(map(_is_file, paths)), also=also)
             try:
-                for batch in analyser.run(captures):
+                for batch in run.batches():
                     writer.write(batch)
             except KeyboardInterrupt:  # show everything read, including records waiting for earlier ones
                 writer.finish()
                 raise
             writer.finish()
-        write_end(analyser, captures, given)
+        write_end(run, given)
         if excerpt is not None:
-            excerpt.write(captures, options)
-    except CaptureError as error:
-        raise NoCapture(str(error)) from error
-    say_problems(keys, said)
-    return exit_code(captures)
+            excerpt.write(run.captures, run.options)
+    return run.exit_code()
 
 
 def _is_file(path: str) -> bool:

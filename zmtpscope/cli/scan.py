@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
-from zmtpscope.cli.read_through import Run, read_through
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def scan(**given: Any) -> int:
 
     inventory = Inventory()
     return read_through(
-        given,
-        Body("none", None),
+        {**given, "body": Body("none", None)},
         lambda run, batch: inventory.feed(batch.records),
         lambda run: _write(inventory, run, as_json=given["as_json"]),
     )

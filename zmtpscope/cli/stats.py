@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER, body_for
 from zmtpscope.cli.messages import say
@@ -23,7 +24,6 @@ from zmtpscope.cli.parameters import (
     SHOW_SECRETS,
     checked,
 )
-from zmtpscope.cli.read_through import Run, read_through
 from zmtpscope.option_texts import parse_duration
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def stats(**given: Any) -> int:
     interval = given["interval"]
     statistics = Statistics((given["kind"],) if given["kind"] else OVERVIEW, interval or USUAL_NS, interval)
     return read_through(
-        given,
-        body_for(given["filter"]),
+        {**given, "body": body_for(given["filter"])},
         lambda run, batch: _feed(statistics, run, batch, given),
         lambda run: _write(statistics, run, given),
     )

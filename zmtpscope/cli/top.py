@@ -6,34 +6,24 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from zmtpscope.cli.captures import (
-    NoCapture,
-    analyser_options,
-    exit_code,
-    say_if_nothing_was_found,
-    say_what_cannot_be_used,
-    say_what_stayed_closed,
-)
+from zmtpscope.cli.captures import Run, reading
 from zmtpscope.cli.commands import command, option
 from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
 from zmtpscope.cli.following import (
     Followed,
     capture_options,
     check_no_capture_options,
-    counts_on_request,
     list_interfaces,
     news_lines,
     open_followed,
     seconds_behind,
-    stopped_by_interrupt,
     take_capture_filter,
 )
-from zmtpscope.cli.key_files import given_keys, say_problems
-from zmtpscope.cli.messages import is_seen, say
+from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import (
     DECODE_AS,
     FILES,
@@ -43,16 +33,17 @@ from zmtpscope.cli.parameters import (
     PAYLOAD_FILES,
     SHOW_SECRETS,
 )
+from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.status_line import LAG_THAT_MATTERS
 from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Screen, Tables, has_screen
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
-    from zmtpscope.capture import Captures
     from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.dissect import Analyser, Batch
     from zmtpscope.export.top.rates import Interval, Rates
     from zmtpscope.export.top.view import View
+    from zmtpscope.filter import Filter
 
 LONGEST_INTERVAL = 86_400.0
 MIN_INTERVAL = 0.001
@@ -125,31 +116,44 @@ def top(**given: Any) -> int:
         raise click.UsageError("--follow is for one file, or - for standard input")
     if is_live and given["interval"] is None:
         raise click.UsageError("--interval 0 needs a finished capture: leave out -i and --follow")
+    given["body"] = body_for(given["filter"])
     if not is_live:
         check_no_capture_options(given, paths[0], "exists")
-        view = _view(given)
-        captures = _opened(paths, given["packets"])
-        return _run(captures, ", ".join(map(_name, paths)), view, given)
+        asked = _asked(given)
+        with reading(given) as run:
+            _count(run, ", ".join(map(_name, paths)), asked)
+        return run.exit_code()
     followed = open_followed(given, paths)
     try:
         with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
             followed.say_begin()
-            view = _view(given)  # loads numpy: capturing has already started
-            code = _run(followed.captures, _name(followed.title), view, given, followed, counts_wanted)
+            asked = _asked(given)  # loads numpy: capturing has already started
+            with reading(given, followed.captures) as run:
+                _count(run, _name(followed.title), asked, followed, counts_wanted)
+            code = run.exit_code()
             ended = followed.say_end()
             return code or ended
     finally:
         followed.close()
 
 
-def _opened(paths: list[str], packets: int | None) -> Captures:
-    # imported here to keep help, usage errors and other commands fast
-    from zmtpscope.capture import CaptureError, open_captures
+class Asked(NamedTuple):
+    """What is counted, and how it is shown: at most `most` rows of `view`."""
 
-    try:
-        return open_captures(paths, packet_limit=packets)
-    except CaptureError as error:
-        raise NoCapture(str(error)) from error
+    view: View
+    filter: Filter | None
+    interval: int | None
+    most: int | None
+    as_json: bool
+
+
+def _asked(given: dict[str, Any]) -> Asked:
+    from zmtpscope.export.top.view import PLURALS, View
+
+    view = View(kind=given["kind"], sort=given["sort"], filter=given["contains"])
+    if view.column.name != view.sort:
+        raise click.UsageError(f"{PLURALS[view.kind]} have no column {view.sort!r} to sort by")
+    return Asked(view, given["filter"], given["interval"], given["most"], given["as_json"])
 
 
 def _name(path: str) -> str:
@@ -157,69 +161,42 @@ def _name(path: str) -> str:
     return "standard input" if path == "-" else path.rpartition("/")[2]
 
 
-def _run(
-    captures: Captures,
+def _count(
+    run: Run,
     title: str,
-    view: View,
-    given: dict[str, Any],
+    asked: Asked,
     followed: Followed | None = None,
     counts_wanted: Callable[[], bool] = lambda: False,
-) -> int:
-    """Count messages of captures, live if `followed` is given. Returns the exit code."""
-    from zmtpscope.capture import CaptureError
+) -> None:
+    """Count messages of a run, live if `followed` is given, and show the counts."""
     from zmtpscope.cli.diagnoses import Diagnoses
-    from zmtpscope.cli.progress import Progress
-    from zmtpscope.dissect import Analyser
     from zmtpscope.export.styles import plain
     from zmtpscope.export.top.rates import Rates
     from zmtpscope.live.analysis import end
 
-    paths = [*given["files"], *given["more_files"]]
-    keys = given_keys(given)
-    said = say_problems(keys)
-    options = analyser_options({**given, "body": body_for(given["filter"])}, keys=keys)
-    analyser, rates = Analyser(options), Rates(given["interval"])
-    counted = messages_filtered(given["filter"], options, lambda: captures.statistics.first_time)
-    numbers = Numbers(rates, captures.statistics, is_live=followed is not None)
+    analyser, rates = run.analyser, Rates(asked.interval)
+    counted = messages_filtered(asked.filter, run.options, run.first_time)
+    numbers = Numbers(rates, run.captures.statistics, is_live=followed is not None)
     diagnoses = Diagnoses(plain) if followed is not None else None
     shown = () if diagnoses is None else diagnoses.last
-    output = _output(given, view, numbers, lambda: f"{title}{_lost(analyser, followed)}", shown)
-    bar = Progress(captures.statistics, paths, followed is None and is_seen() and not isinstance(output, Screen))
-    try:
-        with bar, output:
-            intervals = _intervals(analyser, captures, rates, counted, followed, diagnoses)
-            is_wanted = True
-            for interval in intervals:
-                if followed is not None and not isinstance(output, Screen):
-                    for line in news_lines(followed, analyser, counts_wanted):
-                        say(line)
-                is_wanted = output.update(interval)
-                if not is_wanted:
-                    break
-            for batch in end(analyser, captures):
-                for interval in rates.feed(counted(batch)):
-                    output.update(interval)
-            for interval in rates.finish():
+    output = _output(asked, numbers, lambda: f"{title}{_lost(analyser, followed)}", shown)
+    with run.progress(shown=followed is None and not isinstance(output, Screen)), output:
+        is_wanted = True
+        for interval in _intervals(run, rates, counted, followed, diagnoses):
+            if followed is not None and not isinstance(output, Screen):
+                for line in news_lines(followed, analyser, counts_wanted):
+                    say(line)
+            is_wanted = output.update(interval)
+            if not is_wanted:
+                break
+        for batch in end(analyser, run.captures):
+            for interval in rates.feed(counted(batch)):
                 output.update(interval)
-            output.finish(is_wanted=is_wanted and followed is None)
-    except CaptureError as error:
-        raise NoCapture(str(error)) from error
+        for interval in rates.finish():
+            output.update(interval)
+        output.finish(is_wanted=is_wanted and followed is None)
     sys.stdout.flush()
-    say_if_nothing_was_found(analyser.summary, captures)
     _say_limits(rates)
-    say_what_cannot_be_used(options)
-    say_what_stayed_closed(analyser.summary, keys)
-    say_problems(keys, said)
-    return exit_code(captures)
-
-
-def _view(given: dict[str, Any]) -> View:
-    from zmtpscope.export.top.view import PLURALS, View
-
-    view = View(kind=given["kind"], sort=given["sort"], filter=given["contains"])
-    if view.column.name != view.sort:
-        raise click.UsageError(f"{PLURALS[view.kind]} have no column {view.sort!r} to sort by")
-    return view
 
 
 def _lost(analyser: Analyser, followed: Followed | None) -> str:
@@ -231,19 +208,16 @@ def _lost(analyser: Analyser, followed: Followed | None) -> str:
     return words + (f"  {lag:.1f} s behind" if lag >= LAG_THAT_MATTERS else "")
 
 
-def _output(
-    given: dict[str, Any], view: View, numbers: Numbers, title: Callable[[], str], diagnoses: Sequence[str]
-) -> Output:
-    if given["as_json"]:
-        return JsonLines(numbers.rates, view, given["most"])
+def _output(asked: Asked, numbers: Numbers, title: Callable[[], str], diagnoses: Sequence[str]) -> Output:
+    if asked.as_json:
+        return JsonLines(numbers.rates, asked.view, asked.most)
     if has_screen():
-        return Screen(numbers, view, given["most"], title, diagnoses)
-    return Tables(numbers, view, given["most"])
+        return Screen(numbers, asked.view, asked.most, title, diagnoses)
+    return Tables(numbers, asked.view, asked.most)
 
 
 def _intervals(
-    analyser: Analyser,
-    captures: Captures,
+    run: Run,
     rates: Rates,
     counted: Callable[[Batch], Batch],
     followed: Followed | None,
@@ -256,8 +230,8 @@ def _intervals(
     """
     from zmtpscope.live.analysis import steps
 
-    clock = CaptureClock()
-    for step in steps(analyser, captures, followed):
+    clock, analyser = CaptureClock(), run.analyser
+    for step in steps(analyser, run.captures, followed):
         for batch in step:
             yield from rates.feed(counted(batch))
             if diagnoses is not None:
