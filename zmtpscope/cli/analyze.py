@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import named_captures
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
+from zmtpscope.cli.parameters import READ_FILES
 from zmtpscope.cli.tables import write_tables
 from zmtpscope.option_texts import Body
 from zmtpscope.records import PLURALS, RECORDS
@@ -35,8 +35,7 @@ support."""
 
 
 @command(short_help="Write an HTML report about captures, with Spark.")
-@FILES
-@MORE_FILES
+@options(*READ_FILES)
 @option(
     "-o",
     "directory",
@@ -45,11 +44,6 @@ support."""
     metavar="DIR",
     help="Write to DIR, created if missing.",
 )
-@PACKETS
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
 @option("--force", is_flag=True, help="Overwrite an existing report.")
 def analyze(**given: Any) -> int:
     """Write a report about capture FILEs to DIR: problems, message counts by peer and topic, and how connections opened

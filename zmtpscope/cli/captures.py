@@ -145,7 +145,7 @@ class Run:
         return Progress(self.captures.statistics, self.paths, shown and is_seen())
 
     def say_what_is_missing(self, *, says_nothing_found: bool = True) -> None:
-        """Report a capture without ZMTP, unusable payload dissectors, and connections that the keys do not decrypt. Does so once."""
+        """Report a capture without ZMTP, unusable dissectors, and connections that the keys do not decrypt: once."""
         if not self._is_reported:
             self._is_reported = True
             if says_nothing_found:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.commands import MESSAGES, OUTPUT, command, option
-from zmtpscope.cli.credentials import client_options, given_security, server_options
+from zmtpscope.cli.commands import MESSAGES, OUTPUT, command, option, options
+from zmtpscope.cli.credentials import CLIENT_OPTIONS, SERVER_OPTIONS, given_security
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.own_traffic import OwnTraffic, traffic_options
+from zmtpscope.cli.own_traffic import TRAFFIC_OPTIONS, OwnTraffic
 from zmtpscope.option_texts import VERSIONS
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
 
@@ -139,9 +139,7 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
     metavar="VERSION",
     help="Protocol version to speak: 1.0, 2.0, 3.0 or 3.1 [default: 3.1].",
 )
-@client_options
-@server_options
-@traffic_options
+@options(*CLIENT_OPTIONS, *SERVER_OPTIONS, *TRAFFIC_OPTIONS)
 def cat(**given: Any) -> int:
     """Open a ZeroMQ socket, send each MESSAGE (or each line of standard input), and print every message received.
 

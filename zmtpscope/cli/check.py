@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from zmtpscope.cli.captures import Run, read_through
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
-from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
+from zmtpscope.cli.parameters import READ_FILES
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def _report_option(name: str, what: str) -> Callable[[Any], Any]:
 
 
 @command(short_help="Diagnose problems in capture files: cause, evidence and fix.")
-@FILES
-@MORE_FILES
+@options(*READ_FILES, JSON, TIME_FORM, COLOR)
 @option("--rule", "rules", multiple=True, callback=_rules, metavar="RULE", help="Apply only this rule; repeatable.")
 @option(
     "--explain",
@@ -104,16 +103,8 @@ def _report_option(name: str, what: str) -> Callable[[Any], Any]:
     help="Explain, message by message, why messages on TOPIC did or did not reach the subscriber PEER (an identity, an "
     "address, or ADDRESS:PORT).",
 )
-@JSON
 @_report_option("junit", "JUnit XML: each rule is a test, errors and warnings are failures.")
 @_report_option("sarif", "SARIF 2.1.0, which code hosts show.")
-@TIME_FORM
-@PACKETS
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@COLOR
 def check(**given: Any) -> int:
     """Diagnose problems in capture FILEs. Each diagnosis states the cause in one sentence, then the evidence
     (packets and times), the consequences, and the fix."""

@@ -50,6 +50,17 @@ def command(**settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
     return decorator
 
 
+def options(*each: Callable[[AnyCommand], AnyCommand]) -> Callable[[AnyCommand], AnyCommand]:
+    """Return a decorator that adds several options to a command, in this order."""
+
+    def add(command: AnyCommand) -> AnyCommand:
+        for add_one in reversed(each):
+            command = add_one(command)
+        return command
+
+    return add
+
+
 def option(*names: str, heading: str = OPTIONS, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
     """Return a decorator that adds an option to a command: `click.option` with a heading."""
     return click.option(*names, cls=Option, heading=heading, **settings)

@@ -11,8 +11,8 @@ import os
 import shlex
 import stat
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,8 +23,6 @@ from zmtpscope.export.safe_text import safe_text
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
     from zmtpscope.zmtp.peer import CurveClient, CurveServer, PlainClient, PlainServer, Security
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 PASSWORD_VARIABLE = "ZMTPSCOPE_PASSWORD"
 LARGEST_FILE = 1 << 20
@@ -44,56 +42,47 @@ TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file
 """Valid combinations."""
 
 
-def client_options(command: Command) -> Command:
-    """Add the client options: `--plain-file`, `--user`, `--server-key`, `--curve-file`."""
-    for add in (
-        option(
-            "--curve-file",
-            metavar="FILE",
-            help="CURVE certificate with its secret key, or a file with only the secret key [default: a new key].",
-            heading=SECURITY,
-        ),
-        option(
-            "--server-key",
-            metavar="KEY|FILE",
-            help="CURVE public key of the server: 40 Z85 characters, 64 hex digits, or a file.",
-            heading=SECURITY,
-        ),
-        option(
-            "--user",
-            metavar="NAME",
-            help=f"PLAIN user name; the password comes from {PASSWORD_VARIABLE} or a prompt.",
-            heading=SECURITY,
-        ),
-        option(
-            "--plain-file",
-            metavar="FILE",
-            help="PLAIN login from FILE: user:password, or one on each of two lines.",
-            heading=SECURITY,
-        ),
-    ):
-        command = add(command)
-    return command
+CLIENT_OPTIONS = (
+    option(
+        "--plain-file",
+        metavar="FILE",
+        help="PLAIN login from FILE: user:password, or one on each of two lines.",
+        heading=SECURITY,
+    ),
+    option(
+        "--user",
+        metavar="NAME",
+        help=f"PLAIN user name; the password comes from {PASSWORD_VARIABLE} or a prompt.",
+        heading=SECURITY,
+    ),
+    option(
+        "--server-key",
+        metavar="KEY|FILE",
+        help="CURVE public key of the server: 40 Z85 characters, 64 hex digits, or a file.",
+        heading=SECURITY,
+    ),
+    option(
+        "--curve-file",
+        metavar="FILE",
+        help="CURVE certificate with its secret key, or a file with only the secret key [default: a new key].",
+        heading=SECURITY,
+    ),
+)
 
-
-def server_options(command: Command) -> Command:
-    """Add the server options: `--plain-users`, `--curve-server`."""
-    for add in (
-        option(
-            "--curve-server",
-            metavar="FILE",
-            help="Act as a CURVE server with this certificate and its secret key; any client key is accepted.",
-            heading=SECURITY,
-        ),
-        option(
-            "--plain-users",
-            metavar="FILE",
-            help="Act as a PLAIN server and accept the logins in FILE, one user:password per line.",
-            heading=SECURITY,
-        ),
-    ):
-        command = add(command)
-    return command
+SERVER_OPTIONS = (
+    option(
+        "--plain-users",
+        metavar="FILE",
+        help="Act as a PLAIN server and accept the logins in FILE, one user:password per line.",
+        heading=SECURITY,
+    ),
+    option(
+        "--curve-server",
+        metavar="FILE",
+        help="Act as a CURVE server with this certificate and its secret key; any client key is accepted.",
+        heading=SECURITY,
+    ),
+)
 
 
 def given_security(given: Mapping[str, Any]) -> Security:

@@ -10,20 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import Run, read_through
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, filter_of_topic
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
-from zmtpscope.cli.parameters import (
-    DECODE_AS,
-    FILES,
-    KEYS,
-    MORE_FILES,
-    PACKETS,
-    PAYLOAD,
-    PAYLOAD_FILES,
-    SHOW_SECRETS,
-)
+from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
 from zmtpscope.option_texts import FULL
 
 if TYPE_CHECKING:
@@ -42,8 +33,7 @@ USUAL_ARROWS = 100
 
 
 @command(short_help="Draw a sequence diagram of the traffic between peers.")
-@FILES
-@MORE_FILES
+@options(*READ_FILES, FILTER, TIME_FORM, COLOR, VERBOSE, SHOW_SECRETS)
 @option(
     "--conn",
     "conns",
@@ -60,7 +50,6 @@ USUAL_ARROWS = 100
     help="Draw the request that starts in this packet and its reply, over all hops.",
 )
 @option("--topic", metavar="TOPIC", help="Draw the messages published on exactly TOPIC.")
-@FILTER
 @option(
     "--arrows",
     type=click.IntRange(1, 5000),
@@ -83,15 +72,6 @@ USUAL_ARROWS = 100
     help="Write to FILE; its ending sets the format: .txt, .mmd or .svg.",
 )
 @option("--force", is_flag=True, help="Overwrite FILE if it exists.")
-@PACKETS
-@TIME_FORM
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@COLOR
-@VERBOSE
-@SHOW_SECRETS
 def diagram(**given: Any) -> int:
     """Draw a sequence diagram of capture FILEs: a lifeline for each peer, an arrow for each greeting, command and
     message, and TCP opens and closes, gaps and findings in between. Select connections, a peer, a topic or a filter if

@@ -7,23 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import (
-    BODY,
-    DECODE_AS,
-    FILES,
-    FRAMES,
-    KEYS,
-    MORE_FILES,
-    PACKETS,
-    PAYLOAD,
-    PAYLOAD_FILES,
-    SHOW_SECRETS,
-    WITH_DERIVED,
-    parse_select,
-)
+from zmtpscope.cli.parameters import BODY, FRAMES, READ_FILES, SHOW_SECRETS, WITH_DERIVED, parse_select
 from zmtpscope.cli.tables import ON_REQUEST, write_tables
 from zmtpscope.export.words import size
 from zmtpscope.records import DERIVED, RECORDS
@@ -35,8 +22,7 @@ if TYPE_CHECKING:
 
 
 @command(short_help="Export records to JSON lines, CSV or Parquet files.")
-@FILES
-@MORE_FILES
+@options(*READ_FILES, FILTER, FRAMES, WITH_DERIVED, BODY, SHOW_SECRETS)
 @option(
     "-o",
     "directory",
@@ -60,16 +46,6 @@ if TYPE_CHECKING:
     metavar="RECORD[:COLUMN,...]",
     help="Export only this record type, and of it only these columns; repeatable.",
 )
-@FILTER
-@FRAMES
-@WITH_DERIVED
-@BODY
-@PACKETS
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@SHOW_SECRETS
 @option("--force", is_flag=True, help="Overwrite existing files.")
 def export(**given: Any) -> int:
     """Export the records of capture FILEs to tables, one file per record type: connections, greetings, commands,

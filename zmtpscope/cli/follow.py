@@ -12,21 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import is_read_once, named_captures, reading
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, filter_of_topic
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
-from zmtpscope.cli.parameters import (
-    BODY,
-    DECODE_AS,
-    FILES,
-    KEYS,
-    MORE_FILES,
-    PACKETS,
-    PAYLOAD,
-    PAYLOAD_FILES,
-    SHOW_SECRETS,
-)
+from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS
 from zmtpscope.option_texts import BODY_FORMS
 
 if TYPE_CHECKING:
@@ -44,8 +34,7 @@ MAX_SHOWN = 5
 
 
 @command(short_help="Show one conversation: a connection, a peer or a topic.")
-@FILES
-@MORE_FILES
+@options(*READ_FILES, FILTER, JSON, BODY, TIME_FORM, COLOR, SHOW_SECRETS)
 @option(
     "--conn", type=click.IntRange(1), metavar="N", help="Follow connection N (N of c1, c2 ... in the output of read)."
 )
@@ -55,7 +44,6 @@ MAX_SHOWN = 5
     metavar="TOPIC",
     help="Follow the messages published on exactly TOPIC. -Y 'topic contains prices' selects several topics.",
 )
-@FILTER
 @option(
     "--as",
     "form",
@@ -65,7 +53,6 @@ MAX_SHOWN = 5
     help="Format of bodies: text, hex, payload (as decoded by the payload dissectors), or auto (text if printable, "
     "otherwise hex) [default: auto].",
 )
-@JSON
 @option(
     "--bodies",
     type=click.Path(),
@@ -73,15 +60,6 @@ MAX_SHOWN = 5
     help="Write the bodies to one FILE, or to one file per message in DIR, with an index of message and frame offsets.",
 )
 @option("--force", is_flag=True, help="Overwrite FILE if it exists.")
-@BODY
-@PACKETS
-@TIME_FORM
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@COLOR
-@SHOW_SECRETS
 def follow(**given: Any) -> int:
     """Print one conversation from capture FILEs in order, with complete bodies: a connection, a peer, a topic, or the
     records that match a filter. If the capture has a single connection, no option is needed. Messages of side 0, which

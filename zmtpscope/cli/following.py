@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -51,8 +51,6 @@ CAPTURE_ONLY = {
 }
 """Options that require -i, by parameter."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 
 def parse_limits(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
     """Parse `duration:SECONDS`, `filesize:KB`, `packets:N` and, for a ring, `files:N`, each at most once."""
@@ -76,17 +74,10 @@ def parse_limits(context: click.Context, parameter: click.Parameter, values: tup
     return limits
 
 
-def capture_options(command: Command) -> Command:
-    """Add the options of commands that capture."""
-    for add in reversed(_OPTIONS):
-        command = add(command)
-    return command
-
-
 LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
 """The names in tcpdump and dumpcap, and a letter that users try."""
 FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
-_OPTIONS = (
+CAPTURE_OPTIONS = (
     option(
         "-i",
         "interfaces",

@@ -9,12 +9,11 @@ from typing import Any
 import click
 
 from zmtpscope.cli.captures import reading
-from zmtpscope.cli.commands import command
-from zmtpscope.cli.filters import FILTER
+from zmtpscope.cli.commands import command, options
 from zmtpscope.cli.following import (
+    CAPTURE_OPTIONS,
     FOLLOWED_FILE,
     Followed,
-    capture_options,
     list_interfaces,
     news_lines,
     open_followed,
@@ -22,53 +21,14 @@ from zmtpscope.cli.following import (
     take_capture_filter,
 )
 from zmtpscope.cli.messages import is_seen, say
-from zmtpscope.cli.output import (
-    ALL,
-    COLOR,
-    HEX,
-    JSON,
-    NUMERIC,
-    QUIET,
-    STATS,
-    TIME_FORM,
-    TREE,
-    VERBOSE,
-    WIDE,
-    check_output,
-    paint_of,
-    record_writer,
-    write_end,
-)
-from zmtpscope.cli.parameters import BODY, DECODE_AS, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS, WITH_DERIVED
+from zmtpscope.cli.output import RECORD_LINES, check_output, paint_of, record_writer, write_end
+from zmtpscope.cli.parameters import DECODING_OPTIONS
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.status_line import StatusLine
-from zmtpscope.cli.templates import template_options
 
 
 @command(short_help="Print events as they happen, from an interface or a growing file.")
-@FOLLOWED_FILE
-@capture_options
-@FILTER
-@JSON
-@template_options
-@FRAMES
-@WITH_DERIVED
-@BODY
-@QUIET
-@TREE
-@HEX
-@TIME_FORM
-@NUMERIC
-@WIDE
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@STATS
-@COLOR
-@SHOW_SECRETS
-@VERBOSE
-@ALL
+@options(FOLLOWED_FILE, *CAPTURE_OPTIONS, *DECODING_OPTIONS, *RECORD_LINES)
 def live(**given: Any) -> int:
     """Capture on network interfaces (-i) the packets that match FILTER, or follow a capture FILE that another tool
     writes (- is standard input), and print every event of every ZMTP connection, one per line, as `zmtpscope read`

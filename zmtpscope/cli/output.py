@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from zmtpscope.cli.captures import say_if_nothing_was_found
 from zmtpscope.cli.commands import OUTPUT, option
-from zmtpscope.cli.filters import Filtered
+from zmtpscope.cli.filters import FILTER, Filtered
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.templates import parsed_template
+from zmtpscope.cli.parameters import BODY, FRAMES, SHOW_SECRETS, WITH_DERIVED
+from zmtpscope.cli.templates import TEMPLATE_OPTIONS, parsed_template
 from zmtpscope.export.clock import FORMS
 from zmtpscope.records import DERIVED
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Batch, Options
 
 LINES_AT_ONCE = 100
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 JSON = option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per record.", heading=OUTPUT)
 QUIET = option("-q", "quiet", is_flag=True, help="Print only the summary, no records.", heading=OUTPUT)
@@ -82,6 +81,27 @@ ALL = option(
     help="Print each heartbeat and each retry instead of counting them.",
     heading=OUTPUT,
 )
+
+RECORD_LINES = (
+    FILTER,
+    JSON,
+    *TEMPLATE_OPTIONS,
+    FRAMES,
+    WITH_DERIVED,
+    BODY,
+    QUIET,
+    TREE,
+    HEX,
+    TIME_FORM,
+    NUMERIC,
+    WIDE,
+    STATS,
+    COLOR,
+    SHOW_SECRETS,
+    VERBOSE,
+    ALL,
+)
+"""The options of `read` and `live`."""
 
 
 def check_output(given: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,33 +22,27 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Batch
     from zmtpscope.live.recording.recording import Recording
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
-
-def traffic_options(command: Command) -> Command:
-    """Add `--show`, `-w` and `--force`."""
-    for add in (
-        option("--force", is_flag=True, help="Overwrite the FILE of -w.", heading=OUTPUT),
-        option(
-            "-w",
-            "recorded",
-            metavar="FILE",
-            help="Record the conversation to FILE, as pcapng; CURVE keys are written to FILE.keys.",
-            heading=OUTPUT,
-        ),
-        option(
-            "--show",
-            is_flag=True,
-            help="Print the conversation to standard error, in the format of zmtpscope read.",
-            heading=OUTPUT,
-        ),
-    ):
-        command = add(command)
-    return command
+TRAFFIC_OPTIONS = (
+    option(
+        "--show",
+        is_flag=True,
+        help="Print the conversation to standard error, in the format of zmtpscope read.",
+        heading=OUTPUT,
+    ),
+    option(
+        "-w",
+        "recorded",
+        metavar="FILE",
+        help="Record the conversation to FILE, as pcapng; CURVE keys are written to FILE.keys.",
+        heading=OUTPUT,
+    ),
+    option("--force", is_flag=True, help="Overwrite the FILE of -w.", heading=OUTPUT),
+)
 
 
 class OwnTraffic:
-    """Shows and records connections, by the options of `traffic_options`.
+    """Shows and records connections, by the options of `TRAFFIC_OPTIONS`.
 
     `recording` records connections, or is None if neither option is given; call `finish` when all connections have
     closed. Raises `click.UsageError` if the file cannot be created. A later write error is reported and kept in

@@ -152,3 +152,6 @@ KEYS = option(
     heading=SECURITY,
 )
 SHOW_SECRETS = option("--show-secrets", is_flag=True, help="Print passwords instead of masking them.", heading=SECURITY)
+DECODING_OPTIONS = (DECODE_AS, PAYLOAD, PAYLOAD_FILES, KEYS)
+READ_FILES = (FILES, MORE_FILES, PACKETS, *DECODING_OPTIONS)
+"""The options of every command that reads captures to their end."""

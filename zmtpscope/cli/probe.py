@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.commands import command, option
-from zmtpscope.cli.credentials import client_options, given_security
+from zmtpscope.cli.commands import command, option, options
+from zmtpscope.cli.credentials import CLIENT_OPTIONS, given_security
 from zmtpscope.cli.expectations import Expectation, parse_expectations
 from zmtpscope.cli.messages import say
 
@@ -55,7 +55,7 @@ def parse_wait(context: click.Context, parameter: click.Parameter, value: float)
     metavar="SECONDS",
     help="Time limit for the whole probe [default: 5].",
 )
-@client_options
+@options(*CLIENT_OPTIONS)
 @option(
     "--join",
     is_flag=True,

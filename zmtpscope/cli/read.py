@@ -8,68 +8,13 @@ import sys
 from typing import Any
 
 from zmtpscope.cli.captures import named_captures, reading
-from zmtpscope.cli.commands import command
-from zmtpscope.cli.filters import FILTER
-from zmtpscope.cli.output import (
-    ALL,
-    COLOR,
-    HEX,
-    JSON,
-    NUMERIC,
-    QUIET,
-    STATS,
-    TIME_FORM,
-    TREE,
-    VERBOSE,
-    WIDE,
-    check_output,
-    record_writer,
-    wants_records,
-    write_end,
-)
-from zmtpscope.cli.parameters import (
-    BODY,
-    DECODE_AS,
-    FILES,
-    FRAMES,
-    KEYS,
-    MORE_FILES,
-    PACKETS,
-    PACKETS_TO,
-    PAYLOAD,
-    PAYLOAD_FILES,
-    SHOW_SECRETS,
-    WITH_DERIVED,
-)
-from zmtpscope.cli.templates import template_options
+from zmtpscope.cli.commands import command, options
+from zmtpscope.cli.output import RECORD_LINES, check_output, record_writer, wants_records, write_end
+from zmtpscope.cli.parameters import PACKETS_TO, READ_FILES
 
 
 @command(short_help="Print every event in capture files, one per line.")
-@FILES
-@MORE_FILES
-@FILTER
-@PACKETS_TO
-@JSON
-@template_options
-@FRAMES
-@WITH_DERIVED
-@BODY
-@PACKETS
-@QUIET
-@TREE
-@HEX
-@TIME_FORM
-@NUMERIC
-@WIDE
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@STATS
-@COLOR
-@SHOW_SECRETS
-@VERBOSE
-@ALL
+@options(*READ_FILES, PACKETS_TO, *RECORD_LINES)
 def read(**given: Any) -> int:
     """Find ZMTP in capture FILEs and print every event of every connection, one per line. FILE is a pcap or pcapng
     file, compressed or not, a directory to search, or - for standard input."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import Run, read_through
-from zmtpscope.cli.commands import command
+from zmtpscope.cli.commands import command, options
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import JSON
-from zmtpscope.cli.parameters import DECODE_AS, FILES, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:
@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 
 @command(short_help="List the ZeroMQ endpoints in capture files.")
-@FILES
-@MORE_FILES
-@JSON
-@PACKETS
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@SHOW_SECRETS
+@options(*READ_FILES, JSON, SHOW_SECRETS)
 def scan(**given: Any) -> int:
     """List the endpoints in capture FILEs that speak ZMTP, on any port: versions, security mechanisms, socket types,
     identities, clients and when they connected, refused clients and the reason, and other traffic at the endpoint."""

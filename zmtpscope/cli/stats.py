@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import Run, read_through
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, body_for
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import JSON
-from zmtpscope.cli.parameters import (
-    DECODE_AS,
-    FILES,
-    KEYS,
-    MORE_FILES,
-    PACKETS,
-    PAYLOAD,
-    PAYLOAD_FILES,
-    SHOW_SECRETS,
-    checked,
-)
+from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, checked
 from zmtpscope.option_texts import parse_duration
 
 if TYPE_CHECKING:
@@ -46,8 +36,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
 
 
 @command(short_help="Summarise message counts, sizes and rates.")
-@FILES
-@MORE_FILES
+@options(*READ_FILES, FILTER, JSON, SHOW_SECRETS)
 @option("--by", "kind", type=click.Choice(BY), help="Print only the table by this key.")
 @option("--rows", "most", type=click.IntRange(1), metavar="N", help="Print only the first N rows of a table.")
 @option(
@@ -57,14 +46,6 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
     help="Length of the busiest interval, in packet time: 1s, 100ms, 5min. Bars of the histogram are at least as long "
     "[default: 1s].",
 )
-@FILTER
-@JSON
-@PACKETS
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@SHOW_SECRETS
 def stats(**given: Any) -> int:
     """Summarise the messages in capture FILEs, in total and by endpoint, topic, peer, connection or record type:
     counts, sizes (percentiles), rates, distribution over time, and packets that the capture lost."""

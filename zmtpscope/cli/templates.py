@@ -67,14 +67,7 @@ FORMAT = option(
     help=r"Print each record in this format, for example '{time} {topic} {size}' (\n newline, \t tab, {{ brace).",
     heading=OUTPUT,
 )
-_OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
-
-
-def template_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the template options to a command that prints records."""
-    for add in reversed(_OPTIONS):
-        command = add(command)
-    return command
+TEMPLATE_OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
 
 
 def parsed_template(given: dict[str, Any]) -> Template | None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from zmtpscope.cli.captures import Run, reading
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
 from zmtpscope.cli.following import (
+    CAPTURE_OPTIONS,
     Followed,
-    capture_options,
     check_no_capture_options,
     list_interfaces,
     news_lines,
@@ -24,15 +24,7 @@ from zmtpscope.cli.following import (
     take_capture_filter,
 )
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import (
-    DECODE_AS,
-    FILES,
-    KEYS,
-    MORE_FILES,
-    PAYLOAD,
-    PAYLOAD_FILES,
-    SHOW_SECRETS,
-)
+from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.status_line import LAG_THAT_MATTERS
 from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Screen, Tables, has_screen
@@ -64,8 +56,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
 
 
 @command(short_help="Show message rates by topic, connection or peer.")
-@FILES
-@MORE_FILES
+@options(FILES, MORE_FILES, FILTER, *CAPTURE_OPTIONS, *DECODING_OPTIONS, SHOW_SECRETS)
 @option(
     "--by",
     "kind",
@@ -81,7 +72,6 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
     help=f"Sort by {', '.join(SORTS)} [default: rate].",
 )
 @option("--contains", default="", metavar="TEXT", help="Show only rows whose name contains TEXT.")
-@FILTER
 @option("--rows", "most", type=click.IntRange(1), metavar="N", help="Show only the first N rows.")
 @option(
     "--interval",
@@ -93,12 +83,6 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
 )
 @option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per interval and row.")
 @option("--follow", is_flag=True, help="Follow a FILE or pipe that another tool is still writing.")
-@capture_options
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@SHOW_SECRETS
 def top(**given: Any) -> int:
     """Show message counts, sizes and rates by topic, connection or peer, with the subscribers and the last message.
     Reads capture FILEs, follows one that another tool is still writing (--follow), or captures from network interfaces

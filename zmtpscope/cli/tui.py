@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, named_captures
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.following import (
+    CAPTURE_OPTIONS,
     STANDARD_OUTPUT,
-    capture_options,
     check_no_capture_options,
     list_interfaces,
     open_followed,
@@ -21,7 +21,7 @@ from zmtpscope.cli.following import (
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import BODY, DECODE_AS, FILES, KEYS, MORE_FILES, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import BODY, DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS
 from zmtpscope.cli.serving import Servable, is_page, serve
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.words import counted
@@ -34,17 +34,8 @@ NO_TERMINAL = 2
 
 
 @command(cls=Servable, short_help="Browse captures or live traffic in a full-screen interface.")
-@FILES
-@MORE_FILES
+@options(FILES, MORE_FILES, FILTER, BODY, *CAPTURE_OPTIONS, *DECODING_OPTIONS, SHOW_SECRETS)
 @option("-F", "--follow", is_flag=True, help="Follow a FILE that another tool is still writing.")
-@capture_options
-@FILTER
-@BODY
-@DECODE_AS
-@PAYLOAD
-@PAYLOAD_FILES
-@KEYS
-@SHOW_SECRETS
 @option(
     "--serve",
     type=click.IntRange(0, 65535),
