@@ -258,6 +258,27 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUB 10.89.0.1:5576 sent nothing to SUB 10.89.0.2 after packet 32, for 12.2 s, while "
         "SUB 10.89.0.3 got 26 messages to which SUB 10.89.0.2 is subscribed, too",
     ),
+    "szrpc-healthy": (),
+    "szrpc-workers-missing": (
+        'note likely: ROUTER 10.88.0.1:9990 sent nothing to any client: DEALER "localhost-30101c1a" 10.88.0.2 has been '
+        "waiting for 16.4 s after 1 message; the same of 1 other connection",
+    ),
+    "leco-actor-killed": (
+        "warn likely: DEALER 10.88.0.3 gets nothing since DEALER 10.88.0.2 left: ROUTER 10.88.0.1:12300 sent nothing "
+        "after packet 268, for 24.1 s, though DEALER 10.88.0.3 sent 8 messages and more since",
+    ),
+    "xeus-kernel-busy": (
+        "note ROUTER 10.88.0.1:6501, a Jupyter kernel, is busy with one request since packet 137, for 23.2 s, with 4 "
+        'requests of DEALER "7b8778c0-fb2471682ea7660dc2d7b1fd" 10.88.0.2 waiting behind it',
+    ),
+    "helics-federate-stopped": (
+        "note likely: PUSH 10.88.0.3 sent nothing after packet 787, for 22.5 s, though PUSH 10.88.0.1 sent 7 messages "
+        "since; before, no pause of it was longer than 204 ms",
+    ),
+    "jupyter-client-cut-off": (
+        "error SUB 10.88.0.2 acknowledges nothing that XPUB 10.88.0.1:6502 sends since packet 260: sent again 6 times "
+        "in 20.2 s; 5 messages may not have arrived; the same on 2 more connections",
+    ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""
 
