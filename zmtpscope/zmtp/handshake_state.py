@@ -41,15 +41,6 @@ class HandshakeState:
         self._after_error = False
         self._forgiving = done
 
-    def copy(self) -> HandshakeState:
-        """Return an independent copy."""
-        other = HandshakeState.__new__(HandshakeState)
-        other.mechanism, other.role = self.mechanism, self.role
-        other.done, other.error, other.traffic = self.done, self.error, self.traffic
-        other._step, other._premature = self._step, self._premature
-        other._after_error, other._forgiving = self._after_error, self._forgiving
-        return other
-
     def forgive(self) -> None:
         """Stop checking the order: lost octets may have contained commands."""
         self._forgiving = True

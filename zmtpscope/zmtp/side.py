@@ -1,7 +1,7 @@
 """One side of a connection: parses octets into frames (columns) and events.
 
 A scanner reads plain message frames. Any other unit is read by the careful reader, then the scanner continues
-(decisions/core.md). Greetings and commands that other sides have sent before are taken from a cache.
+(decisions/core.md).
 """
 
 from __future__ import annotations
@@ -12,15 +12,11 @@ from zmtpscope.zmtp.careful_reader import LENGTH_0, CarefulReader
 from zmtpscope.zmtp.events import Runs, Skipped
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
-from zmtpscope.zmtp.handshake_cache import CachedUnit, HandshakeCache, SideState, may_be_cached
 from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import SILENT_FORMS, UPGRADE_FORMS, Form, Framing, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
 from zmtpscope.zmtp.socket_types import PEERS
-
-CACHES: dict[str | None, HandshakeCache] = {}
-"""Caches of the first units of 3.x sides, by the version in force."""
 
 _FRAMINGS = {
     **dict.fromkeys((Form.FRAMES_1, Form.PSEUDO_SIGNATURE, Form.VERSIONED_1), Framing.V1),
@@ -47,15 +43,10 @@ class SideReader(CarefulReader):
     shared = 0
     """Octets of control frames inside messages that were read; both events and messages contain them."""
 
-    _cache: HandshakeCache | None = None
-    """Cached units that may come next, while this side sends the same octets as earlier sides."""
-
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
         self._enter(_first_regime(form, version), offset)
         self._handshake = HandshakeState(None)
         self.opaque = form in SILENT_FORMS
-        if form is Form.GREETING_3 and offset == 0:
-            self._cache = CACHES.get(version) or CACHES.setdefault(version, HandshakeCache())
 
     @classmethod
     def midstream(
@@ -113,14 +104,8 @@ class SideReader(CarefulReader):
                 self._scan(data, base)
                 if self.position - base >= length:
                     return
-            cache = self._cache
-            if cache is not None and self._go_on_from_cache(cache, data, self.position - base):
-                continue
-            start = self.position
             if not self._read_unit(data, base):
                 return
-            if cache is not None:
-                self._cache_unit(cache, data[start - base : self.position - base], start)
 
     @property
     def is_plain(self) -> bool:
@@ -133,7 +118,6 @@ class SideReader(CarefulReader):
             and now.mechanism != "CURVE"
             and self.unreliable_from is None
             and self.broken is None
-            and self._cache is None
             and not (self.opaque or self.events or self.memberships.size)
         )
 
@@ -154,7 +138,7 @@ class SideReader(CarefulReader):
     def resynchronise(self, offset: int) -> None:
         """Continue at `offset`, the next unit after lost octets. An open message is discarded."""
         self.position = offset
-        self.broken = self._cache = None
+        self.broken = None
         self.message_open = False
         self._handshake.forgive()
         self._nonces.forgive()
@@ -209,53 +193,3 @@ class SideReader(CarefulReader):
         self._tally.repeat("ZMTP10-FRAME-01", sum(zeros.stops) - sum(zeros.starts), zeros.stops[-1] - 1)
         place = zeros.starts[0], zeros.stops[-1]
         self.skipped.append(Skipped(*place, LENGTH_0, single=False, between_units=True, runs=zeros))
-
-    # Handshake cache
-
-    def _go_on_from_cache(self, cache: HandshakeCache, data: bytes, at: int) -> bool:
-        """Adopt the state of another side after the unit at `data[at]`; return False if the unit is not cached."""
-        unit = cache.find(data, at)
-        if unit is None:
-            return False
-        self._set_state(unit.state)
-        self.events.append(unit.event)
-        self._cache = unit.cache if self.regime.shakes_hands else None
-        return True
-
-    def _cache_unit(self, cache: HandshakeCache, octets: bytes, start: int) -> None:
-        """Cache the state after the unit just read, for sides that send the same octets."""
-        self._cache = None
-        event = self.events[-1] if self.events else None
-        if len(octets) < self.position - start or event is None or event.start != start or not may_be_cached(event):
-            return
-        unit = CachedUnit(octets, event, self._state(), HandshakeCache())
-        cache.keep(unit)
-        if self.regime.shakes_hands:
-            self._cache = unit.cache
-
-    def _state(self) -> SideState:
-        return SideState(
-            self.position,
-            self.regime,
-            (*self.regimes,),
-            self._handshake.copy(),
-            self.broken,
-            self.opaque,
-            self.version_announced,
-            self.mechanism,
-            self.as_server,
-            self.socket_type,
-            self.identity,
-            self._padding,
-            self._scanning,
-        )
-
-    def _set_state(self, state: SideState) -> None:
-        self.position = state.position
-        self.regime = state.regime
-        self.regimes = [*state.regimes]
-        self._handshake = state.handshake.copy()
-        self.broken, self.opaque = state.broken, state.opaque
-        self.version_announced, self.mechanism = state.version_announced, state.mechanism
-        self.as_server, self.socket_type, self.identity = state.as_server, state.socket_type, state.identity
-        self._padding, self._scanning = state.padding, state.scanning
