@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zmtpscope.filter import Filter
-from zmtpscope.filter.quoting import LONGEST, begins_with, equals, every, one_of
+from zmtpscope.filter.writing import MAX_COMPARED, begins_with, equals, every, one_of
 from zmtpscope.records import to_text
 
 NASTY = st.sampled_from([b"\\", b'"', b"'", b"\x00", b"\xff", b"\\x41", b"\x1b[31m", "\u202e".encode(), b" or ", b"A"])
@@ -35,9 +35,9 @@ def test_filters_that_are_made_are_safe_to_show(value: bytes) -> None:
 
 
 def test_of_a_long_value_the_beginning_is_asked_for() -> None:
-    value = b"\xff" * (4 * LONGEST)
+    value = b"\xff" * (4 * MAX_COMPARED)
     assert holds(equals("topic", to_text(value)), value)
-    assert not holds(equals("topic", to_text(value)), value[:-1][: LONGEST - 1])
+    assert not holds(equals("topic", to_text(value)), value[:-1][: MAX_COMPARED - 1])
 
 
 def test_every_joins_what_is_there() -> None:

@@ -11,8 +11,7 @@ from typing import TypeVar, Unpack, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.api.batches import rows_of
-from zmtpscope.api.reading import CaptureWarning, warn_of
+from zmtpscope.api.reading import CaptureWarning, rows_of, warn_of
 from zmtpscope.api.record_classes import Command, Connection, Finding, Frame, Message
 from zmtpscope.api.rows import Record, check_class, shown_fields
 from zmtpscope.api.settings import PathLike, Settings, analyser_options, names, packet_limit

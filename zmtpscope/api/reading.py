@@ -7,15 +7,17 @@ import warnings
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
-from zmtpscope.api.batches import part_of, rows_of
-from zmtpscope.api.record_classes import Frame, Message
-from zmtpscope.api.rows import Record, check_class
+from zmtpscope.api.record_classes import CLASSES, Frame, Message
+from zmtpscope.api.rows import Record, Values, check_class
 from zmtpscope.api.settings import PathLike, Settings, analyser_options, names, packet_limit
 from zmtpscope.api.tables import Tabular
 from zmtpscope.capture import Captures, open_captures
 from zmtpscope.diagnosis.deriving import with_derived
-from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.dissect import Analyser, Batch, FrameRun, Options
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.summary import dropped
+from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 from zmtpscope.records import DERIVED
@@ -159,3 +161,29 @@ def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
         problems += options.keys.problems
     for problem in problems:
         warnings.warn(problem, CaptureWarning, stacklevel=stacklevel)
+
+
+def part_of(batch: Batch, record: type[Record]) -> Batch:
+    """Return the records of a batch that belong to a class; `Record` means all."""
+    return batch if record is Record else batch.of_type(record.type.name)
+
+
+def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
+    """Yield the records of a batch as objects, in order."""
+    order = batch.arranged()
+    messages = Values(MessageColumns.of_arrangement(order, batch.files, options))
+    if batch.frame_runs:
+        frames = Values(FrameRowColumns.of(batch.frame_runs, batch.files))
+        at_frame = 0
+    at = 0
+    for place, item, _ in order.between:
+        for row in range(at, place):
+            yield Message(messages, row)
+        at = place
+        if isinstance(item, FrameRun):
+            yield Frame(frames, at_frame)
+            at_frame += 1
+        else:
+            yield CLASSES[item.type]({name: (value,) for name, value in record_values(item, options).items()})
+    for row in range(at, len(order.run_of)):
+        yield Message(messages, row)

@@ -121,7 +121,7 @@ def _say_if_only_frames_fit(given: dict[str, Any]) -> None:
     """Report that only frame records match, which were not requested."""
     asked = []
     if given["filter"] is not None:
-        from zmtpscope.filter.record_types import types_of
+        from zmtpscope.filter.filter import types_of
 
         asked.append(types_of(given["filter"].condition))
     if given["template"] is not None:
@@ -173,7 +173,7 @@ def wants_derived(given: dict[str, Any]) -> bool:
     """Whether derived records are requested: by option, or by a filter that matches no others."""
     if given["derived"] or given["filter"] is None:
         return bool(given["derived"])
-    from zmtpscope.filter.record_types import types_of
+    from zmtpscope.filter.filter import types_of
 
     types = types_of(given["filter"].condition)
     return bool(types) and types <= DERIVED

@@ -1,10 +1,12 @@
-"""A compiled filter."""
+"""A compiled filter, and the record types that can match it."""
 
 from __future__ import annotations
 
-from zmtpscope.filter.checking import Checker
+from zmtpscope.filter.checking import Checker, described
+from zmtpscope.filter.conditions import Compared, ComparedFields, Condition, Either, Every
 from zmtpscope.filter.fields import Values
 from zmtpscope.filter.syntax import parse
+from zmtpscope.records import RECORDS
 
 
 class Filter:
@@ -22,3 +24,18 @@ class Filter:
     def holds(self, record: Values) -> bool:
         """Whether a record matches. It has fields by name, with octets as bytes."""
         return self.condition.holds(record)
+
+
+def types_of(condition: Condition) -> frozenset[str]:
+    """Return the record types that have the fields of the condition; no others can match."""
+    if isinstance(condition, Every):
+        return frozenset(RECORDS).intersection(*map(types_of, condition.parts))
+    if isinstance(condition, Either):
+        return frozenset().union(*map(types_of, condition.parts))
+    if isinstance(condition, ComparedFields):
+        return frozenset(described(condition.left).records).intersection(described(condition.right).records)
+    if isinstance(condition, Compared):
+        if condition.reads == {"record"}:
+            return frozenset(each for each in RECORDS if condition.holds({"record": each}))
+        return frozenset(described(condition.operand).records)
+    return frozenset(RECORDS)

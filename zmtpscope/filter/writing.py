@@ -1,9 +1,9 @@
-"""Write a value of a record as a filter that matches all records with it: `topic == "a b"`."""
+"""Write values of records as filters that match all records with them: `topic == "a b"`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -77,3 +77,41 @@ def _word(field: FilterField, text: str) -> str:
 def quoted(octets: bytes) -> str:
     """Return octets as text in quotes."""
     return '"' + typed(octets).replace('"', '\\"') + '"'
+
+
+MAX_COMPARED = 1024
+"""Maximum octets of a value in a filter. Longer values are compared by their start."""
+
+
+def quoted_text(text: str) -> str:
+    """Return a `text` value as a quoted literal, with escapes for unprintable characters."""
+    return quoted(from_text(text))
+
+
+def equals(field: str, text: str) -> str:
+    """Return the filter that a field equals this text."""
+    octets = len(from_text(text))
+    return f"{field} == {quoted_text(text)}" if octets <= MAX_COMPARED else begins_with(field, text)
+
+
+def begins_with(field: str, text: str) -> str:
+    """Return the filter that a field starts with this text, or with its first octets if it is long."""
+    octets = from_text(text)[:MAX_COMPARED]
+    return f"{field}[0:{len(octets)}] == {quoted(octets)}" if octets else field
+
+
+def every(*filters: str) -> str:
+    """Return the conjunction of filters. An empty filter matches everything and is left out."""
+    return " and ".join(f"({each})" if " or " in each else each for each in filters if each)
+
+
+def one_of(field: str, numbers: Iterable[int]) -> str:
+    """Return the filter that a field is one of at least one number. Consecutive numbers become a range."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    written = [str(low) if low == high else f"{low}..{high}" for low, high in ranges]
+    return f"{field} == {written[0]}" if written == [str(ranges[0][0])] else f"{field} in {{{', '.join(written)}}}"

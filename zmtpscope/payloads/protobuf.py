@@ -10,8 +10,18 @@ from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
 from zmtpscope.payloads.limits import MAX_FIELDS, Limit
-from zmtpscope.payloads.protobuf_schema import FieldType, MessageType, Schema, read_schema
-from zmtpscope.payloads.protobuf_types import BYTES, ENUM, GROUP, MESSAGE, NUMBERS, STRING
+from zmtpscope.payloads.protobuf_schema import (
+    BYTES,
+    ENUM,
+    GROUP,
+    MESSAGE,
+    NUMBERS,
+    STRING,
+    FieldType,
+    MessageType,
+    Schema,
+    read_schema,
+)
 from zmtpscope.payloads.protobuf_wire import GROUP as WIRE_GROUP
 from zmtpscope.payloads.protobuf_wire import LENGTH, WIDTHS, WireField, WireFields, varint, wire_fields
 from zmtpscope.payloads.text import is_text

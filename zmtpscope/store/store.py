@@ -25,8 +25,8 @@ from zmtpscope.filter import Filter
 from zmtpscope.filter.checking import operand_of
 from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Operand
 from zmtpscope.filter.fields import FIELDS, FilterField
+from zmtpscope.filter.filter import types_of
 from zmtpscope.filter.predicates import Comparison, OneOf, Within
-from zmtpscope.filter.record_types import types_of
 from zmtpscope.store.chunk import NUMBER_OF, Chunk, join, pack
 from zmtpscope.store.counting import CountedMessages, messages_of
 from zmtpscope.store.keeping import Keeping, Kept

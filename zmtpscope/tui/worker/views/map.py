@@ -12,7 +12,7 @@ from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import size
-from zmtpscope.filter.quoting import one_of
+from zmtpscope.filter.writing import one_of
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections

@@ -18,7 +18,7 @@ from zmtpscope.export.statistics.statistics import ALL, MAX_COMMANDS, OTHER_COMM
 from zmtpscope.export.statistics.tally import BARS, MIN_BAR_NS, Scale, Tally
 from zmtpscope.export.top.counters import OTHERS
 from zmtpscope.export.top.table import scaled
-from zmtpscope.filter.quoting import equals, every
+from zmtpscope.filter.writing import equals, every
 from zmtpscope.records import RECORDS, SECOND
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages

@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.preview import quoted
-from zmtpscope.filter.quoting import begins_with, equals, every, one_of
+from zmtpscope.filter.writing import begins_with, equals, every, one_of
 from zmtpscope.records import to_text
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.subscribers import (

@@ -15,7 +15,7 @@ from zmtpscope.export.preview import quoted
 from zmtpscope.export.statistics.report import Look, sparkline
 from zmtpscope.export.top.subscriptions import Holders
 from zmtpscope.export.top.table import scaled
-from zmtpscope.filter.quoting import begins_with, equals, every
+from zmtpscope.filter.writing import begins_with, equals, every
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.known_connections import KnownConnections

@@ -11,7 +11,7 @@ import numpy as np
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.top.table import scaled
-from zmtpscope.filter.quoting import quoted_text
+from zmtpscope.filter.writing import quoted_text
 from zmtpscope.records import to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
