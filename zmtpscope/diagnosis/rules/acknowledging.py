@@ -117,13 +117,13 @@ TABLE = (
     Rule(
         "not-acknowledged",
         "error",
-        "What a peer sends is not acknowledged",
+        "A peer's data is not acknowledged",
         "TCP sent the same octets, or keepalive probes, at least twice within a second or more, and no packet of the "
-        "other side acknowledged them. So the network between the two, or that host, is at fault, and neither program: "
-        "its system acknowledges even where a program hangs. Messages from there on may not have arrived. If all that "
-        "was sent again is larger than any message before, the path may drop large packets (path MTU). A note while it "
-        "has lasted less than 3 s and TCP has not given up; where the octets were acknowledged in the end, a warning: "
-        "what was sent meanwhile came late.",
+        "other side acknowledged them. The fault is in the network between the two or on that host, not in either "
+        "program: the kernel acknowledges data even for a program that hangs. Messages from then on may not have "
+        "arrived. If all octets that were sent again are larger than any message before, the path may drop large "
+        "packets (path MTU). A note if it has lasted less than 3 s and TCP has not given up; a warning if the octets "
+        "were finally acknowledged, so messages arrived late.",
         "The other side acknowledges the octets within a second, its receive window is closed, or none of its packets "
         "were captured.",
         _not_acknowledged,

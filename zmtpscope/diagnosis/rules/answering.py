@@ -145,22 +145,22 @@ TABLE = (
     Rule(
         LATE,
         "warn",
-        "A reply comes when the client has given up",
-        "A client closed its connection with a request open, sent the same on a new one and was answered there; or a "
-        "REQ asked anew on the same connection before the reply came (ZMQ_REQ_RELAXED). That it is the same request is "
-        "told by its octets, as far as these are kept, and sizes. A reply to a connection that is gone is dropped by "
-        "libzmq before it is sent, so mostly only the second request is seen.",
-        "The repeated request is not answered either, or the connection was not captured whole.",
+        "A reply arrives after the client gave up",
+        "A client closed its connection with a pending request, sent the same request on a new connection and "
+        "received a reply there; or a REQ repeated its request on the same connection before the reply arrived "
+        "(ZMQ_REQ_RELAXED). Requests are compared by size and by their octets as far as these are kept. libzmq drops "
+        "a reply to a closed connection before it is sent, so usually only the second request is visible.",
+        "The repeated request is not answered either, or the connection was not captured completely.",
         _late,
         consequences=("request-unanswered",),
     ),
     Rule(
         UNASKED,
         "warn",
-        "A reply goes to nobody",
-        "A REP, or who answers a REQ, sent a message with an envelope for which no request was open on a connection "
-        "that was captured whole. A REQ drops such replies. Plain messages between ROUTER and DEALER are no replies.",
-        "A request is open on the connection, or the connection was not captured whole.",
+        "A reply has no request",
+        "A REP, or a peer of a REQ, sent a message with an envelope without a pending request on a completely "
+        "captured connection. A REQ drops such a reply. Plain messages between ROUTER and DEALER are not replies.",
+        "A request is pending on the connection, or the connection was not captured completely.",
         _unasked,
     ),
 )

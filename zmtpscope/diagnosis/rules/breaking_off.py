@@ -304,55 +304,56 @@ TABLE = (
     Rule(
         "same-role",
         "error",
-        "Both sides are servers, or both clients, of a mechanism",
-        "Both sides announced CURVE, or PLAIN. Either no HELLO came from them until one side gave up or the capture "
-        "ended, or each sent one. Which side binds makes no difference. Two servers are proven if each side closed at "
-        "least once while it waited, so that neither hangs.",
-        "A command other than HELLO, or a handshake of the two that succeeds.",
+        "Both sides act as server, or both as client, of a mechanism",
+        "Both sides announced CURVE, or PLAIN. Either neither sent HELLO until one side gave up or the capture "
+        "ended, or both sent HELLO. It does not matter which side binds. Two servers are proven if each side closed "
+        "at least once while it waited, so that neither hangs.",
+        "Either side sends a command other than HELLO, or a handshake of the two succeeds.",
         _same_role,
         ("reconnect-storm", "handshake-timeout"),
     ),
     Rule(
         "left-in-handshake",
         "warn",
-        "A program ends before it is connected",
-        "A client closed two connections or more before their handshake was complete, while others of its address to "
-        "the same endpoint succeeded: so their types and credentials fit. A program that ends without waiting for its "
-        "socket does so, and what it queued is lost; the capture does not show whether it queued anything.",
-        "The other side closes, sends ERROR or does not answer, no connection of the two succeeds, or the client "
-        "closes in order right after it has read READY: then the types do not fit.",
+        "A program exits before it is connected",
+        "A client closed at least two connections before their handshake was complete, while other connections from "
+        "its address to the same endpoint succeeded, so types and credentials match. This happens if a program exits "
+        "without waiting for its socket: its queued messages are lost. A capture does not show whether it had queued "
+        "any.",
+        "The other side closes, sends ERROR or does not answer; no connection of the two succeeds; or the client "
+        "closes cleanly right after it received READY, which means that the types do not match.",
         _left_early,
         ("reconnect-storm", "peer-departed"),
     ),
     Rule(
         "publisher-leaves-early",
         "warn",
-        "A publisher ends before its messages can be sent",
-        "A PUB connected three times or more, got a subscription, and closed within 3 s without a message, on "
-        "half of its connections at least. A PUB drops what it publishes before it knows of a subscription, which "
-        "comes after the handshake: so a program that connects, publishes at once and ends loses all of it. It is "
-        "likely only, since the capture does not show what was dropped: the program may have had nothing to publish.",
-        "A message on most of the connections, connections that last for 3 s, or no subscription.",
+        "A publisher exits before its messages can be sent",
+        "A PUB connected at least three times, received a subscription, and closed within 3 s without a message, on "
+        "at least half of its connections. A PUB drops messages published before it receives a subscription, which "
+        "arrives after the handshake. A program that connects, publishes at once and exits loses all of them. Likely "
+        "only: a capture does not show dropped messages, and the program may have published none.",
+        "Most of the connections carry a message or last for 3 s, or no subscription arrives.",
         _left_unheard,
         ("peer-departed",),
     ),
     Rule(
         "closes-on-ping",
         "warn",
-        "A peer closes when it gets a heartbeat",
-        "A side closed within milliseconds of the first PING of its connection, each time, at least twice. A DISH does "
-        "so in libzmq up to 4.3.5 and need not come back.",
-        "A connection of the two on which a second PING is sent, or anything else that the side gets after the PING.",
+        "A peer closes the connection on a heartbeat",
+        "A side closed within milliseconds of the first PING of its connection, every time and at least twice. A "
+        "DISH of libzmq up to 4.3.5 does this, and may not reconnect.",
+        "On a connection of the two, a second PING is sent, or the side receives anything else after the PING.",
         _rejections,
         ("reconnect-storm", "peer-departed", "periodic-disconnect"),
     ),
     Rule(
         "closes-on-ready",
         "warn",
-        "A peer closes when it gets READY",
-        "A side closed within milliseconds of the READY of the other side, at least three times, although their socket "
-        "types fit and it sent READY itself. libzmq does so if READY is larger than ZMQ_MAXMSGSIZE.",
-        "A connection of the two that lasts, or a message of the side that closes.",
+        "A peer closes the connection on READY",
+        "A side closed within milliseconds of the READY of the other side, at least three times, although their "
+        "socket types match and it sent READY itself. libzmq does this if READY is larger than ZMQ_MAXMSGSIZE.",
+        "A connection of the two lasts, or the side that closes sends a message.",
         lambda knowledge: iter(()),
         ("reconnect-storm", "peer-departed", "periodic-disconnect"),
     ),

@@ -144,11 +144,11 @@ TABLE = (
         UNANSWERED,
         "warn",
         "A call between DEALER and ROUTER has no reply",
-        "zerorpc and JSON-RPC 2.0 put an id into each call, which its reply repeats; clients and workers of a broker "
-        "of 7/MDP or 18/MDP get one reply for each request, in order. A call has no reply for 3 s or "
-        "more, and for three times as long as the reply that took longest. Likely only: a call may take long.",
-        "A reply or a heartbeat of zerorpc with the id of the call, who is called closes the connection, a message of "
-        "it is under way, or the call was not acknowledged. A broker waits for its worker.",
+        "zerorpc and JSON-RPC 2.0 put an id into each call, and the reply repeats it; clients and workers of a "
+        "broker of 7/MDP or 18/MDP receive one reply per request, in order. A call had no reply for at least 3 s, "
+        "and for three times the longest time of any reply. Likely only: the call may take long.",
+        "A reply or a zerorpc heartbeat has the id of the call, the called side closes the connection, one of its "
+        "messages is incomplete, or the call was not acknowledged. A broker waits for its worker.",
         _unanswered,
         ("fell-silent", "peer-departed", "periodic-disconnect"),
     ),

@@ -131,8 +131,8 @@ TABLE = (
         "one-sided-capture",
         "warn",
         "Only one direction was captured",
-        "Packets of one side of a connection are in the capture, and none of the other. What depends on both (answers, "
-        "handshakes) is not judged then.",
+        "The capture contains packets of one side of a connection and none of the other. Rules that need both "
+        "directions (replies, handshakes) are not applied.",
         "Packets of the other direction are in the capture.",
         _one_sided,
     ),
@@ -140,29 +140,30 @@ TABLE = (
         "capture-loss",
         "warn",
         "The capture lost packets",
-        "The capturing program says that it dropped packets, a file could not be read to its end, or octets are "
-        "missing that the receiver acknowledged. The connections themselves lost nothing. Rules that need what is "
-        "missing stay silent.",
+        "The capturing program reported dropped packets, a file could not be read to its end, or octets are missing "
+        "that the receiver acknowledged. The connections themselves lost nothing. Rules that need the missing octets "
+        "stay silent.",
         "The capturing program reports no drops, and no octets are missing.",
         _losses,
     ),
     Rule(
         "clock-went-back",
         "note",
-        "The clock that stamped the packets went back",
-        "A packet is stamped before an earlier one of its connection, or a second or more before an earlier one of its "
-        "file. Within a connection the order of packets decides, and times go on from where they were: no reply comes "
-        "before its request. Times of different connections may be wrong by as much as the clock went back.",
-        "Packets of different connections that are stamped less than a second out of order: those of several "
-        "interfaces or processors are.",
+        "The clock of the capture went back",
+        "The timestamp of a packet is before the timestamp of an earlier packet of its connection, or a second or "
+        "more before an earlier packet of its file. Within a connection the order of packets decides, and times "
+        "continue from the previous one, so no reply comes before its request. Times of different connections may "
+        "differ by as much as the clock went back.",
+        "Packets of different connections are less than a second out of order, as from several interfaces or "
+        "processors.",
         _clock,
     ),
     Rule(
         "limits-reached",
         "note",
         "Not everything could be compared",
-        "What is remembered to compare connections is bounded: 16,384 that have ended and as many open ones, and 256 "
-        "MiB of requests, subscriptions and topics. The oldest were forgotten, so causes may be missing.",
+        "The memory for comparing connections is bounded: 16,384 ended and as many open connections, and 256 MiB of "
+        "requests, subscriptions and topics. The oldest were dropped, so causes may be missing.",
         "All connections, requests, subscriptions and topics could be compared.",
         _limits,
     ),

@@ -456,32 +456,32 @@ TABLE = (
     Rule(
         FELL_SILENT,
         "warn",
-        "A peer that sent messages steadily sends none any more",
-        "A warning where a peer that sent about one message for each that came, eight at least, sends none for 3 s and "
-        "for three times its longest pause while three come or more; a note where these came on the one connection in "
-        "the other direction, as with PUSH and PULL both ways. A note where a client sends nothing for four "
-        "times its longest pause, having sent for about as long before, while others of its socket type with the same "
-        "rhythm go on at the endpoint; a warning for a DEALER with an identity where that is fifteen times, and 10 s. "
-        "Or a PUB or PUSH does, while others that the same host is connected to go on. "
-        "A note where a PUB or PUSH that is bound sends nothing to anybody for fifteen times its longest pause, having "
-        "sent for eight times as long, and "
-        "where a ROUTER or DEALER that answered each message in turn leaves the last one unanswered for 5 s. It "
-        "is likely only: a program that has no more to send looks the same, as does a broker that has no work.",
-        "The peer closes its connection itself, cannot send since its receiver takes nothing, TCP sends again in vain, "
-        "the peer begins the exchanges, its subscriber cancelled a subscription, or nobody goes on. A broker waits for "
-        "a worker that fell silent or left at the same time.",
+        "A peer that sent messages steadily stopped sending",
+        "A warning if a peer that sent about one message for each received one, at least eight, sends none for 3 s "
+        "and for three times its longest pause while it receives at least three; a note if these arrive on its one "
+        "connection in the other direction, as with PUSH and PULL both ways. A note if a client sends nothing for "
+        "four times its longest pause, after sending for about as long, while other clients of its socket type and "
+        "rhythm continue at the endpoint; a warning for a DEALER with an identity if the pause is fifteen times as "
+        "long, and 10 s. Likewise a PUB or PUSH, while other peers that the same host is connected to continue. A "
+        "note if a PUB or PUSH that is bound sends nothing to any peer for fifteen times its longest pause, after "
+        "sending for eight times as long; and if a ROUTER or DEALER that answered each message in turn leaves the "
+        "last one unanswered for 5 s. Likely only: a program with no more to send looks the same, as does a broker "
+        "without work.",
+        "The peer closes its connection itself, cannot send because its receiver does not read, TCP retransmits "
+        "without an acknowledgment, the peer starts the exchanges, its subscriber cancelled a subscription, or no "
+        "other peer continues. A broker waits for a worker that fell silent or left at the same time.",
         _fell_silent,
         ("half-closed",),
     ),
     Rule(
         PAUSED,
         "note",
-        "A peer that answers sent nothing for a while, and went on",
-        "Who listens sent about one message for each that came, and once none for 3 s, and three times as long as in "
-        "any other pause, though three messages or more came in that time. Whether these needed an answer, or more "
-        "work than others, no capture shows.",
-        "Another pause of it is a third as long, it could not send since its receiver took nothing, or TCP had to send "
-        "again for long.",
+        "A peer that answers sent nothing for a while, then continued",
+        "The listener sent about one message for each received one, and once none for 3 s and for three times any "
+        "other pause, although at least three messages arrived in that time. A capture does not show whether these "
+        "messages needed an answer or more work.",
+        "Another pause is a third as long, the peer could not send because its receiver did not read, or TCP had to "
+        "retransmit for long.",
         _paused,
     ),
 )

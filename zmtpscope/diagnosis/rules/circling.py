@@ -98,12 +98,13 @@ TABLE = (
     Rule(
         "messages-go-round",
         "warn",
-        "Messages go round between two proxies",
+        "Messages circulate between two proxies",
         "Two links from an XPUB to an XSUB lead from one host to another and back, and carry the same message, octet "
-        "by octet, in turn, eight times each or more. A round takes 250 ms at most, since publishers may send the same "
-        "octets anew, and 5 ms on one host, where proxies in a row look alike. Likely only: programs may send each "
-        "other the same octets in turn.",
-        "The message does not come on both links in turn, or it comes again so late that it may be published anew.",
+        "by octet, in turn, at least eight times each. A round takes at most 250 ms, because publishers may send the "
+        "same octets again, and at most 5 ms on one host, where proxies in a row look alike. Likely only: programs "
+        "may send each other the same octets in turn.",
+        "The message does not alternate between the links, or it returns so late that it may have been published "
+        "again.",
         _circling,
         ("slow-receiver", "sequence-gap"),
     ),

@@ -121,13 +121,14 @@ TABLE = (
     Rule(
         HALF_CLOSED,
         "warn",
-        "A program does not close what its peers closed",
-        "One side sent FIN, the system of the other one acknowledged it, and its program neither closed nor sent "
-        "anything for the rest of the capture, 2 s at least. libzmq closes within milliseconds; a program that forgets "
-        "its descriptors, is stopped or hangs does not. A warning if three connections or more have been left so for a "
-        "second while the program goes on with others, and had a hundred messages to read at most; else a note.",
-        "The side that has not closed sends on, the FIN was not acknowledged, a receive window was closed, or the "
-        "capture ends within 2 s.",
+        "A program does not close connections that its peers closed",
+        "One side sent FIN, the kernel of the other side acknowledged it, and its program neither closed nor sent "
+        "anything for the rest of the capture, at least 2 s. libzmq closes within milliseconds; a program that leaks "
+        "descriptors, is stopped or hangs does not. A warning if at least three connections were left like this for "
+        "a second while the program continued with others, and had at most a hundred messages to read; otherwise a "
+        "note.",
+        "The side that did not close continues to send, the FIN was not acknowledged, a receive window was closed, "
+        "or the capture ends within 2 s.",
         _half_closed,
     ),
 )

@@ -433,25 +433,25 @@ TABLE = (
     Rule(
         "connection-refused",
         "error",
-        "Nobody listens where a client connects",
-        "Each SYN of the clients was answered with RST, and none of their attempts came about while the capture went "
-        "on. A capture shows that the host refuses, not why: the program may not run, or be bound to another address. "
-        "Where others were connected to it and stayed so, these are named: then it runs. A warning where the clients "
-        "had been connected before; a note for the first 10 s of that. If two hosts refuse each other, both connect "
-        "and neither binds.",
-        "A later attempt of any client succeeds, or nothing shows that it is ZeroMQ: neither a connection to the "
-        "endpoint nor the waits between attempts, which libzmq varies by chance.",
+        "Connection refused: nothing listens on the port",
+        "Every SYN of the clients was answered with RST, and no attempt succeeded before the end of the capture. A "
+        "capture shows the refusal, not its reason: the program may not run, or may be bound to another address. "
+        "Other clients that are connected to the endpoint are named: then the program runs. A warning if the clients "
+        "were connected before, a note for the first 10 s. If two hosts refuse each other, both connect and neither "
+        "binds.",
+        "A later attempt of any client succeeds, or nothing shows that the endpoint is ZeroMQ: neither a connection "
+        "to it nor retry intervals, which libzmq randomises.",
         _refused,
     ),
     Rule(
         "connection-unanswered",
         "error",
-        "Connecting is not answered at all",
-        "The client sent SYNs that nobody answered, not even by ICMP. The host may be down, a firewall may drop them, "
-        "or their answers went a way that was not captured. Where the endpoint serves other clients meanwhile, or "
-        "another port of the host answers, these are named; where connections before were established and got no "
+        "Connection attempts are not answered",
+        "The client sent SYNs without an answer, not even by ICMP. The host may be down, a firewall may drop them, "
+        "or the answers took a path that was not captured. If the endpoint serves other clients meanwhile, or "
+        "another port of the host answers, these are named. If connections before were established but received no "
         "greeting, the queue of the listener is full.",
-        "A later attempt of any client succeeds, ICMP rejects others of the client, or the attempts are those of a "
+        "A later attempt of any client succeeds, ICMP rejects other attempts of the client, or the attempts are a "
         "port scan.",
         _unanswered,
     ),
@@ -460,7 +460,7 @@ TABLE = (
         "error",
         "A firewall rejects connections",
         "ICMP messages answered the SYNs of the clients: administratively prohibited, or port unreachable, which no "
-        "host sends for TCP because nothing listens. Which firewall on the way sent them shows in their address.",
+        "host sends for a closed TCP port. The source address of the ICMP messages shows which firewall sent them.",
         "A later attempt of any client succeeds.",
         _in_vain("connection-rejected", NOT_ALLOWED),
     ),
@@ -468,17 +468,17 @@ TABLE = (
         "host-unreachable",
         "error",
         "A host cannot be reached",
-        "ICMP messages answered the SYNs of the clients: host or network unreachable. A router sends them if the host "
-        "does not answer ARP, or if it knows no route.",
+        "ICMP messages answered the SYNs of the clients: host or network unreachable. A router sends them if the "
+        "host does not answer ARP, or if the router has no route.",
         "A later attempt of any client succeeds.",
         _in_vain("host-unreachable", NOT_REACHED),
     ),
     Rule(
         "listener-late",
         "note",
-        "A client was there long before who listens",
-        "Attempts of a client were refused or not answered for a second or more, and then it was connected, for the "
-        "first time in this capture. What subscribers would have got meanwhile nobody kept.",
+        "A client connected long before the listener started",
+        "Attempts of a client were refused or not answered for at least a second, and then it connected for the "
+        "first time in this capture. Messages published meanwhile were dropped.",
         "The client was connected before in this capture, or waited less than a second.",
         _late,
     ),

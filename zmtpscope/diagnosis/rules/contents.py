@@ -51,19 +51,18 @@ TABLE = (
         PICKLE.rule,
         PICKLE.severity,
         "Pickles are sent over the network",
-        "A message is a Python pickle that imports something when it is read (PICKLE-01): whoever can send to this "
-        "socket can run code there. A note between programs of one host that use its loopback interface, unless the "
-        "import can run a command. Pickles of plain values are not told. Encrypted messages are seen with their keys "
-        "only.",
+        "A message is a Python pickle that imports something when it is loaded (PICKLE-01): every peer that can send "
+        "to this socket can run code there. A note between programs of one host over its loopback interface, unless "
+        "the import can run a command. Pickles of plain values are not reported. Encrypted messages need keys.",
         "The pickle imports nothing.",
         diagnoses_of((PICKLE, LOCAL_PICKLE)),
     ),
     Rule(
         SEQUENCE.rule,
         SEQUENCE.severity,
-        "Numbers that messages carry leave some out",
-        "Messages carry a counter (SEQUENCE-01), and some numbers are missing though nothing is missing from the "
-        "capture there: who sends left them out or dropped them, for this receiver at least.",
+        "Sequence numbers in messages have gaps",
+        "Messages contain a counter (SEQUENCE-01), and some numbers are missing although the capture is complete "
+        "there: the sender skipped or dropped them, at least for this receiver.",
         "Octets of the connection are missing from the capture there.",
         diagnoses_of((SEQUENCE,)),
     ),

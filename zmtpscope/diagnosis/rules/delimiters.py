@@ -109,13 +109,13 @@ TABLE = (
     Rule(
         MISSING,
         "error",
-        "A request or a reply has no empty frame in front",
-        "A ROUTER or a REP replies to a REQ, a DEALER asks a REP, or a REQ asks, in a message without the empty frame "
-        "that ends its envelope (REQREP-01, -03, -05). A REP drops such a request without a word; a REQ drops such a "
-        "reply, and that of libzmq closes the connection for good. A REQ with ZMQ_REQ_CORRELATE drops each reply "
-        "that does not repeat the id in front of its request. A ROUTER and a DEALER that speak to each other need "
-        "none. Encrypted messages are seen with their keys only.",
-        "A ROUTER and a DEALER speak to each other, or the frames are encrypted and their keys unknown.",
+        "A request or a reply does not start with an empty frame",
+        "A ROUTER or a REP replies to a REQ, or a DEALER or REQ sends a request, in a message without the empty "
+        "frame that ends its envelope (REQREP-01, -03, -05). A REP drops such a request silently; a REQ drops such a "
+        "reply, and a REQ of libzmq closes the connection permanently. A REQ with ZMQ_REQ_CORRELATE drops every "
+        "reply that does not repeat the id before its request. A ROUTER and a DEALER need no empty frame between "
+        "them. Encrypted messages need keys.",
+        "A ROUTER and a DEALER talk to each other, or the frames are encrypted and their keys unknown.",
         _missing,
         ("request-unanswered", "request-lost", "late-reply", "peer-departed", "periodic-disconnect", "reconnect-storm"),
     ),

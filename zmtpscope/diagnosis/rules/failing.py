@@ -98,11 +98,11 @@ TABLE = (
     Rule(
         "fails-on-message",
         "warn",
-        "A program ends whenever it gets a certain message",
-        "A program that listens ended all connections that it ended with a client, three at least, within 100 ms after "
-        "a message of the client, and at least ten times as fast as these messages follow each other, without a word. "
-        "A limit of time ends connections at any moment, not behind messages. Requests that are matched with replies "
-        "are told of by request-lost.",
+        "A program exits on a certain message",
+        "A listening program ended every connection that it ended with a client, at least three, within 100 ms after "
+        "a message of the client, without notice, and at least ten times as fast as these messages follow each "
+        "other. A time limit would end connections at any moment, not after messages. Requests that are matched with "
+        "replies are reported by request-lost.",
         "One of the connections ends at another moment, or the program sends something after the message.",
         _fails,
         ("periodic-disconnect", "peer-departed", "reconnect-storm", "connection-refused", "fell-silent"),

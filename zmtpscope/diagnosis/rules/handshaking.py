@@ -209,8 +209,8 @@ TABLE = (
         "mechanism-mismatch",
         "error",
         "The security mechanisms differ",
-        "Both sides announced their mechanism, and these differ; libzmq closes then without a word. Often the side "
-        "that closes has not announced its own yet: it is known from other connections of the two, else the diagnosis "
+        "The sides announced different mechanisms; libzmq then closes without notice. Often the side that closes has "
+        "not announced its own mechanism yet: then it is known from other connections of the two, or the diagnosis "
         "is only likely.",
         "Both sides announce the same mechanism, on this or another connection of the two.",
         _mechanism_mismatch,
@@ -219,10 +219,11 @@ TABLE = (
     Rule(
         "handshake-timeout",
         "error",
-        "A handshake comes to no end",
-        "One side spoke, the other said nothing or stopped, and whoever waited closed after its ZMQ_HANDSHAKE_IVL (30 "
-        "s unless set), or still waits where the capture ends. Only connections that were captured whole count. A "
-        "system accepts connections for a program that hangs; what it does instead, a capture cannot show.",
+        "Handshake never completes",
+        "One side sent data, the other side sent nothing or stopped, and the waiting side closed after its "
+        "ZMQ_HANDSHAKE_IVL (30 s by default), or still waits at the end of the capture. Only completely captured "
+        "connections count. The kernel accepts connections even for a program that hangs; a capture does not show "
+        "what the program does.",
         "Octets of the connection are missing from the capture, or the silent side answers. A program that serves "
         "other connections meanwhile does not hang: it has reached a limit.",
         _handshake_timeout,

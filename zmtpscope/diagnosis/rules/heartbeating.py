@@ -372,21 +372,20 @@ TABLE = (
     Rule(
         HEARTBEAT_TIMEOUT,
         "error",
-        "A connection is given up since a peer does not answer heartbeats",
-        "A side had a PING open, nothing at all came from its peer since, and it closed the connection, or, where no "
-        "FIN came through, sent no PING any more; or a side was silent for longer than the TTL that its last PING "
-        "announced, and its peer closed. The silent side is named: its process hangs, or the way to it is broken; a "
-        "capture at one place cannot tell these two apart. It is likely only where the side closed sooner than it "
-        "sends its next PING, or where its PINGs came in one segment: then the way between the two was broken. That is "
-        "proven where its FIN came with them and a PING of its peer had waited. A warning while the connection is "
-        "open: a peer that used to answer has left two PINGs, and a second, without any octet; or a side that sent "
-        "PINGs at intervals sends nothing for four of them. If the PING was sent while a message arrived, the PONG can "
-        "only follow that message: then the time-out is shorter than the transfer, and the peer is not to blame. "
-        "Nor is it where an answer in the handshake already took longer than the time-out. A "
-        "peer that is silent to several others at the same time is one diagnosis. What comes behind its FIN or RST is "
-        "no answer, and neither is what its system answers with RST. It holds of connections only that were captured "
-        "whole.",
-        "Octets of the silent side arrive after the PING, or octets of the connection are missing from the capture.",
+        "A peer does not answer heartbeats, and its connection is closed",
+        "A side sent a PING, received nothing at all from its peer since, and closed the connection (or, if no FIN "
+        "arrived, sent no more PINGs); or a side was silent for longer than the TTL of its last PING, and its peer "
+        "closed. The silent side is named: its process hangs, or the path to it is broken; a capture at one place "
+        "cannot distinguish the two. Likely only if the side closed before its next PING was due, or if its PINGs "
+        "arrived in one segment: then the path between the two was broken. That is proven if its FIN arrived with "
+        "them and a PING of its peer was pending. A warning while the connection is open: a peer that used to answer "
+        "has left two PINGs, for a second, without any octet; or a side that sent PINGs at intervals sends nothing "
+        "for four of them. A PONG can only follow a message that was being received when the PING was sent: then the "
+        "timeout is shorter than the transfer, and the peer is not at fault. Nor is it if an answer in the handshake "
+        "already took longer than the timeout. A peer that is silent to several others at once is one diagnosis. "
+        "Data after its FIN or RST is no answer, and neither is a RST of its kernel. Only completely captured "
+        "connections count.",
+        "Octets of the silent side arrive after the PING, or the capture of the connection is incomplete.",
         _time_outs,
         consequences=(
             *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect"),

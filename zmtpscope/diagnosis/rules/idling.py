@@ -94,11 +94,11 @@ TABLE = (
     Rule(
         IDLE_TIME_OUT,
         "error",
-        "A time-out on the way ends connections, also those that wait for a reply",
-        "The side that was connected to ended at least two connections after the same silence, within 2 %: one at "
-        "least with a request open, and one at least idle, at another time. A server that hangs or fails ends no idle "
-        "connections after the same time, but proxies and load balancers do. It is likely only: a program may have "
-        "such a time-out itself.",
+        "A timeout of a middlebox ends connections, even while they wait for a reply",
+        "The listening side ended at least two connections after the same silence, within 2 %: at least one with a "
+        "pending request, and at least one idle at another time. A server that hangs or fails does not end idle "
+        "connections after the same time; proxies and load balancers do. Likely only: a program may have such a "
+        "timeout itself.",
         "The silences differ, or no idle connection ended after the same silence at another time.",
         _idle_time_outs,
         (

@@ -220,11 +220,11 @@ TABLE = (
         "warn",
         "A Jupyter kernel ignores a client",
         "A client sends Jupyter requests, none of them has a reply, and the kernel publishes no status for them, for "
-        "3 s or more. Where it answers heartbeats meanwhile, the usual reason is another key: a kernel drops messages "
-        "with a wrong signature without a word. Likely only: a kernel that is busy since before the capture looks the "
-        "same. With the key of the kernel the signature is checked (JUPYTER-01).",
-        "A reply or a status for one of its requests, a busy kernel of that host, no capture of what it publishes, "
-        "or heartbeats without reply.",
+        "at least 3 s. If it answers heartbeats meanwhile, the usual reason is another key: a kernel drops messages "
+        "with a wrong signature silently. Likely only: a kernel that has been busy since before the capture looks "
+        "the same. With the key of the kernel the signature is checked (JUPYTER-01).",
+        "One of its requests has a reply or a status, a kernel of that host is busy, the published statuses are not "
+        "captured, or heartbeats have no reply.",
         _unanswered,
         ("peer-departed", "fell-silent", "periodic-disconnect"),
     ),
@@ -232,9 +232,9 @@ TABLE = (
         BUSY,
         "note",
         "Requests wait for a Jupyter kernel that is busy",
-        "The last status that a kernel published is not idle, for 10 s or more, and a client has sent requests to it "
-        "since. A note only: a long computation looks the same as one that never ends.",
-        "The kernel published idle, sent a reply to the client since, or nothing waits.",
+        "The last status that a kernel published is not idle, for at least 10 s, and a client has sent requests to "
+        "it since. A note only: a long computation looks the same as an endless one.",
+        "The kernel published idle or sent a reply to the client since, or no request is pending.",
         _busy,
         ("fell-silent",),
     ),

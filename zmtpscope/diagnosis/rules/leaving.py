@@ -418,10 +418,11 @@ TABLE = (
     Rule(
         "periodic-disconnect",
         "warn",
-        "Connections end after the same time again and again",
-        "At least three times connections of a client to an endpoint were ended by the other side (or by who speaks in "
-        "its name: firewalls and load balancers send RST for both), each after the same time of life, or of silence, "
-        "within a tenth. Ends at the same moment are one. A capture does not show who on the way sent an RST.",
+        "Connections repeatedly end after the same time",
+        "At least three times the other side ended connections of a client to an endpoint (or a middlebox did in its "
+        "name: firewalls and load balancers send RST for both sides), each after the same lifetime, or the same "
+        "silence, within a tenth. Connections that end at the same moment count as one. A capture does not show "
+        "which host sent a RST.",
         "The times differ by more than a tenth, or the client ended the connections itself.",
         _periodic_disconnect,
         ("reconnect-storm", "peer-departed"),
@@ -429,7 +430,7 @@ TABLE = (
     Rule(
         "peer-departed",
         "note",
-        "A peer left while others needed it",
+        "A peer left while others depended on it",
         "The first FIN or RST came from it, no PING waited for an answer, and no ERROR or forbidden frame was before "
         "it. Told where who was left tried again, a message was cut off, or a client left while others of its kind "
         "stayed; but not of a SUB, DISH, PUSH or REQ that closed its connection with no request open: it takes no "
@@ -438,28 +439,28 @@ TABLE = (
         "has no goodbye: a program that closed its socket and one that was killed look alike. A warning where who "
         "listened did not come back within 10 s although clients tried, or cut its own message off; a note where the "
         "host then listens at another port that it chose.",
-        "An open PING, an ERROR or a forbidden frame explains the end, or nobody needed the peer any more.",
+        "A pending PING, an ERROR or a forbidden frame explains the end, or no other peer depended on it.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),
     ),
     Rule(
         "reconnect-storm",
         "warn",
-        "A client connects again and again",
-        "More than five connections of a client to an endpoint failed within a minute, and the times between them did "
-        "not grow. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time unless ZMQ_RECONNECT_IVL_MAX is set. It mostly is "
-        "a consequence: look for why the connections end. Connections on which the client says nothing do not count: a "
-        "health check comes at a regular interval, too.",
-        "The waits between attempts grow, or the client says nothing on its connections (a health check).",
+        "A client reconnects repeatedly",
+        "More than five connections of a client to an endpoint failed within a minute, and the times between them "
+        "did not grow. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time unless ZMQ_RECONNECT_IVL_MAX is set. This "
+        "is usually a consequence: find out why the connections end. Connections on which the client sends nothing "
+        "do not count: a health check connects at regular intervals, too.",
+        "The waits between attempts grow, or the client sends nothing on its connections (a health check).",
         _reconnect_storm,
     ),
     Rule(
         "violating-frame",
         "error",
-        "A connection is closed for what was sent on it",
-        "A frame broke the protocol, and the side that got it closed within a second. That it closed for this reason "
-        "is concluded from the time; libzmq does so.",
-        "The side that got the frame stays connected for more than a second.",
+        "A connection is closed because of a frame",
+        "A frame violated the protocol, and its receiver closed within a second. The reason is inferred from the "
+        "time; libzmq behaves like this.",
+        "The receiver of the frame stays connected for more than a second.",
         _violating_frame,
         ("reconnect-storm", "peer-departed"),
     ),

@@ -187,7 +187,7 @@ TABLE = (
     Rule(
         TOO_LARGE,
         "error",
-        "Connections are closed for the size of what is sent on them",
+        "Connections are closed because of large messages",
         "A program that listens reset the connection in a frame that was larger than any that it took, and refused "
         "nobody until the two were connected again: it did not end. Or three times at least a side closed the "
         "connection within 100 ms after a message, without a word, each time that a frame of it was larger than any "
@@ -197,7 +197,8 @@ TABLE = (
         "ZMQ_MAXMSGSIZE, of which its peer learns nothing: it connects again, and what was sent is lost. That the size "
         "is the reason is concluded: a program that fails on large messages, and is started again at once, looks the "
         "same. What the limit is no capture shows, only between which sizes it is.",
-        "The receiver took a frame as large, answered after it, ended, or the two did not connect again within 2 s.",
+        "The receiver accepted a frame of this size, answered after it, or exited, or the two did not reconnect "
+        "within 2 s.",
         _too_large,
         (
             *("request-lost", "request-unanswered", "late-reply"),

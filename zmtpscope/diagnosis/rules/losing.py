@@ -116,13 +116,13 @@ TABLE = (
     Rule(
         LOST,
         "error",
-        "A server leaves with a request open",
-        "The side that was asked closed the connection first, before it replied, and the client did not send the same "
-        "again on a new connection. libzmq does not repeat requests: a REQ that is not relaxed waits for ever. A note "
-        "where a REQ of the same address asked anything at the endpoint on a later connection and was answered. Where "
-        "a broker handed the request on, the client that waits for it is named. Who had not replied for long before it "
-        "left hangs, rather: see request-unanswered.",
-        "The client sends the same request again, or had waited long before the server left.",
+        "A server leaves with a pending request",
+        "The server closed the connection first, before it replied, and the client did not send the same request "
+        "again on a new connection. libzmq does not repeat requests: a REQ without ZMQ_REQ_RELAXED waits forever. A "
+        "note if a REQ of the same address received a reply to any request at the endpoint on a later connection. If "
+        "a broker forwarded the request, the waiting client is named. A server that had not replied for long before "
+        "it left probably hung: see request-unanswered.",
+        "The client sends the same request again, or had waited for long before the server left.",
         _lost,
     ),
 )

@@ -388,9 +388,9 @@ TABLE = (
         CONFLATED,
         "warn",
         "A publisher loses the first frames of its messages",
-        "A PUB that filters sent three messages or more to a SUB, each of one frame, and none begins with what the SUB "
-        "subscribed to: the topic was in a frame that is not there. ZMQ_CONFLATE does so with messages of several "
-        "frames. ZMQ_INVERT_MATCHING on both sides looks the same, so it is likely only.",
+        "A PUB that filters sent at least three messages to a SUB, each of one frame, and none begins with a topic "
+        "that the SUB subscribed to: the topic was in a frame that is missing. ZMQ_CONFLATE causes this with "
+        "messages of several frames. ZMQ_INVERT_MATCHING on both sides looks the same, so it is likely only.",
         "The PUB sends messages of several frames, or one that a subscription matches.",
         _conflated,
         ("topic-without-subscriber", "subscription-without-messages"),
@@ -398,25 +398,26 @@ TABLE = (
     Rule(
         "subscription-without-messages",
         "warn",
-        "Nothing that is published begins with a subscription, or is for a group",
-        "A subscription got no message, while the same publisher sent others, and none of its topics that were "
-        "captured begins with it; or a DISH joined a group that none of the messages of a RADIO is for. A warning "
-        "where a topic is nearly like it (upper case, quotes, a blank or zero octet at an end, a prefix that is longer "
-        "than the topic, a wildcard, UTF-16), else a note: the publisher may have had nothing to say. Topics that "
-        "nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those. A note also "
-        "where a publisher sent nothing at all for 3 s, and another one, to which the client is not connected, "
-        "publishes the topic; or sent nothing at all for 10 s.",
-        "A topic that the publisher sends to any subscriber begins with the subscription, or the host of the "
-        "subscriber has the same subscription at another publisher, which sends what it matches.",
+        "A subscription matches no published topic, or a group receives no message",
+        "A subscription matched no message, while the same publisher sent others, and none of its captured topics "
+        "begins with it; or a DISH joined a group that no message of a RADIO is for. A warning if a topic is nearly "
+        "equal (case, quotes, a space or zero octet at an end, a prefix that is longer than the topic, a wildcard, "
+        "UTF-16), otherwise a note: the publisher may have published nothing for it. Since ZMTP 3.0, topics without "
+        "a subscriber are not on the wire, so the right topic may not be captured. Also a note if a publisher sent "
+        "nothing at all for 3 s, and another one, to which the client is not connected, publishes the topic; or sent "
+        "nothing at all for 10 s.",
+        "The publisher sends a topic that begins with the subscription to any subscriber, or the host of the "
+        "subscriber has the same subscription at another publisher, which sends matching messages.",
         _without_messages,
     ),
     Rule(
         "topic-without-subscriber",
         "warn",
         "A topic is sent that no subscription matches",
-        "Messages came to subscribers whose subscriptions were all captured and do not match them. Since ZMTP 3.0 a "
-        "publisher filters, so this is seen with publishers before, or with such that do not filter. A warning where a "
-        "subscription nearly matches, unless an XPUB publishes, which may map topics (ZMQ_XPUB_MANUAL), else a note.",
+        "Subscribers whose subscriptions were all captured received messages that match none of them. Since ZMTP 3.0 "
+        "a publisher filters, so this happens with older publishers, or with publishers that do not filter. A "
+        "warning if a subscription nearly matches, unless an XPUB publishes, which may map topics (ZMQ_XPUB_MANUAL), "
+        "otherwise a note.",
         "Subscriptions of that side are missing from the capture or encrypted, another subscriber subscribed to the "
         "topic, a later subscription matches messages that came before the first one, the receiver is an XSUB, or the "
         "capture cuts the message off.",

@@ -80,11 +80,12 @@ TABLE = (
     Rule(
         "reset-on-the-way",
         "error",
-        "Something on the way resets connections",
-        "A RST ended the connection, and it arrived with another TTL (IPv6: hop limit) than the last SYN from the same "
-        "address. A system sends both with the same, so a load balancer, firewall or NAT sent the RST in its name, "
-        "mostly since it forgot a connection that was idle. The peer is well, and did not see what was sent last. An "
-        "error where requests waited for a reply. Likely only: a route may change, and a firewall may answer the SYN.",
+        "A middlebox resets connections",
+        "A RST ended the connection, and it arrived with another TTL (IPv6: hop limit) than the last SYN from the "
+        "same address. A host sends both with the same TTL, so a load balancer, firewall or NAT sent the RST in its "
+        "name, usually because it dropped the state of an idle connection. The peer works, and did not receive the "
+        "last messages. An error if requests were pending. Likely only: a route may change, and a firewall may "
+        "answer the SYN.",
         "The RST has the TTL of the SYN, or the SYN was not captured.",
         _reset_on_the_way,
         ("request-lost", "request-unanswered", "peer-departed", "periodic-disconnect", "reconnect-storm"),

@@ -210,8 +210,8 @@ TABLE = (
         "self-connected",
         "error",
         "A socket is connected to itself",
-        "Both ends of a connection are one address and port. A client that keeps trying a local port in the range of "
-        "ephemeral ports gets that port itself some day, and TCP connects it to itself.",
+        "Both ends of a connection have the same address and port. A client that keeps connecting to a local port in "
+        "the ephemeral range can be assigned that port itself, and TCP connects it to itself.",
         "The two ends of the connection differ.",
         _self_connected,
         ("connection-refused", "wrong-pairing", "request-unanswered"),
@@ -219,11 +219,11 @@ TABLE = (
     Rule(
         "handshake-timer",
         "warn",
-        "A timer of the handshake closes connections of ZMTP 2.0",
-        "A side that knows ZMTP 3.x ended two connections or more of ZMTP 2.0 after the same time each (within 2 %), "
-        "which is its ZMQ_HANDSHAKE_IVL (30 s unless set), although the handshakes were complete. libzmq 4.3.3 and "
-        "4.3.4 do not stop that timer for ZMTP 2.0.",
-        "Lives of different lengths, another version, or a close by the older side.",
+        "A handshake timer closes connections of ZMTP 2.0",
+        "A side that supports ZMTP 3.x ended at least two connections of ZMTP 2.0 after the same time (within 2 %), "
+        "its ZMQ_HANDSHAKE_IVL (30 s by default), although the handshakes were complete. libzmq 4.3.3 and 4.3.4 do "
+        "not stop that timer for ZMTP 2.0.",
+        "The lifetimes or the version differ, or the older side closes.",
         _handshake_timer,
         ("peer-departed", "periodic-disconnect"),
     ),
@@ -231,10 +231,10 @@ TABLE = (
         "connection-per-request",
         "note",
         "A client opens a connection for each request",
-        "Twenty connections or more of one client address to an endpoint, each with one message of the client and one "
-        "back at most, each closed by the client within a second; or each kept open, and none used again after the "
+        "At least twenty connections of one client address to an endpoint, each with one message of the client and "
+        "at most one back, and each closed by the client within a second; or each kept open, and none used after the "
         "next one began.",
-        "A connection of the two with more messages, or some that the client keeps while it closes others.",
+        "A connection of the two carries more messages, or the client keeps some connections while it closes others.",
         _connection_per_request,
         ("peer-departed",),
     ),
@@ -243,8 +243,8 @@ TABLE = (
         "note",
         "A subscriber is connected twice to one publisher",
         "Two connections of one address, with the same identity or none, began within 5 ms, have the same "
-        "subscriptions, and both get messages. Whether they belong to one socket, no capture shows: a program with two "
-        "sockets looks the same.",
+        "subscriptions, and both receive messages. A capture does not show whether they belong to one socket: a "
+        "program with two sockets looks the same.",
         "The connections began at different times, or their subscriptions differ.",
         _connected_twice,
     ),
@@ -252,8 +252,8 @@ TABLE = (
         PHANTOM,
         "warn",
         "A peer sends its identity twice, and the second one is received as a message",
-        "A peer that knows ZMTP 2.0 or newer met one of 1.0, and its first message is its identity once more, in one "
-        "frame. libzmq 4.0.3 does so (issue 763 there). It is likely only, since a program may send its own name.",
+        "A peer that supports ZMTP 2.0 or newer is connected to a peer of 1.0, and its first message is its identity "
+        "again, in one frame. libzmq 4.0.3 does this (its issue 763). Likely only: a program may send its own name.",
         "The first message differs from the identity, or the sender speaks ZMTP 1.0 itself.",
         _phantoms,
     ),

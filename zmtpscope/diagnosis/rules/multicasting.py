@@ -31,10 +31,10 @@ TABLE = (
         "multicast-group-mismatch",
         "warn",
         "Sender and receiver use different multicast groups",
-        "RADIO messages or ZRE beacons are sent to a multicast group, no host joined or left it (IGMP, MLD), and "
-        "another host joined a group that differs in one or two octets, to which nobody sends. Likely only: a member "
-        "that joined before the capture is not seen, unless a router asks.",
-        "A host joins or leaves the group that is sent to, or something is sent to the group that was joined.",
+        "RADIO messages or ZRE beacons are sent to a multicast group that no host joined or left (IGMP, MLD), and "
+        "another host joined a group that differs in one or two octets and receives nothing. Likely only: a member "
+        "that joined before the capture is not visible, unless a router queries.",
+        "A host joins or leaves the group of the datagrams, or the joined group receives datagrams.",
         _without_members,
     ),
 )

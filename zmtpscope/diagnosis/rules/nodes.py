@@ -30,11 +30,10 @@ TABLE = (
     Rule(
         NODE_GONE,
         "warn",
-        "A ZRE node is gone without farewell",
-        "A node sent beacons, several intervals went by without one, and it had not sent the beacon with port 0, which "
-        "is the farewell (ZRE-BEACON-06). Whether it ended, is stopped, or only cannot be heard here any more shows in "
-        "its connections.",
-        "The node sends a beacon again, or said farewell.",
+        "A ZRE node disappeared without a goodbye beacon",
+        "A node sent beacons, then none for several intervals, and no goodbye beacon (port 0) before "
+        "(ZRE-BEACON-06). Its connections show whether it exited, is stopped, or is only unreachable by beacons.",
+        "The node sends a beacon again, or sent the goodbye beacon.",
         _gone,
         ("peer-departed", "connection-refused", "heartbeat-timeout", "slow-receiver"),
     ),

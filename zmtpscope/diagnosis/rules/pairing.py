@@ -272,9 +272,9 @@ TABLE = (
         "wrong-pairing",
         "error",
         "Socket types do not fit",
-        "Both sides said of which type they are, and these types may not be combined (wire.md 10.6). libzmq closes "
-        "without a word when it sees a type that does not fit, often before it has said its own: then it is likely, "
-        "unless other connections of the same two show that their types fit.",
+        "Both sides announced their socket types, and these are incompatible (wire.md 10.6). libzmq closes without "
+        "notice on an incompatible type, often before it has announced its own: then the diagnosis is likely, unless "
+        "other connections of the same two show compatible types.",
         "The types that both sides announce on any connection of the two fit, or the close comes late.",
         _wrong_pairing,
         ("reconnect-storm",),
@@ -284,10 +284,10 @@ TABLE = (
         "warn",
         "Two clients use one identity",
         "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. "
-        "Connections that are known to be one, captured in two places, do not count. A client that came back before "
-        "the end of its old connection was noticed looks the same. An error where one of them sent three messages or "
-        "more and got none, while another one did.",
-        "The two connections do not overlap, or they are one connection that was captured twice.",
+        "One connection that was captured in two places does not count. A client that reconnected before its old "
+        "connection was closed looks the same. An error if one of them sent at least three messages and received "
+        "none, while another received some.",
+        "The two connections do not overlap, or they are one connection captured twice.",
         _identity_collision,
         ("client-unanswered",),
     ),

@@ -97,7 +97,7 @@ TABLE = (
     Rule(
         PASSED_OVER,
         "warn",
-        "A publisher sends to others and not to a subscriber",
+        "A publisher sends to other subscribers but not to this one",
         "The connection of a SUB is open, and it got messages until some moment and none since, for 3 s at least and "
         "four times its longest pause, while another SUB got eight or more to which it is subscribed, too. A PUB sends "
         "to all that subscribed: so the program that sends now does not know this connection. After a crash of a host, "

@@ -94,10 +94,11 @@ TABLE = (
         LONGER_TOPIC,
         "note",
         "A subscription also matches longer topics",
-        "A subscriber gets the topic that its subscription names, and longer ones that only begin with it: the name "
-        'goes on with a letter, a digit, "_" or "-", so that "tx" also gets "tx_trytes". It is a note, since a program '
-        "may want both. The topic is a frame of its own, or the beginning of a text in which a separator follows it.",
-        'The longer topic goes on with a separator like "." or "/", or another subscription asks for it.',
+        "A subscriber receives the topic of its subscription, and longer topics that only begin with it: the name "
+        'continues with a letter, a digit, "_" or "-", so that "tx" also matches "tx_trytes". A note, because a '
+        "program may want both. The topic is a frame of its own, or the beginning of a text with a separator after "
+        "it.",
+        'The longer topic continues with a separator such as "." or "/", or another subscription requests it.',
         _longer_topics,
     ),
 )

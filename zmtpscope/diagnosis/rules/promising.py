@@ -64,12 +64,12 @@ TABLE = (
     Rule(
         HEARTBEAT_TTL,
         "error",
-        "A heartbeat TTL ends connections of programs that are well",
-        "A peer sends PINGs with a TTL that is shorter than the time to its next PING, or with one above 65.5 s, which "
-        "libzmq up to 4.3.6 wraps round to milliseconds. The other side closed when the TTL was over, as the protocol "
-        "asks for. The time between PINGs is that of any connection of the peer to the endpoint, or, if it connects "
-        "again within 2 s, the time from the handshake to its first PING.",
-        "The next PING comes before the TTL is over, or the other side did not close then.",
+        "A heartbeat TTL closes connections of working programs",
+        "A peer sends PINGs with a TTL that is shorter than the time to its next PING, or with a TTL above 65.5 s, "
+        "which libzmq up to 4.3.6 truncates. The other side closed when the TTL expired, as the protocol requires. "
+        "The time between PINGs is taken from any connection of the peer to the endpoint, or, if it reconnects "
+        "within 2 s, from the handshake to its first PING.",
+        "The next PING arrives before the TTL expires, or the other side did not close then.",
         _ttl,
         (
             *("heartbeat-timeout", "peer-departed", "periodic-disconnect", "reconnect-storm", "request-lost"),

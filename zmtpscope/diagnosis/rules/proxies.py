@@ -169,20 +169,20 @@ TABLE = (
     Rule(
         NOT_FORWARDED,
         "warn",
-        "A proxy passes no subscription on",
-        "A host has an XSUB and, at one endpoint, an XPUB. Subscribers asked the XPUB for something, and the XSUB "
-        "asked no publisher for anything, for a second or more: publishers send nothing to it. It is likely only: that "
-        "both sockets belong to one program, no capture shows.",
+        "A proxy does not forward subscriptions",
+        "A host has an XSUB and, at one endpoint, an XPUB. Subscribers subscribed at the XPUB, and for at least a "
+        "second the XSUB subscribed to nothing at any publisher, so publishers send nothing to it. Likely only: a "
+        "capture does not show whether both sockets belong to one program.",
         "Any XSUB of the host subscribes to anything.",
         _not_forwarding,
     ),
     Rule(
         "proxy-drops",
         "warn",
-        "A proxy does not pass on what it gets",
-        "A host has an XSUB and, at one endpoint, an XPUB. More messages of a topic went in than came out to a "
-        "subscriber, while that was subscribed and took what came. It is likely only: that both sockets belong to one "
-        "program, and that it passes on everything, no capture shows. Both sides have to be in the capture.",
+        "A proxy does not forward messages",
+        "A host has an XSUB and, at one endpoint, an XPUB. The host received more messages of a topic than a "
+        "subscriber did, while the subscriber was subscribed and reading. Likely only: a capture does not show "
+        "whether both sockets belong to one program that forwards everything. Both sides must be in the capture.",
         "The subscriber was not subscribed at that time, or its connection ended before the messages can have "
         "reached it.",
         _dropping,

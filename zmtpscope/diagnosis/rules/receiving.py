@@ -217,12 +217,12 @@ TABLE = (
     Rule(
         SLOW_RECEIVER,
         "warn",
-        "A receiver does not take what comes",
-        "Its receive window was closed (RFC 9293, 3.8.6), so that its peer could not send: its program reads too "
-        "slowly, or does something else. A warning where that took a second at once, siblings of the same publisher "
-        "got more, or numbers in the messages leave some out since, else a note. Where no window was closed, but a "
-        "sibling got what this one had subscribed to and did not get, it is likely: the publisher had more to send to "
-        "it than its ZMQ_SNDHWM allows. How full the queues of libzmq are, no capture shows.",
+        "A receiver does not read fast enough",
+        "Its receive window was closed (RFC 9293, 3.8.6), so its peer could not send: its program reads too slowly, "
+        "or is busy. A warning if that lasted for a second at a time, if siblings of the same publisher received "
+        "more, or if sequence numbers have gaps since; otherwise a note. If no window was closed, but a sibling "
+        "received messages that this subscriber subscribed to and did not receive, it is likely that the publisher "
+        "exceeded its ZMQ_SNDHWM for this subscriber. A capture does not show the queues of libzmq.",
         "Its receive window was closed for less than 100 ms, and no sibling got more messages.",
         _of_rule(SLOW_RECEIVER),
         ("sequence-gap",),
@@ -230,11 +230,11 @@ TABLE = (
     Rule(
         PUSH_BLOCKED,
         "warn",
-        "A PUSH cannot send, since a PULL does not take what comes",
-        "The receive window of the PULL was closed for a second at once. Beyond its ZMQ_SNDHWM a PUSH waits for others "
-        "that are ready, and blocks where there are none; a capture shows that nothing goes out, not whether the "
-        "program waits in its send.",
-        "No receive window was closed for a second at once.",
+        "A PUSH cannot send because a PULL does not read",
+        "The receive window of the PULL was closed for a second at a time. Beyond its ZMQ_SNDHWM a PUSH sends to "
+        "other ready peers, and blocks if there are none. A capture shows that no data is sent, not whether the "
+        "program blocks.",
+        "No receive window was closed for a second at a time.",
         _of_rule(PUSH_BLOCKED),
     ),
 )

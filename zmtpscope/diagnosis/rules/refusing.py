@@ -125,22 +125,22 @@ TABLE = (
         "error",
         "Credentials are refused",
         "The server answered the handshake with an ERROR: 400 is the status of its ZAP handler for a client that it "
-        "does not let in, be it for its credentials or its address. Releases before 4.1 close without a word instead, "
-        "which is only likely to mean the same; a server that announces ZMTP 3.1 sends ERROR: if it closes without "
-        "one, it cannot open the INITIATE, or the socket types do not fit. Which credentials would be let in, only "
-        "the server knows. A note where the same client was let in later.",
-        "The same client is let in later: then it is a note.",
+        "rejects, by its credentials or its address. Releases before 4.1 close without notice instead, which only "
+        "likely means the same. A server that announces ZMTP 3.1 sends ERROR: if it closes without one, it cannot "
+        "decrypt the INITIATE, or the socket types do not match. Only the server knows which credentials it accepts. "
+        "A note if the same client is accepted later.",
+        "The same client is accepted later: then it is a note.",
         diagnoses_of(LOGIN_REFUSED),
         ("reconnect-storm",),
     ),
     Rule(
         "authentication-failing",
         "error",
-        "Credentials are not even judged",
-        "The ZAP handler of the server failed (status 500), could not judge for now (300), or gave no answer at all, "
-        "so that the handshake hung until one side gave up. libzmq sends nothing for 300: then it looks like a handler "
-        "that hangs, and a capture cannot tell them apart.",
-        "The same client is let in later: then it is a note.",
+        "Authentication service failed or did not answer",
+        "The ZAP handler of the server failed (status 500), failed temporarily (300), or did not answer, so that the "
+        "handshake hung until one side gave up. libzmq sends nothing for 300, so a capture cannot distinguish it "
+        "from a handler that hangs.",
+        "The same client is accepted later: then it is a note.",
         _authentication_failing,
         ("reconnect-storm",),
     ),
@@ -148,8 +148,8 @@ TABLE = (
         "no-zap-handler",
         "error",
         "No ZAP handler runs",
-        "A server of PLAIN closes each connection right behind HELLO, without ERROR. libzmq does so where its process "
-        "has no ZAP handler; releases before 4.2 do so, too, where the handler refuses. A capture cannot tell which.",
+        "A PLAIN server closes each connection right after HELLO, without ERROR. libzmq does this if its process has "
+        "no ZAP handler; releases before 4.2 also if the handler refuses. A capture cannot distinguish the two.",
         "The server sends an ERROR, or leaves the client waiting.",
         diagnoses_of((NO_ZAP_HANDLER,)),
         ("reconnect-storm",),
@@ -157,10 +157,11 @@ TABLE = (
     Rule(
         "wrong-server-key",
         "error",
-        "The client was given the key of another server",
-        "A server of CURVE closes on HELLO without a word where its secret key does not open it: the client made it "
-        "for another public key. Proven where keys were given (--keys) and none of them opens it, else likely.",
-        "A given key opens the HELLO, or the server sends an ERROR or leaves the client waiting.",
+        "Client uses the wrong server key",
+        "A CURVE server closes on HELLO without notice if its secret key does not decrypt it: the client encrypted "
+        "it for another public key. Proven if keys were given (--keys) and none of them decrypts it, otherwise "
+        "likely.",
+        "A given key decrypts the HELLO, or the server sends an ERROR or leaves the client waiting.",
         diagnoses_of(WRONG_SERVER_KEY),
         ("reconnect-storm",),
     ),

@@ -58,11 +58,11 @@ TABLE = (
     Rule(
         "proxy-header",
         "error",
-        "A proxy puts a header in front of ZMTP",
+        "A proxy sends a header before ZMTP",
         "A client begins with a header of the PROXY protocol, version 1 or 2, and the handshake does not succeed. "
-        "HAProxy (send-proxy), nginx (proxy_protocol) and load balancers send it if they are set up so; libzmq takes "
-        "it for the identity of a ZMTP 1.0 peer and waits for more.",
-        "A handshake that succeeds behind such a header: the server knows it.",
+        "HAProxy (send-proxy), nginx (proxy_protocol) and load balancers send it if configured to; libzmq reads it "
+        "as the identity of a ZMTP 1.0 peer and waits for more.",
+        "A handshake succeeds after such a header: the server supports it.",
         _headers,
         ("handshake-timeout", "reconnect-storm"),
     ),
@@ -71,8 +71,8 @@ TABLE = (
         "warn",
         "A proxy does not connect a client",
         "A proxy (SOCKS 4 or 5, HTTP CONNECT) answered that it does not connect a client. Reported only if the proxy "
-        "passes on ZMTP of that client, or if the client asks three times or more, less than a second apart: as "
-        "clients of ZeroMQ do. A note if it connected the client later.",
+        "relays ZMTP of that client, or if the client retries at least three times less than a second apart, as "
+        "ZeroMQ clients do. A note if it connected the client later.",
         "The proxy connects the client to the same target later: then it is a note.",
         _refusals,
     ),

@@ -217,21 +217,20 @@ TABLE = (
         UNANSWERED,
         "error",
         "A request has no reply",
-        "A REQ, or who speaks to a REP or sends envelopes, asked and got no reply until the capture or its connection "
-        "ended, for a second at least and three times as long as any reply at this endpoint took. Proven where a REP "
-        "is asked, or a REQ that works for a ROUTER, or where a REQ was answered before; else likely, as where "
-        "socket types are unknown (ZMTP 1.0, ZWS 2.0, a start that was not captured) and only turns of eight messages "
-        "show who asks. Where a broker "
-        "handed the request on, the one behind it is named. A REP answers in the order in which it was asked, over all "
-        "its connections: where several wait for it, the one that it was asked first is named, even where its client "
-        "has given up. Where who was asked left after so long, that it had not replied is the cause. Also where a REQ "
-        "closes its connection itself with the request open, after the same time at least three times (the last time "
-        "may be shorter), and a tenth of its requests at most was answered: its time-out is too short, or the server "
-        "hangs. Where a REP answered none of them, after any times that are 3 s together. What the program does with "
-        "the request, and whether the reply would have come later, no capture shows. A REQ that waits for work of its "
-        "broker is no hanging request.",
-        "A reply, the same request answered on another connection, a REQ that may wait for work, or a server that "
-        "left soon.",
+        "A REQ, or a peer that talks to a REP or sends envelopes, sent a request and received no reply before the "
+        "capture or its connection ended, for at least a second and three times as long as any reply at this "
+        "endpoint. Proven if the server is a REP, or a REQ that works for a ROUTER, or if the REQ received a reply "
+        "before; otherwise likely, for example if socket types are unknown (ZMTP 1.0, ZWS 2.0, a start that was not "
+        "captured) and only eight alternating messages show the client. If a broker forwarded the request, the "
+        "server behind it is named. A REP answers requests in order, over all its connections: of several pending "
+        "requests the oldest is named, even if its client has given up. If the server left after that long, the "
+        "missing reply is the cause. Also reported if a REQ closes its connection with a pending request at least "
+        "three times after the same time (the last time may be shorter), and at most a tenth of its requests "
+        "received replies: its timeout is too short, or the server hangs; if a REP replied to none of them, after "
+        "any times that add up to 3 s. A capture does not show what the program does with the request, or whether "
+        "the reply would have come later. A REQ that waits for work of its broker is not a pending request.",
+        "The request has a reply, or the same request has one on another connection; a REQ may wait for work; or the "
+        "server left soon.",
         _unanswered,
         consequences=("request-lost", "fell-silent", "half-closed"),
     ),

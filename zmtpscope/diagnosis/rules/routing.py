@@ -247,12 +247,12 @@ TABLE = (
     Rule(
         OLD_ROUTING_ID,
         "warn",
-        "A ROUTER sends to a client that is gone, not to the one that came back",
-        "A ROUTER sent a client messages by itself, eight at least and more than it got. The client connected anew, "
-        "with another identity or without one, which makes another routing id; it sent three messages or more, and the "
-        "ROUTER sent none to it for 5 s and for ten times its longest pause before. What a ROUTER sends to a routing "
-        "id that is gone is dropped without a word and never on the wire, so it is likely only. A note if the ROUTER "
-        "sends to other clients meanwhile.",
+        "A ROUTER sends to the old routing id of a client that reconnected",
+        "A ROUTER sent messages to a client, at least eight and more than it received. The client reconnected with "
+        "another identity or none, which makes another routing id; it sent at least three messages, and the ROUTER "
+        "sent none to it for 5 s and for ten times its longest pause before. Messages to a routing id without a "
+        "connection are dropped silently and are never on the wire, so it is likely only. A note if the ROUTER sends "
+        "to other clients meanwhile.",
         "The ROUTER sends anything on the new connection, the identity is the same, the ROUTER only answered before, "
         "or other connections of the address ended meanwhile.",
         _old_routing_id,
@@ -260,7 +260,7 @@ TABLE = (
     Rule(
         CLIENT_UNANSWERED,
         "warn",
-        "A ROUTER answers others and never one client",
+        "A ROUTER answers other clients but never this one",
         "A ROUTER sent one message for each message of a DEALER, three at least, and none to another DEALER that sent "
         "three or more of about the same size, for 3 s. A ROUTER drops what it sends to a routing id that it does not "
         "know, and the wire shows nothing of it: so it is likely only. The program may also want to ignore that "

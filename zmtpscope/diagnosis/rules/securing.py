@@ -161,20 +161,20 @@ TABLE = (
     Rule(
         "downgrade",
         "error",
-        "A peer that is too old to know security is served",
-        "At an endpoint where PLAIN, CURVE or GSSAPI was announced, messages went to or from a client that speaks ZMTP "
-        "1.0 or 2.0, which have no security: the older side decides. That the listener is one and the same program is "
-        "concluded from its address and port. A note where nobody asked for security there.",
-        "Nobody announced a mechanism with security at the endpoint: then it is a note.",
+        "A peer too old for security is accepted",
+        "Messages were exchanged with a client of ZMTP 1.0 or 2.0, which have no security, at an endpoint that "
+        "announces PLAIN, CURVE or GSSAPI: the older side decides. That the listener is the same program is inferred "
+        "from its address and port. A note if no peer announces security there.",
+        "No peer announced a mechanism with security at the endpoint: then it is a note.",
         _downgrade,
     ),
     Rule(
         "clear-text",
         "note",
-        "Passwords or messages cross a network in clear",
-        "Told once for all endpoints that get passwords of PLAIN, or else for all that use no security at all, "
-        "unless both sides are one host, and only if nothing else is wrong. Whether something beneath encrypts "
-        "(WireGuard, IPsec) cannot be seen where it was captured.",
+        "Passwords or messages are sent unencrypted",
+        "Reported once for all endpoints that receive PLAIN passwords, or else for all endpoints without security, "
+        "unless both sides are on one host, and only if no other problem is reported. Encryption below TCP "
+        "(WireGuard, IPsec) is not visible in the capture.",
         "Both sides are on one host, or an error or warning is reported.",
         _clear_text,
         is_aside=True,

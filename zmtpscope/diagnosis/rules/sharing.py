@@ -103,10 +103,10 @@ TABLE = (
         UNBALANCED,
         "warn",
         "The messages of a PUSH are shared unevenly",
-        "Several PULLs connected to one PUSH within ten seconds and stayed, and one of them got less than a quarter of "
-        "its share of a hundred messages or more. Mostly it connected when much had been sent, or took nothing for a "
-        "while. A PUSH that connects to several PULLs itself is not judged: which connections are of one socket, no "
-        "capture shows.",
+        "Several PULLs connected to one PUSH within ten seconds and stayed, and one of them received less than a "
+        "quarter of its share of at least a hundred messages. Usually it connected after many messages were sent, or "
+        "did not read for a while. A PUSH that connects to several PULLs is not checked: a capture does not show "
+        "which connections belong to one socket.",
         "The PULLs did not connect within ten seconds of each other, or did not stay.",
         _unbalanced,
     ),

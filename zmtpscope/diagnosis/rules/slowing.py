@@ -145,21 +145,21 @@ TABLE = (
         "slow-reply",
         "note",
         "A reply takes much longer than all others",
-        "A REP, or a ROUTER that a REQ asked, took a second or more for a reply, and three times as long as for any "
-        "that was not waited for at the same time, three at least. While a REP works on one request all others wait. "
-        "Whether that request asked for more work than others, no capture shows.",
+        "A REP, or a ROUTER with a REQ client, took at least a second for a reply, and three times as long as for "
+        "any reply that was not pending at the same time, at least three of them. While a REP works on one request "
+        "all others wait. A capture does not show whether that request needed more work than others.",
         "Another reply at that endpoint, at another time, took a third as long.",
         _slow_replies,
     ),
     Rule(
         "replies-slower",
         "note",
-        "Replies take longer and longer",
-        "A REQ got 64 replies or more on one connection; the last eighth took eight times as long as the first one, "
-        "50 ms at least, and all of the last quarter four times as long. Typical durations are compared, so that a few "
-        "long ones do not matter. It is likely only: whether later requests asked for more, no capture shows. Where "
-        "several requests are open at a time (DEALER) nothing is said, since they wait for each other.",
-        "Several requests are open at a time, or the durations fall back in the last quarter.",
+        "Replies take ever longer",
+        "A REQ received at least 64 replies on one connection; the last eighth took eight times as long as the "
+        "first, and at least 50 ms, and all of the last quarter four times as long. Typical durations are compared, "
+        "so single long ones do not matter. Likely only: a capture does not show whether later requests needed more "
+        "work. Not applied if several requests are pending at a time (DEALER), because they wait for each other.",
+        "Several requests are pending at a time, or the durations decrease in the last quarter.",
         _slower,
     ),
 )

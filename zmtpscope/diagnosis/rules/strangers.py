@@ -200,10 +200,10 @@ TABLE = (
     Rule(
         "scanner",
         "note",
-        "Somebody looks for open ports, or looks in",
-        "An address tried many endpoints once or twice each, or connected to one of ZeroMQ, said nothing at all and "
-        "left. Health checks of load balancers do the latter, at a regular interval.",
-        "The address tries an endpoint more than twice, says something on the connection, or speaks ZMTP there on "
+        "Port scan or health check",
+        "An address tried many endpoints once or twice each, or connected to a ZeroMQ endpoint, sent nothing and "
+        "left. Health checks of load balancers do the latter at regular intervals.",
+        "The address tries an endpoint more than twice, sends data on the connection, or speaks ZMTP there on "
         "another one.",
         _scanner,
         ("foreign-client",),
@@ -211,9 +211,9 @@ TABLE = (
     Rule(
         "foreign-client",
         "warn",
-        "Something that is not ZeroMQ uses the port",
-        "The first octets of one side are no ZMTP of any version, while the other side speaks it. What it speaks is "
-        "told where its first two octets say so (HTTP, TLS, SSH). A note if the address looks for open ports.",
+        "A client of another protocol uses the port",
+        "The first octets of one side match no version of ZMTP, while the other side speaks it. The protocol is "
+        "named if its first two octets show it (HTTP, TLS, SSH). A note if the address scans ports.",
         "The first octets are those of a version of ZMTP, or the other side does not speak ZMTP.",
         _foreign,
         ("reconnect-storm",),
@@ -222,8 +222,8 @@ TABLE = (
         "plain-websocket",
         "warn",
         "A WebSocket without the sub-protocol of ZeroMQ",
-        "A client asked an endpoint of ZeroMQ for a WebSocket and did not offer the sub-protocol ZWS2.0. Some servers "
-        "let it in and close when it sends a text frame.",
+        "A client opened a WebSocket to a ZeroMQ endpoint and did not offer the sub-protocol ZWS2.0. Some servers "
+        "accept it and close when it sends a text frame.",
         "The client offers ZWS2.0, or no connection to the endpoint speaks ZMTP.",
         _plain_websockets,
     ),
@@ -231,9 +231,9 @@ TABLE = (
         "tls-expected",
         "error",
         "A client speaks ZMTP to an endpoint of TLS",
-        "An endpoint speaks TLS with one client, and closes connections of another one, twice or more, that begin like "
-        "ZMTP, without an octet of its own: a proxy that ends TLS is in front of the ZeroMQ socket, and this client "
-        "does not know it. Why it closes is concluded from that, so it is likely.",
+        "An endpoint speaks TLS with one client, and closes at least two connections of another client that begin "
+        "like ZMTP, without sending an octet: a proxy that terminates TLS is before the ZeroMQ socket, and this "
+        "client does not know it. The reason is inferred, so it is likely.",
         "The endpoint sends a greeting of ZMTP on any connection, or the client closes.",
         _without_tls,
         ("reconnect-storm", "handshake-failing", "peer-departed", "periodic-disconnect"),

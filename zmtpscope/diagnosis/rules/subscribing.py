@@ -286,27 +286,26 @@ TABLE = (
     Rule(
         "late-subscriber",
         "warn",
-        "A subscriber comes too late for what is published",
-        "Another subscriber of the same publisher got messages of a topic before this one had subscribed to it, at "
-        "most ten seconds later. Since ZMTP 3.0 a publisher sends only what is subscribed to, so that a capture shows "
-        "what a slow joiner missed only where a sibling got it: what nobody had subscribed to is never on the wire. A "
-        "warning where it subscribed 50 ms or more after its own handshake, and where it had the topic on an earlier "
-        "connection and came back 200 ms or more later; else a note: it was started later, which may be meant. Where a "
-        "subscriber "
-        "without identity ended its connection by itself, who comes from the same address later may be another "
-        "program: a note, and likely only.",
-        "No sibling got a message of the topic before, or the subscriber came more than ten seconds later.",
+        "A subscriber subscribes too late",
+        "Another subscriber of the same publisher received messages of a topic before this one subscribed to it, at "
+        "most ten seconds later. Since ZMTP 3.0 a publisher sends only messages with a subscriber, so a capture "
+        "shows the loss of a slow joiner only if a sibling received the messages. A warning if it subscribed at "
+        "least 50 ms after its own handshake, or if it had the topic on an earlier connection and reconnected at "
+        "least 200 ms later; otherwise a note: it may have been started later on purpose. If a subscriber without "
+        "identity closed its connection itself, a later one from the same address may be another program: a note, "
+        "and likely only.",
+        "No sibling received a message of the topic before, or the subscriber came more than ten seconds later.",
         _late,
     ),
     Rule(
         "subscription-lost-on-reconnect",
         "warn",
-        "What was subscribed before a reconnect is not after it",
-        "The side of the publisher ended a connection, the same client (address and identity) connected again within a "
-        "minute, and did not subscribe again to what it had not cancelled. It is an error where others got messages of "
-        "it since, and only likely, and a warning, where the client has no identity and no topic in common with "
-        "before: it may be another program of that host. Where several connections of one address overlap, who "
-        "connects again is not known, and nothing is said. A capture does not show whether the program meant it.",
+        "A client does not subscribe again after a reconnect",
+        "The publisher's side ended a connection, the same client (address and identity) reconnected within a "
+        "minute, and did not repeat a subscription that it had not cancelled. An error if other subscribers received "
+        "messages of it since; a warning, and likely only, if the client has no identity and no topic in common with "
+        "before: it may be another program of that host. Not applied if several connections of one address overlap, "
+        "because it is unknown which one reconnects. A capture does not show whether the program intended it.",
         "The client cancelled the subscription, ended the connection itself, or has other connections that overlap.",
         _lost,
         ("no-subscription",),
@@ -315,11 +314,10 @@ TABLE = (
         "no-subscription",
         "warn",
         "A SUB never subscribes, or a DISH never joins a group",
-        "The handshake was complete for a second at least, all of the connection was captured, and the SUB sent no "
-        "subscription, or the DISH no JOIN. A note where another SUB of its address subscribes there: a library may "
-        "open a SUB for programs that need none. Before ZMTP 3.0, and where CURVE hides it, a capture does not show "
-        "subscriptions: then nothing is said. XSUBs are not meant: without subscribers of their own they ask for "
-        "nothing.",
+        "The handshake was complete for at least a second, the whole connection was captured, and the SUB sent no "
+        "subscription, or the DISH no JOIN. A note if another SUB of its address subscribes there: a library may "
+        "open a SUB for programs that need none. Not applied if subscriptions are not visible (before ZMTP 3.0, or "
+        "with CURVE). XSUBs are excluded: without subscribers of their own they subscribe to nothing.",
         "The handshake was complete for less than a second, or subscriptions cannot be seen (ZMTP before 3.0, CURVE).",
         _none,
     ),

@@ -172,7 +172,8 @@ TABLE = (
         VIOLATION,
         "warn",
         "A peer does not keep to the protocol",
-        "Findings of severity error and warn that no other rule explains, as `read` shows them, once for each kind.",
+        "Findings of severity error and warn that no other rule explains, as in the output of `read`, once for each "
+        "kind.",
         "Another diagnosis explains the finding.",
         lambda knowledge: iter(()),
     ),
@@ -181,10 +182,10 @@ TABLE = (
         "warn",
         "No handshake succeeds",
         "A client speaks ZMTP to an endpoint, and each of its connections ended before the handshake was complete, "
-        "without a reason that another rule finds. A note if there is only one. A listener that closes without a word "
-        "is hardly ZeroMQ; a side that closes equally long after the start each time, while the other one answers, has "
-        "a timer.",
-        "A handshake of the two that succeeds, or another diagnosis of one of these connections.",
+        "without a reason that another rule finds. A note if there is only one. A listener that closes without "
+        "notice is probably not ZeroMQ; a side that closes after the same time each time, while the other side "
+        "answers, has a timer.",
+        "A handshake of the two succeeds, or another diagnosis covers one of these connections.",
         lambda knowledge: iter(()),
         ("reconnect-storm",),
     ),
