@@ -361,6 +361,26 @@ def test_who_gives_up_and_asks_again_is_answered_late() -> None:
     assert told(asker, other) == []
 
 
+def refused(at: int) -> Asker:
+    """An attempt to connect."""
+    asker = Asker(at=at)
+    del asker.packets[1:]
+    asker.reset(1)
+    return asker
+
+
+@pytest.mark.parametrize("patience", [0, 300])
+def test_a_request_that_was_queued_until_its_server_was_there_shows_no_patience(patience: int) -> None:
+    asker, again = Asker(at=1000), Asker(at=1500)
+    asker.ask(b"question")
+    asker.pause(patience)
+    asker.close()
+    again.ask(b"question")
+    again.pause(200)
+    again.answer(b"answer")
+    assert told(*map(refused, range(0, 1000, 100)), asker, again) == []
+
+
 def test_a_reply_that_comes_when_a_req_has_asked_anew_is_late() -> None:
     asker = Asker(("REQ", "ROUTER"))
     asked_anew_with_numbers(asker)

@@ -101,6 +101,14 @@ def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | No
     return later[begin].first if begin < len(later) else None
 
 
+def last_answered(asked: Asked, knowledge: Knowledge) -> int:
+    """Return the start of the last connection of a similar client before this one that had a reply (ns), or 0."""
+    client, start = asked.connection.sides[asked.asker], asked.connection.start.ns
+    sooner = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
+    place = bisect_left(sooner, start, key=_start)
+    return _start(sooner[place - 1]) if place else 0
+
+
 def first_request(connection: ObservedConnection) -> Asked | None:
     """Return the first request on a connection, or None if it is unknown."""
     requests = connection.requests

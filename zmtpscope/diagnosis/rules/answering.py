@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
 
-from zmtpscope.diagnosis.across.hanging import Hanging, client_of, given_up, hanging
-from zmtpscope.diagnosis.across.hops import asked_again, next_hop
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.hanging import MIN_PATIENCE_NS, Hanging, client_of, given_up, hanging
+from zmtpscope.diagnosis.across.hops import Repetitions, asked_again, last_answered, next_hop
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
@@ -64,12 +65,12 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
     """Return the diagnosis for a client that closed while waiting, and repeated the request on a new connection.
 
-    None if the repeated request, or its next hop, has no reply.
+    None if the repeated request, or its next hop, has no reply, or the client may have asked before it was connected.
     """
-    if waiting.ending is None:
+    if waiting.ending is None or waiting.waited < MIN_PATIENCE_NS:
         return None
     again = asked_again(waiting.oldest, waiting.oldest.ns, knowledge)
-    if not again.is_answered:
+    if not again.is_answered or _may_have_waited(waiting, again, knowledge):
         return None
     oldest = waiting.oldest.request
     hop = next_hop(waiting.oldest, knowledge)
@@ -91,6 +92,33 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
         *(Evidence(each.request.moment, "the same again", each.request.ref) for each in again.first),
     )
     return _late_reply(waiting.connection, waiting.asked, text, evidence, again.times)
+
+
+def _may_have_waited(waiting: Hanging, again: Repetitions, knowledge: Knowledge) -> bool:
+    """Whether the client may have waited for as long as the reply took: it asked when it was connected at last.
+
+    Such a request was queued from some time after its first attempt to connect in vain.
+    """
+    connection, asker = waiting.connection, waiting.requests.asker
+    ready = connection.sides[1 - asker].ready
+    if ready is None or waiting.oldest.ns - ready.ns > MIN_PATIENCE_NS:
+        return False
+    before, start = last_answered(waiting.oldest, knowledge), connection.start.ns
+    attempts = _attempts(knowledge).get((connection.sides[asker].ip, connection.endpoint), ())
+    place = bisect_right(attempts, before)
+    first = attempts[place] if place < len(attempts) and attempts[place] < start else None
+    requests = (each.connection.requests for each in again.first)
+    took = max((each.latency.most or 0 for each in requests if each is not None), default=0)
+    return first is not None and waiting.until - first >= took
+
+
+@once
+def _attempts(knowledge: Knowledge) -> dict[tuple[str | None, Endpoint | None], list[int]]:
+    """Return the times of failed attempts to connect, by client address and endpoint, in order."""
+    found: dict[tuple[str | None, Endpoint | None], list[int]] = {}
+    for each in sorted(knowledge.findings, key=lambda finding: finding.moment.ns):
+        found.setdefault((each.client, each.endpoint), []).append(each.moment.ns)
+    return found
 
 
 def _late_reply(
@@ -150,7 +178,8 @@ TABLE = (
         "received a reply there; or a REQ repeated its request on the same connection before the reply arrived "
         "(ZMQ_REQ_RELAXED). Requests are compared by size and by their octets as far as these are kept. libzmq drops "
         "a reply to a closed connection before it is sent, so usually only the second request is visible.",
-        "The repeated request is not answered either, or the connection was not captured completely.",
+        "The repeated request is not answered either, the connection was not captured completely, or the client sent "
+        "its request when it connected after failed attempts, and may have waited for as long as the reply took.",
         _late,
         consequences=("request-unanswered",),
     ),
