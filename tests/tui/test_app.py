@@ -329,6 +329,30 @@ def test_a_request_leads_to_its_record_and_back() -> None:
     used(use, "problems/request-unanswered.pcap")
 
 
+def test_a_cause_tells_its_story_and_back_leads_to_it() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        rows = app.records.rows
+        await pilot.press("9")
+        await until(pilot, lambda: bool(app.query("#diagnoses TableView")))
+        table = app.query_one("#diagnoses TableView", TableView)
+        await until(pilot, lambda: table.current_row() is not None)
+        await pilot.press("right", "j", "j")
+        await until(pilot, lambda: (row := table.current_row()) is not None and "RST of" in row.cells[1])
+        row = table.current_row()
+        assert row is not None
+        assert row.time is not None
+        await pilot.press("enter")
+        await until(pilot, lambda: rows.has_focus and rows.current_row() is not None)
+        assert app.records.spec.filter == row.filter
+        assert app.records.spec.records == EVERYTHING
+        assert 0 < rows.cursor < rows.count - 1
+        await pilot.press("b")
+        await until(pilot, lambda: table.has_focus)
+        assert table.current_row() == row
+
+    used(use, "problems/disconnects-without-period.pcap")
+
+
 def test_a_cause_has_room_in_80_columns_and_the_rest_stands_below() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("9")

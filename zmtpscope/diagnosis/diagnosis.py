@@ -39,6 +39,19 @@ class Evidence(NamedTuple):
         return cls(connection.start, "the connection begins", connection.ref)
 
 
+class MissedMessages(NamedTuple):
+    """Messages of a topic that a subscriber missed, as another one received them: those of `side` on `conn`.
+
+    They were sent from `since_ns` until before `until_ns`. A topic of None is any.
+    """
+
+    conn: int | None
+    side: int
+    topic: bytes | None
+    since_ns: int
+    until_ns: int
+
+
 class OnConnection(Protocol):
     """A value about one connection."""
 
@@ -52,7 +65,8 @@ class Diagnosis:
     """One cause. `text` is a sentence without full stop. Text of peers in it is escaped as in records (`to_text`).
 
     `explains` are the findings it accounts for, as (conn_id, finding id), which are not reported again. `conn_ids` are
-    the connections it concerns: consequences on these are grouped below it.
+    the connections it concerns: consequences on these are grouped below it. `missed` are the messages that did not
+    reach a subscriber, if it is about such messages.
     """
 
     rule: str
@@ -66,6 +80,7 @@ class Diagnosis:
     certainty: Literal["proven", "likely"] = PROVEN
     conn_ids: frozenset[str] = frozenset()
     explains: frozenset[tuple[str, str]] = frozenset()
+    missed: MissedMessages | None = None
 
     @classmethod
     def of(
@@ -84,6 +99,7 @@ class Diagnosis:
         count: int = 1,
         last_ns: int | None = None,
         proven: bool = True,
+        missed: MissedMessages | None = None,
     ) -> Diagnosis:
         """Return a diagnosis of `rule`.
 
@@ -106,6 +122,7 @@ class Diagnosis:
             PROVEN if proven else LIKELY,
             conn_ids.union(beside),
             frozenset((conn_id, id_) for conn_id in conn_ids for id_ in ids).union(explained),
+            missed,
         )
 
     def is_worse_than(self, other: Diagnosis) -> bool:

@@ -43,6 +43,7 @@ from zmtpscope.tui.requests import (
     SaveCapture,
     SavingState,
     StopCapture,
+    TableRow,
     Views,
     ViewTitle,
 )
@@ -394,11 +395,7 @@ class Inspector(App[None]):
 
     def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
         """Show the counted rows or the record of a row."""
-        row = event.row
-        if row.record is not None:
-            self._go(self._show_record(row.record))
-        elif row.filter:
-            self._go(self._show_counted(row.filter, event.view.records))
+        self._go(self._show_row(event.row, event.view.records))
 
     def on_records_pane_record_asked(self, event: RecordsPane.RecordAsked) -> None:
         self.run_worker(reported(self, self._show_record(event.number)))
@@ -415,9 +412,16 @@ class Inspector(App[None]):
         await self._open(MESSAGES.name)
         await self.records.go_to_record(number)
 
-    async def _show_counted(self, filter: str, records: tuple[str, ...]) -> None:
-        await self.records.open(replace(self.records.spec, records=records, filter=filter, only=None))
+    async def _show_row(self, row: TableRow, records: tuple[str, ...]) -> None:
+        """Show the counted records of a row, at its record or time."""
+        if row.filter or row.record is None:
+            spec = replace(self.records.spec, records=records, filter=row.filter, only=None)
+            await self.records.open(spec if row.time is None else replace(spec, sort=None))
         await self._open(MESSAGES.name)
+        if row.record is not None:
+            await self.records.go_to_record(row.record)
+        elif row.time is not None:
+            await self.records.go_to_time(row.time)
 
     async def _follow(self, asked: Pane.FollowAsked) -> None:
         await self._open(FOLLOWED)

@@ -30,6 +30,7 @@ from zmtpscope.tui.requests import (
     ListState,
     OpenList,
     Page,
+    PlaceAt,
     PlaceOf,
     Rows,
     SaveRows,
@@ -168,6 +169,12 @@ class RecordsPane(Pane):
         if not await self._select_nearest(number):
             await self.open(replace(self.spec, records=EVERYTHING, filter="", only=None))
             await self._select_nearest(number)
+
+    async def go_to_time(self, time: int) -> None:
+        """Select the record nearest to a time."""
+        found = await self.client.ask(PlaceAt(self.list_name, time))
+        if found is not None:
+            self.rows.go_to(found.place)
 
     async def _select_nearest(self, number: int) -> bool:
         """Select a record or the nearest one. Return whether it was the record itself."""

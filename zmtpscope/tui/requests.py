@@ -142,6 +142,14 @@ class PlaceOf(Request[PlaceFound | None], frozen=True):
     record: int
 
 
+class PlaceAt(Request[PlaceFound | None], frozen=True):
+    """Request the place of the record nearest to a time (ns). None if the list is empty or not in time order."""
+
+    reply: ClassVar[object] = PlaceFound | None
+    list: str
+    time: int
+
+
 # -- one record --------------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +224,8 @@ class TableRow(Struct, frozen=True, array_like=True):
     """A filter for the records of this row and its children, or ""."""
     looks: tuple[str, ...] = ()
     """Styles of cells, "" for the row's; empty if all have it."""
+    time: int | None = None
+    """Time to go to (ns), if no record shows it."""
 
 
 class Table(Struct, frozen=True, array_like=True):

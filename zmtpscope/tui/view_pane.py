@@ -177,7 +177,7 @@ class ViewPane(Pane):
     def on_table_view_chosen(self, event: TableView.Chosen) -> None:
         """Go to the records of a row; without records, open or close it."""
         row = event.row
-        if row.record is not None or row.filter:
+        if row.record is not None or row.time is not None or row.filter:
             self.post_message(self.Chosen(self._view, row))
         elif not self._table.action_open_or_close():
             self.notify("this row counts no records", severity="warning", markup=False)

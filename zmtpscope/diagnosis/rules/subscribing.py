@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_of, publishers
 from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
 from zmtpscope.diagnosis.across.words import duration, name_of, of_topics, topic_name
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages, Rule
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
 from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN, TopicKey
@@ -140,6 +140,9 @@ def _late_diagnosis(
         count=sum(missed.messages for _, missed in late),
         last_ns=subscription.moment.ns,
         proven=not delivery.may_be_other,
+        missed=MissedMessages(
+            sibling.connection.stream.conn, 1 - sibling.side, key.topic, delivery.left_ns or 0, _since(delivery)
+        ),
     )
 
 

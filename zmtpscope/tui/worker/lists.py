@@ -202,6 +202,18 @@ class RecordList:
             place = int(np.abs(numbers - record).argmin())
         return PlaceFound(place, int(numbers[place]) == record)
 
+    def place_at(self, time: int) -> PlaceFound | None:
+        """Return the row nearest to a time; None if the list is empty, or sorted by another field."""
+        if self._operand is not None or not len(self._found):
+            return None
+        place = self._found.place_of(time, 0)
+        return PlaceFound(place, int(self._found.times[place]) == time)
+
+    def look_at(self, count: int) -> None:
+        """Filter at least the first `count` records."""
+        while self._looked_at < min(count, len(self._store)):
+            self.step()
+
     def all_numbers(self) -> Int64:
         """Return the record numbers of all rows, read-only."""
         return self._numbers()

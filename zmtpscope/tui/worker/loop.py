@@ -29,6 +29,7 @@ from zmtpscope.tui.requests import (
     ListState,
     OpenList,
     Page,
+    PlaceAt,
     PlaceFound,
     PlaceOf,
     Progress,
@@ -91,6 +92,7 @@ class Worker:
             CloseList: self._close_list,
             Rows: self._rows,
             PlaceOf: self._place_of,
+            PlaceAt: self._place_at,
             CheckFilter: lambda request: check(request.filter),
             CompleteFilter: lambda request: complete(request.filter, request.place, self._loading.store),
             CellFilter: self._cell_filter,
@@ -271,7 +273,17 @@ class Worker:
 
     def _place_of(self, request: PlaceOf) -> PlaceFound | None:
         shown = self._lists.get(request.list)
-        return None if shown is None else shown.place_of(request.record)
+        if shown is None:
+            return None
+        shown.look_at(request.record + 1)
+        return shown.place_of(request.record)
+
+    def _place_at(self, request: PlaceAt) -> PlaceFound | None:
+        shown = self._lists.get(request.list)
+        if shown is None:
+            return None
+        shown.look_at(len(self._loading.store))
+        return shown.place_at(request.time)
 
     def _save(self, begin: Callable[[], Saving | None]) -> bool:
         """Start writing a file, unless it exists. Return whether it was started."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
+import pytest
+
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of, view_of_capture
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.analyser import Ongoing
+from zmtpscope.filter import Filter
 from zmtpscope.records import SECOND
 from zmtpscope.store import Spool, Store
 from zmtpscope.tui.worker.views.derived import Derived
@@ -21,6 +27,29 @@ def test_a_cause_leads_to_the_record_that_shows_it() -> None:
     evidence = table.rows[1 : [*causes, len(table.rows)][1]]
     assert {store.row(row.record)["record"] for row in evidence if row.record is not None} == {"finding"}
     assert all(row.record is not None for row in evidence)
+
+
+@pytest.mark.parametrize(
+    "capture", ["disconnects-without-period", "connection-refused", "authentication-missing", "late-subscriber"]
+)
+def test_every_cause_and_all_its_evidence_lead_to_records(capture: str) -> None:
+    """To the moment, in the records of the connections that it is about."""
+    store = store_of(CAPTURES / f"problems/{capture}.pcap")
+    table = opened_whole(view_of("diagnoses", store))
+    assert table.rows
+    for row in table.rows:
+        found = store.select(Filter(row.filter)) if row.filter else np.arange(len(store))
+        assert len(found)
+        assert row.record is not None or row.time is not None
+
+
+def test_messages_that_a_late_subscriber_missed_can_be_opened() -> None:
+    store = store_of(CAPTURES / "problems/late-subscriber.pcap")
+    table = opened_whole(view_of("diagnoses", store))
+    row = next(row for row in table.rows if "that it missed" in row.cells[1])
+    stated = re.search(r"missed (\d+) messages at least", table.rows[0].cells[1])
+    assert stated is not None
+    assert len(store.select(Filter(row.filter))) == int(stated[1])
 
 
 def test_where_nothing_is_wrong_the_view_says_so() -> None:

@@ -211,7 +211,7 @@ class ConnectionsView(CountingView):
             values = self._values(number)
             later = seconds(max(0, values["ts_ns"] - row.start_ns))
             sentence = f"{row.known.name(values['side'])}: {DESCRIBE[values['record']](values)}, after {later}"
-            yield _sentence(f"record {number}", sentence, f"conn == {conn} and record == {values['record']}", number)
+            yield _sentence(f"record {number}", sentence, f"conn == {conn}", number)
         for side in (0, 1):
             sent = f"{counted(row.messages[side], 'message')}, {counted(row.octets[side], 'octet')}"
             filter = f"conn == {conn} and side == {side} and record == message"
@@ -221,10 +221,8 @@ class ConnectionsView(CountingView):
             sentence = f"{severity} {id_}{_times(count)}: {FINDINGS[id_].text}"
             yield _sentence(f"conn {conn} {id_}", sentence, filter, style=severity)
         if row.record is not None:
-            filter = f"conn == {conn} and record == connection"
-            yield _sentence(
-                f"record {row.record}", DESCRIBE["connection"](self._values(row.record)), filter, row.record
-            )
+            sentence = DESCRIBE["connection"](self._values(row.record))
+            yield _sentence(f"record {row.record}", sentence, f"conn == {conn}", row.record)
 
     def _values(self, number: int) -> dict[str, Any]:
         """Return the fields of a record, with secrets starred."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages
 from zmtpscope.export.top.table import scaled
+from zmtpscope.filter.writing import comparison, every, one_of
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import shown_times
 from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
+
+MAX_CONNECTIONS = 100
+"""Maximum connections whose records a diagnosis leads to."""
 
 
 class DiagnosesView(DerivedView):
@@ -30,6 +34,7 @@ class DiagnosesView(DerivedView):
         )
         summary = self.derived.summary
         text = "looking for causes" if summary is None else summary or "no problem found"
+        self._numbers = {each.conn_id: each.stream.conn for each in self.derived.knowledge.connections}
         lines = [self._line(each.diagnosis, each.consequences) for each in self.derived.diagnoses or ()]
         return table_of(columns, lines, wanted, [text])
 
@@ -41,15 +46,37 @@ class DiagnosesView(DerivedView):
         )
         key = f"{diagnosis.rule} {diagnosis.subject}"
         children = partial(self._beneath, key, diagnosis, consequences)
-        return Line(key, values, style=diagnosis.severity, children=children)
+        return Line(key, values, self._story(diagnosis), diagnosis.severity, children=children, time=first)
+
+    def _story(self, diagnosis: Diagnosis) -> str:
+        """Return a filter for the records of the connections that it is about; "" if it is about none."""
+        numbers = self._numbers
+        found = [numbers.get(conn_id) for conn_id in diagnosis.conn_ids]
+        found += [] if diagnosis.missed is None else [diagnosis.missed.conn]
+        known = sorted(number for number in found if number is not None)
+        return one_of("conn", known[:MAX_CONNECTIONS]) if known else ""
 
     def _beneath(self, key: str, diagnosis: Diagnosis, consequences: Sequence[Diagnosis]) -> Sequence[Line]:
-        evidence = [self._evidence(f"{key} {place}", each) for place, each in enumerate(diagnosis.evidence)]
-        return [*evidence, *map(self._line, consequences)]
+        story = self._story(diagnosis)
+        lines = [self._evidence(f"{key} {place}", each, story) for place, each in enumerate(diagnosis.evidence)]
+        if diagnosis.missed is not None:
+            lines += _missed(key, diagnosis.missed)
+        return [*lines, *map(self._line, consequences)]
 
-    def _evidence(self, key: str, evidence: Evidence) -> Line:
-        values = None, evidence.text, None, evidence.moment.ns, None, None, None
-        return Line(key, values, record=partial(self._record_of, evidence))
+    def _evidence(self, key: str, evidence: Evidence, story: str) -> Line:
+        time = evidence.moment.ns
+        values = None, evidence.text, None, time, None, None, None
+        return Line(key, values, story, record=partial(self._record_of, evidence), time=time)
 
     def _record_of(self, evidence: Evidence) -> int | None:
         return None if evidence.ref is None else self.derived.find(evidence.ref)
+
+
+def _missed(key: str, missed: MissedMessages) -> Iterator[Line]:
+    """Yield a line that leads to missed messages, if a filter can express their topic."""
+    topic = None if missed.topic is None else comparison("topic", missed.topic)
+    if missed.topic is None or topic is not None:
+        times = f"ts_ns >= {missed.since_ns} and ts_ns < {missed.until_ns}"
+        filter = every(f"conn == {missed.conn}", f"side == {missed.side}", "record == message", topic or "", times)
+        cells = None, "the messages that it missed, as another subscriber received them", *[None] * 5
+        yield Line(f"{key} missed", cells, filter, time=missed.since_ns)

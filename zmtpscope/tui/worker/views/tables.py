@@ -51,6 +51,8 @@ class Line:
     is_sorted: bool = False
     scope: str | None = None
     """As in `TableRow`; None for `filter`."""
+    time: int | None = None
+    """As in `TableRow`."""
 
 
 def table_of(
@@ -138,7 +140,7 @@ def _row(columns: Sequence[Column], shown: ShownLine, *, is_raw: bool) -> TableR
     record = line.record() if callable(line.record) else line.record
     scope = line.filter if line.scope is None else line.scope
     looks = tuple(map(_look, columns, line.values)) if any(column.look for column in columns) else ()
-    return TableRow(line.key, tuple(cells), line.filter, depth, line.style, has_more, record, scope, looks)
+    return TableRow(line.key, tuple(cells), line.filter, depth, line.style, has_more, record, scope, looks, line.time)
 
 
 def _look(column: Column, value: Value) -> str:
