@@ -186,13 +186,6 @@ READ_OPTIONS = {
         "Bytes of each message body to keep: all up to LIMIT, the first N, or none [default: full:16M].",
         default="full",
     ),
-    "payload": ReadOption(
-        "--payload",
-        parse_payload,
-        "auto|off|NAME",
-        "Payload dissectors to use: auto (all that recognise a message), off (none), or only NAME [default: auto].",
-        default="auto",
-    ),
     "decode_as": ReadOption(
         "-d",
         parse_decode_as,
@@ -203,8 +196,15 @@ READ_OPTIONS = {
         "tcp.port==5555,zmtp/3.1/NULL/PUB and topic==prices,zmtp:json.",
         many=True,
     ),
+    "payload": ReadOption(
+        "--payload",
+        parse_payload,
+        "auto|off|NAME",
+        "Payload dissectors to use: auto (all that recognise a message), off (none), or only NAME [default: auto].",
+        default="auto",
+    ),
 }
-"""By the field of `ReadOptions`."""
+"""By the field of `ReadOptions`. Every command that reads captures has them, but only some have `body`."""
 
 
 def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> None:

@@ -128,8 +128,6 @@ PACKETS_TO = option(
     help="Also write the packets of the printed records to FILE, as pcapng with the findings as packet comments.",
     heading=OUTPUT,
 )
-DECODE_AS = read_option("decode_as", heading=DECODING)
-PAYLOAD = read_option("payload", heading=DECODING)
 PAYLOAD_FILES = option(
     "--payload-file",
     "payload_files",
@@ -152,6 +150,10 @@ KEYS = option(
     heading=SECURITY,
 )
 SHOW_SECRETS = option("--show-secrets", is_flag=True, help="Print passwords instead of masking them.", heading=SECURITY)
-DECODING_OPTIONS = (DECODE_AS, PAYLOAD, PAYLOAD_FILES, KEYS)
+DECODING_OPTIONS = (
+    *(read_option(name, heading=DECODING) for name in READ_OPTIONS if name != "body"),
+    PAYLOAD_FILES,
+    KEYS,
+)
 READ_FILES = (FILES, MORE_FILES, PACKETS, *DECODING_OPTIONS)
 """The options of every command that reads captures to their end."""

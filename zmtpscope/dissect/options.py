@@ -48,9 +48,10 @@ class Options:
         """Return the options that a user gave, and `more`. `payload_files` are contents by dissector and file name."""
         from zmtpscope.payloads.registry import Registry  # searches for installed dissectors
 
-        name = None if given.payload == "auto" else given.payload
-        payloads = None if given.payload == "off" else Registry(name, payload_files)
-        return cls(**given.body.options(), decode_as=given.decode_as, payloads=payloads, **more)
+        own = given._asdict()
+        body, payload = own.pop("body"), own.pop("payload")
+        payloads = None if payload == "off" else Registry(None if payload == "auto" else payload, payload_files)
+        return cls(**body.options(), **own, payloads=payloads, **more)
 
     @property
     def kept_limit(self) -> int:
