@@ -193,7 +193,6 @@ def test_p19_connections_that_open_alike_are_read_as_each_of_them(
     released = Random(data.draw(st.integers(0, 1 << 16)))
     expected = without_lane(packets, size, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretches, "FEWEST", 1)
         patch.setattr(turns, "scan", data.draw(st.sampled_from(twins("zmtpscope.dissect.lane.stretches.scan"))))
         assert read(packets, size, options, keep) == expected
         assert read(packets, size, options, release) == expected
@@ -350,9 +349,7 @@ NOT_TO_BE_LEARNED = {
 @pytest.mark.parametrize("opening", NOT_TO_BE_LEARNED)
 def test_p19_what_refers_to_one_connection_is_said_of_no_other(opening: str) -> None:
     packets = many(12, lambda _: NOT_TO_BE_LEARNED[opening]())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretches, "FEWEST", 1)
-        assert read(packets, 1, Options(), keep) == without_lane(packets, 1, Options())
+    assert read(packets, 1, Options(), keep) == without_lane(packets, 1, Options())
 
 
 def subscribing(
@@ -764,9 +761,7 @@ def test_p3_frames_of_many_stretches_are_those_of_the_scanner(
 ) -> None:
     octets = [b"".join(frames) for frames in streams]
     places = [data.draw(st.integers(0, len(frames[0]) if frames else 0)) for frames in streams]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretches, "FEWEST", data.draw(st.sampled_from([1, 3, 100])))
-        found = scan(octets, np.array(places, np.int64))
+    found = scan(octets, np.array(places, np.int64))
     rows = iter(found.frames.T.tolist())
     for number, (stream, place) in enumerate(zip(octets, places, strict=True)):
         columns = FrameColumns()

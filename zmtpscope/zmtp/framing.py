@@ -10,8 +10,6 @@ MORE, LONG, COMMAND = 0x01, 0x02, 0x04
 LARGEST_SIZE = 2**63 - 1
 LARGEST_SHORT = 255
 """Maximum size in octets of a body with a short header of 2.0 and 3.x."""
-HEADER_OF_SHORT, HEADER_OF_LONG = 2, 9
-"""Octets of the headers of 2.0 and 3.x, flags included."""
 
 FLAG_BITS_1 = (("zmtp1.flags.more", MORE), ("zmtp1.flags.reserved", 0xFE))
 FLAG_BITS_2 = (("zmtp.flags.more", MORE), ("zmtp.flags.long", LONG), ("zmtp.flags.reserved", 0xFC))

@@ -1,14 +1,12 @@
 """The hot path: scans runs of plain message frames into columns, reading only their headers.
 
 A plain frame has no reserved or COMMAND bits, and a size in its shortest form and within limits. At any other header
-the scanner stops, and the careful reader decides. There is no call and no object per frame; repeated frames even skip
-the loop.
+the scanner stops, and the careful reader decides. There is no call and no object per frame.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Mapping
 from itertools import repeat
 from typing import NamedTuple
@@ -20,16 +18,13 @@ from zmtpscope.zmtp.framing import LARGEST_SHORT, LARGEST_SIZE, LONG, MORE
 from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
 from zmtpscope.zmtp.websocket import CONTROL, LARGEST_CONTROL
 
-FEWEST, MOST = 32, 4096
-"""Minimum and maximum number of frames per batch; the batch doubles until repetitions are found."""
+MAX_BATCH = 4096
+"""Maximum number of CURVE frames per batch."""
 
 WHOLE_BINARY = 0x82
 """The first octet of an unfragmented binary WebSocket message."""
 
 _ZEROS = re.compile(rb"\0+")
-
-LONGEST_PERIOD = 4
-"""Maximum number of frames in a repeating sequence, for example topic and body, or envelope and body of a request."""
 
 
 @compiled.where_possible
@@ -40,41 +35,30 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
     """
     number = int.from_bytes
     length = len(data)
-    most = FEWEST
-    while True:
-        offsets: list[int] = []
-        bodies: list[int] = []
-        sizes: list[int] = []
-        flags_of: list[int] = []
-        try:
-            for _ in repeat(None, most):
-                flags = data[at]
-                if flags < 2:
-                    size = data[at + 1]
-                    body = at + 2
-                elif flags < 4:
-                    body = at + 9
-                    if body > length:
-                        break
-                    size = number(data[at + 1 : body], "big")
-                    if not LARGEST_SHORT < size <= LARGEST_SIZE:
-                        break
-                else:
+    offsets, bodies, sizes, flags_of = columns.offsets, columns.bodies, columns.sizes, columns.flags
+    try:
+        while True:
+            flags = data[at]
+            if flags < 2:
+                size = data[at + 1]
+                body = at + 2
+            elif flags < 4:
+                body = at + 9
+                if body > length:
                     break
-                offsets.append(base + at)
-                bodies.append(base + body)
-                sizes.append(size)
-                flags_of.append(flags)
-                at = body + size
-        except IndexError:  # the end of `data`
-            pass
-        if sizes:
-            columns.extend(offsets, bodies, sizes, flags_of)
-        if len(sizes) < most:
-            return at
-        rows = len(columns)
-        at = _pass_repetitions(data, at, base, columns)
-        most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
+                size = number(data[at + 1 : body], "big")
+                if not LARGEST_SHORT < size <= LARGEST_SIZE:
+                    break
+            else:
+                break
+            offsets.append(base + at)
+            bodies.append(base + body)
+            sizes.append(size)
+            flags_of.append(flags)
+            at = body + size
+    except IndexError:  # the end of `data`
+        pass
+    return at
 
 
 def is_part_of_header(data: bytes, at: int) -> bool:
@@ -93,52 +77,36 @@ def scan_1(
     """
     number = int.from_bytes
     plain = (0x00, 0x01, 0x7E, 0x7F) if habit else (0x00, 0x01)
-    most = FEWEST
-    while True:
-        offsets: list[int] = []
-        bodies: list[int] = []
-        sizes: list[int] = []
-        flags_of: list[int] = []
-        runs = 0 if zeros is None else len(zeros.starts)
-        try:
-            for _ in repeat(None, most):
-                size = data[at] - 1
-                body = at + 2
-                if size == 254:
-                    body = at + 10
-                    size = number(data[at + 1 : at + 9], "big") - 1
-                    if not 253 < size < LARGEST_SIZE:
-                        break
-                elif size < 0:
-                    if zeros is None or (flags_of[-1] if flags_of else before) & MORE:
-                        break
-                    stop = at + 1 if data[at + 1] else end_of_zeros(data, at)
-                    zeros.starts.append(base + at)
-                    zeros.stops.append(base + stop)
-                    at = stop
-                    continue
-                flags = data[body - 1]
-                if flags not in plain:
+    offsets, bodies, sizes, flags_of = columns.offsets, columns.bodies, columns.sizes, columns.flags
+    try:
+        while True:
+            size = data[at] - 1
+            body = at + 2
+            if size == 254:
+                body = at + 10
+                size = number(data[at + 1 : at + 9], "big") - 1
+                if not 253 < size < LARGEST_SIZE:
                     break
-                offsets.append(base + at)
-                bodies.append(base + body)
-                sizes.append(size)
-                flags_of.append(flags)
-                at = body + size
-        except IndexError:  # the end of `data`
-            pass
-        if sizes:
-            columns.extend(offsets, bodies, sizes, flags_of)
-            before = flags_of[-1]
-        runs = 0 if zeros is None else len(zeros.starts) - runs
-        if len(sizes) + runs < most:
-            return at
-        if runs:  # repetitions would contain lengths of 0 besides the headers of frames
-            most = min(2 * most, MOST)
-            continue
-        rows = len(columns)
-        at = _pass_repetitions(data, at, base, columns)
-        most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
+            elif size < 0:
+                if zeros is None or before & MORE:
+                    break
+                stop = at + 1 if data[at + 1] else end_of_zeros(data, at)
+                zeros.starts.append(base + at)
+                zeros.stops.append(base + stop)
+                at = stop
+                continue
+            flags = data[body - 1]
+            if flags not in plain:
+                break
+            before = flags
+            offsets.append(base + at)
+            bodies.append(base + body)
+            sizes.append(size)
+            flags_of.append(flags)
+            at = body + size
+    except IndexError:  # the end of `data`
+        pass
+    return at
 
 
 class OtherFrames(NamedTuple):
@@ -213,51 +181,6 @@ def end_of_zeros(data: bytes, at: int) -> int:
     return at if run is None else run.end()
 
 
-def _pass_repetitions(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
-    """Scan on while the last frames of `columns`, up to `LONGEST_PERIOD` of them, repeat; return the new `at`.
-
-    Repetitions have equal header octets, one `stride` apart: each header octet is compared for many repetitions at
-    once. The windows double, so a run that ends early costs little more than its own length.
-    """
-    period = _period(columns.sizes, columns.flags)
-    if period is None:
-        return at
-    first = columns.offsets[-period]
-    stride = base + at - first
-    heads = [offset - first for offset in columns.offsets[-period:]]
-    starts = [body - first for body in columns.bodies[-period:]]
-    sizes, flags = columns.sizes[-period:], columns.flags[-period:]
-    headers = [place for head, start in zip(heads, starts, strict=True) for place in range(head, start)]
-    window = FEWEST
-    while True:
-        times = window
-        for place in headers:
-            here = at + place
-            octets = data[here : here + times * stride : stride]
-            times = len(octets) - len(octets.lstrip(data[here - stride : here - stride + 1]))
-        stop = at + times * stride
-        for column, places in ((columns.offsets, heads), (columns.bodies, starts)):
-            rows = [0] * (times * period)
-            for turn, place in enumerate(places):
-                rows[turn::period] = range(base + at + place, base + stop + place, stride)
-            column.fromlist(rows)
-        columns.sizes.extend(sizes * times)
-        columns.flags.extend(flags * times)
-        at = stop
-        if times < window:
-            return at
-        window = min(2 * window, MOST)
-
-
-def _period(sizes: array[int], flags: array[int]) -> int | None:
-    """Return the number of frames after which the last ones seem to repeat, or None."""
-    for period in range(1, LONGEST_PERIOD + 1):
-        before = slice(-2 * period, -period)
-        if sizes[-1] == sizes[-1 - period] and sizes[-period:] == sizes[before] and flags[-period:] == flags[before]:
-            return period
-    return None
-
-
 def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: int) -> tuple[int, int]:
     """Scan CURVE MESSAGEs in message frames (wire.md 8.3), like `scan_2`, while their nonces increment from `nonce`.
 
@@ -271,7 +194,7 @@ def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: in
         bodies: list[int] = []
         sizes: list[int] = []
         flags_of: list[int] = []
-        most = min(MOST, LARGEST_NONCE + 1 - nonce)
+        most = min(MAX_BATCH, LARGEST_NONCE + 1 - nonce)
         try:
             for _ in repeat(None, most):
                 flags = data[at]
@@ -299,5 +222,5 @@ def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: in
             pass
         columns.extend(offsets, bodies, sizes, flags_of)
         nonce += len(sizes)
-        if len(sizes) < MOST:
+        if len(sizes) < MAX_BATCH:
             return at, nonce
