@@ -80,6 +80,12 @@ def test_a_peer_that_answered_and_is_still_asked_has_fallen_silent() -> None:
     ]
 
 
+def test_it_has_also_if_it_is_asked_for_long() -> None:
+    ((severity, text),) = told(Worker().beat(10).asks(60))
+    assert severity == "warn"
+    assert "though DEALER 10.0.0.2 sent about 59 messages since" in text
+
+
 def test_it_has_also_if_its_peer_gives_up() -> None:
     worker = Worker().beat(10).asks(5)
     worker.close()

@@ -53,6 +53,15 @@ def test_while_it_lasts() -> None:
     assert "has been waiting for 12 s" in told_of(hanging, later)["handshake-timeout"].text
 
 
+def test_a_side_that_closes_within_its_greeting_behind_a_command_has_another_reason() -> None:
+    def closes(*, ready: bool) -> Talk:
+        talk = Talk(0).say(CLIENT, build_signature()).greet(SERVER)
+        return (talk.ready(SERVER, "PUB") if ready else talk).close(CLIENT)
+
+    assert "mechanism-mismatch" in told_of(closes(ready=False))
+    assert list(told_of(closes(ready=True))) == ["handshake-failing"]
+
+
 def served(*, until: float) -> Talk:
     """A connection on which a REP answers every second until some time, after which the REQ asks once more."""
     talk = Talk(9, at=-5, client=3).handshake("REQ", "REP")

@@ -32,8 +32,9 @@ def test_connections_that_are_opened_for_one_request_and_kept_are_a_leak() -> No
         [asks_once(number, at=number) for number in range(19)],
         [asks_once(number, at=number, again=True) for number in range(20)],
         [asks_once(number, at=0.0001 * number) for number in range(20)],
+        [Talk(number, at=number).handshake("DEALER", "ROUTER").message(CLIENT, b"READY") for number in range(20)],
     ],
-    ids=["few", "used again", "all at once"],
+    ids=["few", "used again", "all at once", "workers that wait"],
 )
 def test_connections_that_are_used_are_none(talks: list[Talk]) -> None:
     assert PER_REQUEST not in told_of(*talks)

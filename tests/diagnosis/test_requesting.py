@@ -473,3 +473,23 @@ def test_pushes_are_unbalanced_only_where_workers_start_together() -> None:
     assert "PULL 10.0.0.2 got 190 of the 200 messages" in diagnosis.text
     assert diagnosed(first, worker(3, 30_000, 10), rule="unbalanced-push") == []
     assert diagnosed(first, worker(3, 5, 150), rule="unbalanced-push") == []
+
+
+def test_a_relaxed_req_takes_late_replies_of_a_router_for_others() -> None:
+    """It asks again before the reply comes; the ROUTER answers both."""
+    asker = Asker(("REQ", "ROUTER"))
+    for number in range(3):
+        for _ in range(2):
+            asker.ask(b"%d" % number)
+            asker.pause(400)
+        for _ in range(2):
+            asker.answer(b"%d" % number)
+    asker.ask(b"the last")
+    asker.pause(1500)
+    asker.close()
+    (diagnosis,) = told(asker)
+    assert diagnosis.rule == "late-reply"
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 answers late: REQ 10.0.0.2 had asked anew before the reply to its request in packet 8 "
+        "came, 3 times; REQ 10.0.0.2 takes each late reply for the answer to its next request"
+    )

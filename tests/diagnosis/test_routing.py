@@ -108,8 +108,9 @@ def test_a_client_that_a_router_never_answers_is_named_if_it_answers_others() ->
         (panel(0, client=2, answered=False, times=2), panel(1, client=3, answered=True)),
         (panel(0, client=2, answered=False, request=b"!"), panel(1, client=3, answered=True)),
         (panel(0, client=2, answered=False), panel(1, client=3, answered=True, times=2)),
+        (panel(0, client=2, answered=False), panel(1, client=3, answered=True), panel(2, client=4, answered=False)),
     ],
-    ids=["no other client", "few messages", "heartbeats", "the other has few, too"],
+    ids=["no other client", "few messages", "heartbeats", "the other has few, too", "only one is answered"],
 )
 def test_a_router_owes_no_answer_otherwise(talks: tuple[Talk, ...]) -> None:
     assert UNANSWERED not in told_of(*talks)
@@ -135,3 +136,18 @@ def test_a_router_that_answers_no_client_at_all_is_a_note() -> None:
 )
 def test_a_router_may_have_nothing_to_send(talks: tuple[Talk, ...]) -> None:
     assert UNANSWERED not in told_of(*talks)
+
+
+def test_a_client_with_messages_of_other_sizes_is_a_note() -> None:
+    talks = panel(0, client=2, answered=False, request=b"status?!"), panel(1, client=3, answered=True)
+    assert told_of(*talks)[UNANSWERED].severity == "note"
+
+
+def test_a_client_whose_old_connection_a_router_still_has_is_ignored() -> None:
+    old, new = panel(0, client=2, answered=True, times=5).reset(SERVER), panel(30, client=2, answered=False)
+    diagnosis = told_of(old, new)[UNANSWERED]
+    assert diagnosis.text.endswith(
+        "from which 12 messages came: it still has the earlier connection of that identity, whose end it "
+        "missed, and ignores this one"
+    )
+    assert "ZMQ_ROUTER_HANDOVER" in diagnosis.hint

@@ -26,6 +26,12 @@ def test_who_looks_in(captures: Path, name: str, words: str) -> None:
     assert words in found["scanner"].text
 
 
+def test_a_port_scan_that_also_visits_open_ports_is_one_diagnosis() -> None:
+    closed = [Talk(number, at=0.001 * number, port=6000 + number).refused() for number in range(6)]
+    visit = Talk(9, at=0.3).greet(SERVER).close(CLIENT)
+    assert told_of(*closed, visit)["scanner"].text.startswith("10.0.0.2 looks for open ports: it tried 6 of 10.0.0.1")
+
+
 @pytest.mark.parametrize("name", ["problems/short-visits", "unreachable/server-down"])
 def test_who_is_a_client(captures: Path, name: str) -> None:
     assert "scanner" not in told(captures / f"{name}.pcap")

@@ -68,6 +68,16 @@ class ObservedRequests:
     waiting_count: int = 0
     """Number of all waiting requests."""
 
+    @property
+    def are_displaced(self) -> bool:
+        """Whether a REQ takes replies without id for those to its next request.
+
+        It asked again before a reply came, and no reply is more than one for each request that it left.
+        """
+        left = self.counts["unanswered"] + self.waiting_count
+        is_relaxed = self.is_lock_step and self.abandoned is not None
+        return is_relaxed and self.unasked is not None and self.counts["unasked"] <= left
+
 
 JOIN = "join"
 """The form of a group."""

@@ -29,7 +29,8 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found: dict[tuple[Endpoint, str], list[Diagnosis]] = {}
     for connection in knowledge.connections:
         requests = connection.requests
-        if requests is not None and requests.late is not None and connection.is_whole:
+        is_late = requests is not None and (requests.late is not None or requests.are_displaced)
+        if requests is not None and is_late and connection.is_whole:
             found.setdefault(client_of(connection, requests), []).append(_late_on(connection, requests))
     told = {each.conn_id for client in given_up(knowledge) for each in client.requests}
     for each in hanging(knowledge):
@@ -52,14 +53,15 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diagnosis:
     """Return the diagnosis for replies that came after a REQ had sent its next request on the same connection."""
-    assert requests.late is not None
+    late, takes_late = requests.late or requests.abandoned, requests.takes_late or requests.are_displaced
+    assert late is not None
     asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)
-    count = requests.counts["late"]
+    count = requests.counts["unasked" if requests.late is None else "late"]
     times = f", {count} times" if count > 1 else ""
     text = f"{asked} answers late: {asker} had asked anew before the reply to its request in packet "
-    taken = f"; {asker} takes each late reply for the answer to its next request" if requests.takes_late else ""
-    evidence = (Evidence(requests.late.moment, "the request that was answered late", requests.late.ref),)
-    return _late_reply(connection, asked, f"{text}{requests.late.moment.packet} came{times}{taken}", evidence, count)
+    taken = f"; {asker} takes each late reply for the answer to its next request" if takes_late else ""
+    evidence = (Evidence(late.moment, "the request that was answered late", late.ref),)
+    return _late_reply(connection, asked, f"{text}{late.moment.packet} came{times}{taken}", evidence, count)
 
 
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
@@ -144,7 +146,9 @@ def _late_reply(
 def _unasked(knowledge: Knowledge) -> Iterator[Diagnosis]:
     by_endpoint: dict[Endpoint, list[ObservedConnection]] = {}
     for connection in knowledge.connections:
-        if connection.requests is not None and connection.requests.unasked is not None and connection.is_whole:
+        requests = connection.requests
+        is_unasked = requests is not None and requests.unasked is not None and not requests.are_displaced
+        if is_unasked and connection.is_whole:
             by_endpoint.setdefault(connection.endpoint, []).append(connection)
     for same in by_endpoint.values():
         first = same[0]
@@ -189,7 +193,8 @@ TABLE = (
         "A reply has no request",
         "A REP, or a peer of a REQ, sent a message with an envelope without a pending request on a completely "
         "captured connection. A REQ drops such a reply. Plain messages between ROUTER and DEALER are not replies.",
-        "A request is pending on the connection, or the connection was not captured completely.",
+        "A request is pending on the connection, a REQ had asked again before the reply came, or the connection was "
+        "not captured completely.",
         _unasked,
     ),
 )

@@ -231,8 +231,7 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, knowledg
         return None
     if back.connection.sides[back.sender].last_outage is not None:
         return None
-    missed = other.since(own.last.ns)
-    before = other.count - missed
+    missed, before = _since(own, other)
     silent = until - own.last.ns
     if missed < MIN_UNANSWERED or own.count * LARGEST_SHARE < before or silent < MANY_PAUSES * own.longest_ns:
         return None
@@ -242,11 +241,23 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, knowledg
         return None
     if own.count - before >= missed and other.last.ns - own.last.ns < MIN_SILENCE:
         return None  # these may be replies to its messages, after which the other side also stopped
-    several = f"{missed} messages" if missed < MAX_RECENT else f"{missed} messages and more"
+    several = f"{missed} messages" if missed < MAX_RECENT else f"about {missed} messages"
     who = name_of(back.connection, back.sender)
     severity: Severity = "warn" if back.connection is connection else "note"
     asker = back.connection.sides[back.sender]
     return Silence(connection, side, until, severity, f"though {who} sent {several} since", asker)
+
+
+def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
+    """Return how many messages of `other` came after the last one of `own`, and before it.
+
+    Only the last ones are remembered: if all of these came after, the numbers are estimates.
+    """
+    missed = other.since(own.last.ns)
+    if missed == MAX_RECENT:
+        usual = max(1, (other.recent[-1] - other.recent[0]) // (MAX_RECENT - 1))
+        missed = max(missed, min(other.count, (other.last.ns - own.last.ns) // usual))
+    return missed, other.count - missed
 
 
 def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> Silence | None:

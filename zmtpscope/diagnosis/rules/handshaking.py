@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
-from zmtpscope.diagnosis.across.handshakes import MIN_WAIT, Hung, Waiting, hung_handshakes
+from zmtpscope.diagnosis.across.handshakes import AT_ONCE, MIN_WAIT, Hung, Waiting, hung_handshakes
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import (
     address,
@@ -18,12 +18,14 @@ from zmtpscope.diagnosis.across.words import (
     steady,
 )
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.diagnosis.rules.of_findings import Met
 from zmtpscope.words import counted
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
-MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", "ZMTP3X-GREETING-12")
-"""The last one reports a side that closed before it had sent its own mechanism, as libzmq does."""
+CLOSED_WITHIN = "ZMTP3X-GREETING-12"
+"""A side closed before it had sent its own mechanism, as libzmq does."""
+MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", CLOSED_WITHIN)
 NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
 """Findings about an announced mechanism that is not a valid name."""
 
@@ -33,7 +35,7 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found: dict[tuple[Endpoint, str], list[Met]] = {}
     for connection in knowledge.connections:
         finding = connection.finding(*MISMATCH)
-        if finding is not None and connection.finding(*NO_MECHANISM) is None:
+        if finding is not None and connection.finding(*NO_MECHANISM) is None and not _read_more(connection, finding):
             client = connection.sides[1 - connection.listener].ip
             found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
     for (endpoint, client), met in found.items():
@@ -55,6 +57,18 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
             last_ns=max(each.finding.last_ns for each in met),
             proven=bool(listening and connecting),
         )
+
+
+def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether a side that closed before its own greeting was complete had received more than the other greeting.
+
+    Then it may have closed because of that.
+    """
+    values = connection.values
+    if finding.id != CLOSED_WITHIN or finding.side is None or values is None:
+        return False
+    received: int = values[f"stream_bytes_{1 - finding.side}"]
+    return received > GREETING_3_SIZE
 
 
 def _mechanism(connections: Sequence[ObservedConnection], *, listens: bool) -> str | None:
@@ -119,7 +133,7 @@ def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
     start, found = first.connection.start.ns, list[Other]()
     for each in knowledge.by_endpoint[endpoint]:
         last, ending = each.sides[each.listener].last_ns, ending_of(each)
-        is_over = ending is not None and ending.moment.ns < start
+        is_over = ending is not None and ending.moment.ns < start - AT_ONCE
         if each.start.ns < start and last is not None and is_agreed(each) and not is_over:
             found.append(Other(each.conn_id, last >= start + MIN_WAIT))
     return found
@@ -212,7 +226,8 @@ TABLE = (
         "The sides announced different mechanisms; libzmq then closes without notice. Often the side that closes has "
         "not announced its own mechanism yet: then it is known from other connections of the two, or the diagnosis "
         "is only likely.",
-        "Both sides announce the same mechanism, on this or another connection of the two.",
+        "Both sides announce the same mechanism, on this or another connection of the two, or the side that closes had "
+        "received octets behind the greeting, too.",
         _mechanism_mismatch,
         ("reconnect-storm",),
     ),

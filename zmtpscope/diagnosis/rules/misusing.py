@@ -119,9 +119,9 @@ def _has_one_request(connection: ObservedConnection) -> bool:
 
 
 def _is_kept(connection: ObservedConnection) -> bool:
-    """Whether a client sent one message, received at most one, and keeps the connection open."""
+    """Whether a client sent one message, received one, and keeps the connection open."""
     client, server = connection.sides[1 - connection.listener].rhythm, connection.sides[connection.listener].rhythm
-    is_one = client is not None and client.count == 1 and (server is None or server.count == 1)
+    is_one = client is not None and client.count == 1 and server is not None and server.count == 1
     return is_one and connection.is_open and is_agreed(connection)
 
 
@@ -232,8 +232,8 @@ TABLE = (
         "note",
         "A client opens a connection for each request",
         "At least twenty connections of one client address to an endpoint, each with one message of the client and "
-        "at most one back, and each closed by the client within a second; or each kept open, and none used after the "
-        "next one began.",
+        "at most one back, and each closed by the client within a second; or each with a reply and kept open, and none "
+        "used after the next one began.",
         "A connection of the two carries more messages, or the client keeps some connections while it closes others.",
         _connection_per_request,
         ("peer-departed",),

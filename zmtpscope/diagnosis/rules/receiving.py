@@ -236,5 +236,6 @@ TABLE = (
         "program blocks.",
         "No receive window was closed for a second at a time.",
         _of_rule(PUSH_BLOCKED),
+        ("unbalanced-push",),
     ),
 )

@@ -67,6 +67,7 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
     return (
         is_long(waiting, knowledge)
         and not waiting.is_unacknowledged
+        and not waiting.requests.are_displaced
         and not is_lost(waiting, knowledge)
         and not _was_asked_again(waiting, knowledge)
         and not may_be_worker(waiting, knowledge)

@@ -145,28 +145,43 @@ UNKNOWN_ID = (
 )
 
 
+TAKEN_ID = (
+    "set ZMQ_ROUTER_HANDOVER on the ROUTER, so that a new connection takes over an identity, and ZMQ_HEARTBEAT_IVL, so "
+    "that it notices dead connections"
+)
+
+
 def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each endpoint."""
     yield from _nobody_answered(knowledge)
     for endpoint, connections in knowledge.by_endpoint.items():
         asking = [each for each in connections if _asks(each)]
         served = [each for each in asking if _is_served(each)]
-        sizes = [sizes.largest for each in served if (sizes := each.sides[1 - each.listener].sizes) is not None]
-        left_out = [each for each in asking if sizes and _is_left_out(each, min(sizes), max(sizes), knowledge.last_ns)]
-        if not left_out:
-            continue
-        first, other = left_out[0], served[0]
+        sizes = [sizes for each in served if (sizes := each.sides[1 - each.listener].sizes) is not None]
+        largest = [each.largest for each in sizes]
+        left_out = [
+            each for each in asking if sizes and _is_left_out(each, min(largest), max(largest), knowledge.last_ns)
+        ]
+        if not left_out or len(left_out) > len(served):
+            continue  # the ROUTER answers some kinds of clients, and others never
+        first = left_out[0]
         name, client = name_of(first, first.listener), name_of(first, 1 - first.listener)
         rhythm = first.sides[1 - first.listener].rhythm
         count = 0 if rhythm is None else rhythm.count
+        earlier = next((each for each in served if _is_same_identity(each, first)), None)
+        if earlier is None:
+            what = f", although it answers each message of {name_of(served[0], 1 - served[0].listener)}"
+        else:
+            what = ": it still has the earlier connection of that identity, whose end it missed, and ignores this one"
         more = f"; the same of {counted(len(left_out) - 1, 'other connection')}" if left_out[1:] else ""
         yield Diagnosis.of(
             CLIENT_UNANSWERED,
-            "warn",
+            "warn"
+            if earlier is not None or _sizes(first) in {(each.of_last, each.before) for each in sizes}
+            else "note",
             f"{name} at {address(endpoint)}",
-            f"{name} sends nothing to {client}, from which {count} messages came, although it answers each message of "
-            f"{name_of(other, 1 - other.listener)}{more}",
-            UNKNOWN_ID,
+            f"{name} sends nothing to {client}, from which {count} messages came{what}{more}",
+            UNKNOWN_ID if earlier is None else TAKEN_ID,
             evidence=(Evidence(each.start, "the connection begins", each.ref) for each in left_out[:MAX_EVIDENCE]),
             about=left_out,
             count=len(left_out),
@@ -218,6 +233,20 @@ def _client(connection: ObservedConnection) -> ObservedSide:
     return connection.sides[1 - connection.listener]
 
 
+def _sizes(connection: ObservedConnection) -> tuple[int, int] | None:
+    """Return the sizes of the last message of a client, and of the largest one before."""
+    sizes = connection.sides[1 - connection.listener].sizes
+    return None if sizes is None else (sizes.of_last, sizes.before)
+
+
+def _is_same_identity(earlier: ObservedConnection, later: ObservedConnection) -> bool:
+    """Whether an earlier connection has the identity of a later one, and the listener did not close it."""
+    one, other = earlier.sides[1 - earlier.listener].identity, later.sides[1 - later.listener].identity
+    values = earlier.values
+    has_closed = values is not None and values[f"fin_ns_{earlier.listener}"] is not None
+    return bool(one) and one == other and earlier.start.ns < later.start.ns and not has_closed
+
+
 def _asks(connection: ObservedConnection) -> bool:
     """Whether a DEALER sent several messages to a ROUTER that listens."""
     server, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
@@ -263,10 +292,12 @@ TABLE = (
         "A ROUTER answers other clients but never this one",
         "A ROUTER sent one message for each message of a DEALER, three at least, and none to another DEALER that sent "
         "three or more of about the same size, for 3 s. A ROUTER drops what it sends to a routing id that it does not "
-        "know, and the wire shows nothing of it: so it is likely only. The program may also want to ignore that "
-        "client. A note where a ROUTER sent nothing to any client, and a DEALER waits for 10 s after a few messages.",
-        "The ROUTER sends anything to that client, the client's messages are of another size, or were not "
-        "acknowledged.",
+        "know, and the wire shows nothing of it: so it is likely only. It also ignores a client whose identity another "
+        "connection has, whose end it did not notice. The program may also want to ignore that client. A note where "
+        "the messages differ in size, and where a ROUTER sent nothing to any client, and a DEALER waits for 10 s after "
+        "a few messages.",
+        "The ROUTER sends anything to that client, or leaves more clients without an answer than it answers, the "
+        "client's messages are of another size, or were not acknowledged.",
         _client_unanswered,
         ("fell-silent",),
     ),

@@ -69,8 +69,9 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
             client = connection.sides[1 - connection.listener].ip
             found.setdefault((client, connection.endpoint), []).append(connection)
     for (client, endpoint), visits in found.items():
-        if any(map(is_agreed, knowledge.by_address[client, endpoint])):
-            continue  # a program of that host speaks ZMTP there, and checks the port before
+        speaks_zmtp = any(map(is_agreed, knowledge.by_address[client, endpoint]))  # and checks the port before
+        if speaks_zmtp or client in _scans(knowledge):
+            continue
         first, times = visits[0], [each.start.ns for each in visits]
         yield Diagnosis.of(
             "scanner",

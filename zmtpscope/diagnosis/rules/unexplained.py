@@ -117,8 +117,11 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
 
 def _failed(connection: ObservedConnection) -> Ending | None:
     """Return the end of a ZMTP client's connection whose handshake never completed, or None."""
-    client = connection.sides[1 - connection.listener]
-    return ending_of(connection) if client.greeting is not None and connection.is_whole else None
+    client, values = connection.sides[1 - connection.listener], connection.values
+    if client.greeting is None or values is None or values["opened_by"] is None or values["only_side"] is not None:
+        return None
+    is_captured = not (values["gap_bytes"] or values["unseen_bytes"]) and values["close"] not in ("reused", "evicted")
+    return ending_of(connection) if is_captured else None
 
 
 def _closes(failed: list[Failed]) -> tuple[str, str]:
