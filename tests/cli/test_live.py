@@ -237,8 +237,8 @@ def test_a_full_temporary_directory_is_named_and_the_lines_go_on(tmp_path: pathl
         live.interrupt()
         code, _, err = live.end()
     assert (code, err.count("\n")) == (0, 2)
-    assert err.startswith(f"zmtpscope: {tmp_path}: No space left on device; packets wait in /dev/shm until")
-    assert "set TMPDIR to a directory with more room" in err
+    assert err.startswith(f"zmtpscope: {tmp_path}: No space left on device; packets are buffered in /dev/shm until")
+    assert "set TMPDIR to a directory with more space" in err
 
 
 def test_a_hangup_stops_once_and_stays_ignored_where_it_was() -> None:
@@ -462,7 +462,7 @@ def test_the_interfaces_of_another_namespace_are_listed() -> None:
     with Live("-D", "--netns", "lap") as live:
         code, _, err = live.end()
     assert code == 2
-    assert err.startswith("zmtpscope live: there is not a network namespace lap: did you mean lab?")
+    assert err.startswith("zmtpscope live: no network namespace named lap: did you mean lab?")
 
 
 @in_namespace(LOOPBACK)

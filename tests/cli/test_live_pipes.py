@@ -80,7 +80,7 @@ def test_a_program_that_ends_stops_the_capture(tmp_path: pathlib.Path) -> None:
         err = live.process.stderr.read().decode()
         assert live.process.wait() == 0
     assert "messages         5 (5 frames" in err
-    assert "the program that read standard output has closed it: the capture was stopped" in err
+    assert "the program that read standard output closed it, so the capture stopped" in err
 
 
 @in_namespace(LOOPBACK)
