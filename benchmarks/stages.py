@@ -49,7 +49,7 @@ STAGES = {
     ),
     "joining, feeding": ("packet", ["dissect.stream", "dissect.connection", "dissect.analyser"]),
     "sessions under way": ("packet", ["dissect.lane"]),
-    "openings": ("connection", ["dissect.lane.openings", "dissect.lane.known", "dissect.lane.residents"]),
+    "openings": ("connection", ["dissect.lane.openings", "dissect.lane.known", "dissect.lane.sessions"]),
     "scanner": ("frame", ["zmtp.scanner", "dissect.lane.stretches"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),
     "frames to messages": ("frame", ["dissect.stream.assembly"]),

@@ -23,7 +23,7 @@ from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect import Analyser, Options, Summary
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.lane import Lane
-from zmtpscope.dissect.lane.residents import STAYS_OUT
+from zmtpscope.dissect.lane.sessions import STAYS_OUT
 from zmtpscope.dissect.lane.sides import MAX_HELD, MAX_OPEN, ROLES
 from zmtpscope.dissect.options import MIN_KEPT
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
@@ -166,7 +166,7 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read
     for block in capture:
         take(analyser.feed(block))
         step(analyser)
-    assert analyser.lane.residents.sides or not analyser.lane.residents.slots
+    assert analyser.lane.sessions.sides or not analyser.lane.sessions.slots
     analyser.release_all()
     state, budget = state_of(analyser), analyser.sink.budget
     held = budget.held, budget.memberships, budget.subscriptions
@@ -182,8 +182,8 @@ def keep(analyser: Analyser) -> None:
 def release(analyser: Analyser) -> None:
     """They read on themselves; what they say then is read there, so they come back behind the next block only."""
     analyser.release_all()
-    assert not analyser.lane.residents.slots
-    assert not analyser.lane.residents.sides
+    assert not analyser.lane.sessions.slots
+    assert not analyser.lane.sessions.sides
 
 
 def now_and_then(random: Random, share: float) -> Step:
@@ -329,7 +329,7 @@ def test_p19_heartbeats_are_matched_in_whichever_blocks_they_come(
     random = Random(seed)
     packets = beating(random)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zmtpscope.dissect.lane.residents.STAYS_OUT", 0)
+        patch.setattr("zmtpscope.dissect.lane.sessions.STAYS_OUT", 0)
         found = read(packets, size, options, now_and_then(random, released))
     assert found == without_lane(packets, size, options)
 
@@ -375,7 +375,7 @@ def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int
     analyser.begin(capture.files)
     for block in capture:
         list(analyser.feed(block))
-    counted = analyser.lane.messages if analyser.lane.residents.connections else -1
+    counted = analyser.lane.messages if analyser.lane.sessions.connections else -1
     list(analyser.finish())
     return analyser.summary.messages, counted
 
@@ -575,7 +575,7 @@ def test_what_the_lane_holds_counts_with_what_all_connections_hold() -> None:
     held = []
     for block in capture:
         list(analyser.feed(block))
-        here = [*analyser.lane.residents.sides]
+        here = [*analyser.lane.sessions.sides]
         held.append((int(analyser.lane.remembered.memory[here].sum()), analyser.sink.budget.held))
     assert all(inside == counted for inside, counted in held[-6:])
     assert [counted for _, counted in held[-6:]] == [
@@ -647,7 +647,7 @@ def test_who_is_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.Monkey
 
     def adopting(lane: Lane, each: ZmtpConnection) -> None:
         adopt(lane, each)
-        adopted.append(bool(lane.residents.connections))
+        adopted.append(bool(lane.sessions.connections))
 
     monkeypatch.setattr(Lane, "adopt", adopting)
     in_lane(conversation, size=1)

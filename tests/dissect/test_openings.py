@@ -22,7 +22,7 @@ from zmtpscope.capture.segments import FIN
 from zmtpscope.dissect import Analyser, Options, budget
 from zmtpscope.dissect.lane import openings, stretches, turns
 from zmtpscope.dissect.lane.known import KnownConnection
-from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MAX_AHEAD, MAX_LOST, Heard
+from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MAX_AHEAD, MAX_LOST, Simulation
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.record_writer import MAX_WRITTEN
 from zmtpscope.dissect.tcp import flows
@@ -279,7 +279,7 @@ def test_what_was_subscribed_to_counts_as_long_as_connections_are_open() -> None
             list(analyser.feed(block))
             budget = analyser.sink.budget
             found.append((budget.held, budget.memberships, budget.subscriptions))
-        assert analyser.lane.residents.slots
+        assert analyser.lane.sessions.slots
         list(analyser.finish())
         return found
 
@@ -439,7 +439,7 @@ def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:
     analyser.begin(capture.files)
     for block in capture:
         list(analyser.feed(block))
-    assert all(isinstance(each, KnownConnection) for each in analyser.lane.residents.connections.values())
+    assert all(isinstance(each, KnownConnection) for each in analyser.lane.sessions.connections.values())
     assert analyser.messages_so_far() == (9, 3)
     (batch,) = analyser.finish()
     assert [record.values["close"] for record in batch.records if record.type == "connection"] == ["open"] * 3
@@ -447,8 +447,8 @@ def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:
 
 def test_openings_that_never_come_again_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = []
-    make = Heard.__init__
-    monkeypatch.setattr(Heard, "__init__", lambda *given: (heard.append(given), make(*given))[1])
+    make = Simulation.__init__
+    monkeypatch.setattr(Simulation, "__init__", lambda *given: (heard.append(given), make(*given))[1])
     packets = many(400, lambda number: (b"client %d" % number + bytes(99), greets("ROUTER")))
     analyser = Analyser(Options(records=False))
     for _ in analyser.run(Capture(packets, 100)):
@@ -786,7 +786,7 @@ def test_a_password_is_not_remembered() -> None:
         pass
 
     def remembered(step: openings.Step) -> list[Any]:
-        return [step.said, *step.next, *(each for behind in step.next.values() for each in remembered(behind))]
+        return [step.learned, *step.next, *(each for behind in step.next.values() for each in remembered(behind))]
 
     told = remembered(analyser.lane.openings.first)
     assert len(told) > 4

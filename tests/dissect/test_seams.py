@@ -490,7 +490,7 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     """How many octets are held for a side, what is known of frames of the message under way included."""
-    slot = analyser.lane.residents.slots.get(side.key)
+    slot = analyser.lane.sessions.slots.get(side.key)
     if slot is not None:
         return int(analyser.lane.remembered.memory[slot])
     connection = analyser.connections.get(analyser.flows.connections[side])

@@ -11,16 +11,16 @@ from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.openings import (
     LONGEST,
+    LearnedEvent,
+    LearnedNote,
     Opening,
     Openings,
     Path,
-    SaidEvent,
-    SaidNote,
     Segment,
     Step,
     read_again,
 )
-from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.sides import PlainSide
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
@@ -184,7 +184,7 @@ class KnownConnection:
         """Open the connection with its SYN in this row."""
         self.tcp = flows.begin(self.keys[0], row)
 
-    def stay(self, budget: OctetBudget) -> dict[int, LaneSide]:
+    def stay(self, budget: OctetBudget) -> dict[int, PlainSide]:
         """Count the octets it holds after its opening, and return the sides that the lane reads from now on."""
         assert self.opening is not None
         assert self.writer is not None
@@ -192,15 +192,17 @@ class KnownConnection:
         both = zip(self.opening.sides, self.writer.streams, strict=True)
         return {number: like._replace(stream=stream) for number, (like, stream) in enumerate(both) if like is not None}
 
-    def say(self, sink: Sink) -> None:
+    def emit(self, sink: Sink) -> None:
         """Write the records of the segments in the current block, and complete the block."""
         assert self.tcp is not None
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
         for place in range(self.reported, len(self.segments)):
-            for said in self.steps[place + 1].said:
-                came = self.segments[said.first].arrival
-                say_learned(self.writer, said, Arrival(self.segments[place].arrival.ordinal, came.packet, came.time))
+            for learned in self.steps[place + 1].learned:
+                came = self.segments[learned.first].arrival
+                emit_learned(
+                    self.writer, learned, Arrival(self.segments[place].arrival.ordinal, came.packet, came.time)
+                )
         self.reported, self.before = len(self.segments), self.state
 
     # -- leaving and ending -------------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ class KnownConnection:
         assert self.tcp is not None
         assert self.opening is not None
         sink.budget.let_go(self.opening.holdings)
-        say_end(sink, self.tcp, self.opening, counts, self._writer)
+        emit_end(sink, self.tcp, self.opening, counts, self._writer)
         outcome.count(self.opening.outcome_with(counts), [self.tcp], sink.summary)
 
     def _writer(self) -> RecordWriter:
@@ -250,15 +252,15 @@ class KnownConnection:
         return self.writer
 
 
-def say_learned(writer: RecordWriter, said: SaidEvent | SaidNote, at: Arrival) -> None:
+def emit_learned(writer: RecordWriter, learned: LearnedEvent | LearnedNote, at: Arrival) -> None:
     """Write a learned event or finding. `at` is its packet, with the ordinal of the deciding segment."""
-    if isinstance(said, SaidEvent):
-        writer.event_again(said.side, said.event, said.values, at)
+    if isinstance(learned, LearnedEvent):
+        writer.event_again(learned.side, learned.event, learned.values, at)
     else:
-        writer.note(Note(said.side, said.finding, at, at.ordinal, (), said.unit, said.source))
+        writer.note(Note(learned.side, learned.finding, at, at.ordinal, (), learned.unit, learned.source))
 
 
-def say_end(
+def emit_end(
     sink: Sink, tcp: Connection, opening: Opening, counts: tuple[Counts, Counts], writer: Callable[[], RecordWriter]
 ) -> None:
     """Write the end of a connection with this opening, without counting it.

@@ -23,12 +23,12 @@ from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.lane import requests
 from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, KnownConnection, Ways
-from zmtpscope.dissect.lane.newcomers import Newcomers, begin_at_once, find
+from zmtpscope.dissect.lane.new_connections import NewConnections, begin_at_once, find
 from zmtpscope.dissect.lane.openings import Openings
 from zmtpscope.dissect.lane.payloads import Claims, JsonMessages, ask, look_inside
 from zmtpscope.dissect.lane.publishing import published
-from zmtpscope.dissect.lane.residents import Residents
-from zmtpscope.dissect.lane.sides import MAX_HELD, LaneSide
+from zmtpscope.dissect.lane.sessions import Sessions
+from zmtpscope.dissect.lane.sides import MAX_HELD, PlainSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
@@ -47,7 +47,7 @@ class BlockUnderWay:
     def __init__(self, block: SegmentBlock, directions: Directions) -> None:
         self.block = block
         self.directions = directions
-        self.newcomers: list[Newcomers] = []
+        self.new_connections: list[NewConnections] = []
         """Connections with their whole opening in the block."""
         self.opening: dict[KnownConnection, Ways] = {}
         """Other connections with a part of their opening in the block."""
@@ -57,7 +57,7 @@ class BlockUnderWay:
         """Acknowledgment numbers of their sides before the end, by slot."""
         self.finishing: dict[int, tuple[int, int]] = {}
         """Connections with the FIN of one side only: side and row, by slot of side 0."""
-        self.sides: list[LaneSide] = []
+        self.sides: list[PlainSide] = []
         """Sides of the turns."""
         self.messages: Messages | None = None
         """Messages of the turns."""
@@ -100,8 +100,8 @@ class Lane:
         self.learns = self.is_open and not options.decode_as
         """Whether connections may enter at their SYN: not if `-d` rules may select them."""
         self.openings = Openings(options)
-        self.residents = Residents(sink)
-        self.remembered = self.residents.remembered
+        self.sessions = Sessions(sink)
+        self.remembered = self.sessions.remembered
         self.under_way: BlockUnderWay | None = None
 
     @property
@@ -112,28 +112,28 @@ class Lane:
     @property
     def known_connections(self) -> int:
         """Number of connections that were in the lane from their SYN on and have completed their opening."""
-        return sum(isinstance(each, KnownConnection) for each in self.residents.connections.values())
+        return sum(isinstance(each, KnownConnection) for each in self.sessions.connections.values())
 
     def adopt(self, connection: ZmtpConnection) -> None:
         """Read the connection in the lane from the next block on, if possible and worthwhile."""
         if self.is_open:
-            self.residents.adopt(connection)
+            self.sessions.adopt(connection)
 
     def release_all(self) -> None:
         """Move all connections to the slow path."""
-        self.residents.release_all()
+        self.sessions.release_all()
 
     def release_one(self, key: bytes) -> None:
         """Move the connection of a direction to the slow path, if it is in the lane."""
-        self.residents.release_one(key)
+        self.sessions.release_one(key)
 
     def release_late(self, now: int) -> None:
         """Move connections with too slow openings to the slow path."""
-        self.residents.release_late(now)
+        self.sessions.release_late(now)
 
     def drain(self) -> list[ZmtpConnection]:
         """Return and forget the released connections that were in the lane from their SYN on."""
-        released, self.residents.released = self.residents.released, []
+        released, self.sessions.released = self.sessions.released, []
         return released
 
     # -- reading a block ----------------------------------------------------------------------------------------------
@@ -143,16 +143,16 @@ class Lane:
 
         New connections enter only if `takes_new`.
         """
-        here = self.residents
+        here = self.sessions
         now = self.under_way = BlockUnderWay(block, directions)
         takes_new = takes_new and self.learns and self.sink.budget.has_room_for_names
         if takes_new:
-            self._welcome_newcomers(now)
+            self._enter_new_connections(now)
         if here.opening or takes_new:
             self._take_openings(now, takes_new=takes_new)
         slots = np.array([here.slots.get(key, -1) for key in block.keys], np.int64)
-        for newcomers in now.newcomers:
-            slots[newcomers.ways] = newcomers.slots, newcomers.slots + 1
+        for new_connections in now.new_connections:
+            slots[new_connections.ways] = new_connections.slots, new_connections.slots + 1
         is_here: Bool = slots >= 0
         if is_here.any():
             self._take_sessions(now, slots, is_here)
@@ -163,9 +163,9 @@ class Lane:
             done[[way for way in ways if way != NOT_HERE]] = True
         return done, self._deferred(now)
 
-    def _welcome_newcomers(self, now: BlockUnderWay) -> None:
+    def _enter_new_connections(self, now: BlockUnderWay) -> None:
         """Add connections with their whole opening in the block."""
-        here, directions, keys = self.residents, now.directions, now.block.keys
+        here, directions, keys = self.sessions, now.directions, now.block.keys
         begins = directions.is_clean & (directions.flags_of_first & (SYN | ACK) == SYN)
         ways: list[Ways] = []
         for one in begins.nonzero()[0].tolist():
@@ -177,17 +177,17 @@ class Lane:
             return
         columns = np.array(ways, np.int64).T
         columns = columns[:, begin_at_once(directions, columns)]
-        now.newcomers = find(now.block, directions, columns, self.openings)
-        for newcomers in now.newcomers:
-            here.welcome(newcomers)
+        now.new_connections = find(now.block, directions, columns, self.openings)
+        for new_connections in now.new_connections:
+            here.enter_all(new_connections)
             self.openings.count(is_lost=False)
 
     def _take_openings(self, now: BlockUnderWay, *, takes_new: bool) -> None:
         """Read the other openings of the block."""
         directions, numbers, seen = now.directions, now.directions.numbers, set[bytes]()
-        for newcomers in now.newcomers:
-            seen.update([now.block.keys[way] for way in newcomers.ways.ravel().tolist()])
-        here = self.residents
+        for new_connections in now.new_connections:
+            seen.update([now.block.keys[way] for way in new_connections.ways.ravel().tolist()])
+        here = self.sessions
         for number, key in enumerate(now.block.keys):
             if key in seen or key in here.slots:
                 continue
@@ -221,11 +221,11 @@ class Lane:
         in_order = directions.is_plain & (directions.first_sequences == remembered.next[slots])
         has_octets = directions.octet_counts > 0
         fits = in_order & (~has_octets | (remembered.sends[slots] != 0)) & ~self._are_late(now, slots, has_octets)
-        for newcomers in now.newcomers:
-            fits[newcomers.ways] = True
+        for new_connections in now.new_connections:
+            fits[new_connections.ways] = True
         for slot in set((slots[is_here & ~fits] & ~1).tolist()):
             if not self._begins_or_ends(now, slot):
-                self.residents.send_away(slot)
+                self.sessions.send_away(slot)
         arrived = now.arrived = Arrived(now.block, directions, remembered.end[slots])
         sending = np.flatnonzero(is_here & has_octets)
         now.messages = self._read_frames(now, arrived, sending, slots[sending])
@@ -233,12 +233,12 @@ class Lane:
         if now.closing:
             turns = {slot: turn for turn, slot in enumerate(now.messages.slots.tolist())}
             for slot in [slot for slot in now.closing if not self._is_whole(now, slot, turns)]:
-                self.residents.send_away(slot)
+                self.sessions.send_away(slot)
             self._keep_answered(now, np.array(list(now.closing)))
-        for newcomers in now.newcomers:
-            for slot in newcomers.not_whole(now.messages, remembered).tolist():
-                self.residents.send_away(slot)
-            self._keep_answered(now, newcomers.slots[newcomers.is_over])
+        for new_connections in now.new_connections:
+            for slot in new_connections.not_whole(now.messages, remembered).tolist():
+                self.sessions.send_away(slot)
+            self._keep_answered(now, new_connections.slots[new_connections.is_over])
 
     def _are_late(self, now: BlockUnderWay, slots: Int64, has_octets: Bool) -> Bool:
         """Return which directions have awaited octets that come late, and so may cause a finding."""
@@ -252,16 +252,16 @@ class Lane:
         """Release connections that end in the block with an open request."""
         assert now.alternating is not None
         for slot in ending[now.alternating.waiting(ending, self.remembered)].tolist():
-            self.residents.send_away(slot)
+            self.sessions.send_away(slot)
 
     def _begins_or_ends(self, now: BlockUnderWay, slot: int) -> bool:
         """Whether the connection of a slot entered in this block, or ends in it regularly."""
-        here, directions, remembered = self.residents.connections[slot], now.directions, self.remembered
+        here, directions, remembered = self.sessions.connections[slot], now.directions, self.remembered
         if not isinstance(here, KnownConnection):
             return False
         numbers = directions.numbers
         ways = numbers.get(here.keys[0], NOT_HERE), numbers.get(here.keys[1], NOT_HERE)
-        if slot not in self.residents.entering:
+        if slot not in self.sessions.entering:
             for number, way in enumerate(ways):
                 if way == NOT_HERE:
                     continue
@@ -278,12 +278,12 @@ class Lane:
             now.closing[slot] = ways
         elif fins:
             now.finishing[slot] = fins[0], directions.fin_row[ways[fins[0]]]
-        return bool(fins) or slot in self.residents.entering
+        return bool(fins) or slot in self.sessions.entering
 
     def _is_whole(self, now: BlockUnderWay, slot: int, turns: dict[int, int]) -> bool:
         """Whether a connection ends after complete messages, and no side acknowledged octets that are missing."""
         remembered, directions, ways, messages = self.remembered, now.directions, now.closing[slot], now.messages
-        here = self.residents.connections.get(slot)
+        here = self.sessions.connections.get(slot)
         assert messages is not None
         if not isinstance(here, KnownConnection):
             return False
@@ -311,7 +311,7 @@ class Lane:
 
     def _read_frames(self, now: BlockUnderWay, arrived: Arrived, directions: Int64, slots: Int64) -> Messages:
         """Read the frames of these directions, which have octets, and release connections with other data."""
-        here = self.residents
+        here = self.sessions
         is_here = [slot in here.sides for slot in slots.tolist()]
         turns = Turns(self.remembered, arrived, directions[is_here], slots[is_here])
         now.sides = [here.sides[slot] for slot in turns.slots.tolist()]
@@ -328,22 +328,22 @@ class Lane:
 
         Releases unchecked connections whose payloads can only be dissected with both sides.
         """
-        slots, asked, sides = messages.slots.tolist(), self.residents.asked, now.sides
+        slots, asked, sides = messages.slots.tolist(), self.sessions.asked, now.sides
         if asked is None or not len(messages):
             now.passed_by = np.ones(len(slots), np.bool_)
             return
         socket_types = [side.regime.socket_type for side in sides]
-        inside = look_inside(messages, socket_types, self.residents.payloads, asked)
+        inside = look_inside(messages, socket_types, self.sessions.payloads, asked)
         now.passed_by, now.texts, now.json, now.claimed = inside.passed_by, inside.texts, inside.json, inside.claimed
         for claimed in inside.claimed:
             for turn in claimed.turns.nonzero()[0].tolist():
-                if sides[turn].judge is not None or not self.residents.hears_all(slots[turn]):
+                if sides[turn].judge is not None or not self.sessions.hears_all(slots[turn]):
                     now.passed_by[turn] = False
         asking = (~now.passed_by).nonzero()[0].tolist()
         judges = {sides[turn].judge for turn in asking if sides[turn].judge is not None}
         for turn in asking:
             if sides[turn].judge is None and inside.is_followed[turn]:
-                self.residents.send_away(slots[turn])
+                self.sessions.send_away(slots[turn])
         if judges:  # rules that check both sides need all messages of a block dissected, or none
             now.passed_by &= [side.judge not in judges for side in sides]
 
@@ -363,10 +363,10 @@ class Lane:
         for each, ways in now.opening.items():
             if each.tcp is None:
                 found.append((first_row[ways[0]], partial(each.open, self.flows, first_row[ways[0]])))
-        for newcomers in now.newcomers:
-            found += newcomers.deferred(self.flows)
+        for new_connections in now.new_connections:
+            found += new_connections.deferred(self.flows)
         for slot, ways in now.closing.items():
-            known = self.residents.connections.get(slot)
+            known = self.sessions.connections.get(slot)
             if isinstance(known, KnownConnection):
                 last = now.directions.last_fin(ways)
                 one, other = (self._finished(now, place, way) for place, way in enumerate(ways, slot))
@@ -386,43 +386,43 @@ class Lane:
         now, self.under_way = self.under_way, None
         if now is None:
             return
-        for newcomers in now.newcomers:
-            newcomers.say(self.sink, now.block)
-            self.openings.count_entered(newcomers.path.steps[-1], len(newcomers.tcp))
+        for new_connections in now.new_connections:
+            new_connections.emit(self.sink, now.block)
+            self.openings.count_entered(new_connections.path.steps[-1], len(new_connections.tcp))
         for each in now.opening:
-            each.say(self.sink)
-        for entering in self.residents.entering.values():
+            each.emit(self.sink)
+        for entering in self.sessions.entering.values():
             self.openings.count_entered(entering.steps[-1])
-        self.residents.settle()
-        for newcomers in now.newcomers:
-            self.residents.settle_newcomers(newcomers, self.openings.first, now.arrival)
+        self.sessions.settle()
+        for new_connections in now.new_connections:
+            self.sessions.settle_new_connections(new_connections, self.openings.first, now.arrival)
         if now.messages is not None and now.arrived is not None:
             self._give_messages(now, now.messages, now.arrived)
         if now.alternating is not None:
             requests.remember(now.alternating, self.remembered)
         for slot, (number, row) in now.finishing.items():
-            known = self.residents.connections.get(slot)
+            known = self.sessions.connections.get(slot)
             if isinstance(known, KnownConnection):
                 self.remembered.finish(slot + number, now.arrival(row))
         for slot in now.closing:
             self._finish(slot)
-        for newcomers in now.newcomers:
-            newcomers.finish(self.sink, self.remembered)
-            self.residents.dismiss(newcomers)
+        for new_connections in now.new_connections:
+            new_connections.finish(self.sink, self.remembered)
+            self.sessions.dismiss(new_connections)
         if now.messages is not None:
             self._let_go(now.messages)
 
     def _finish(self, slot: int) -> None:
         """Finish the connection of a slot, unless it was released."""
-        known = self.residents.connections.get(slot)
+        known = self.sessions.connections.get(slot)
         if isinstance(known, KnownConnection) and known.tcp is not None and known.tcp.closed:
             known.finish(self.sink, (self.remembered.counts_of(slot), self.remembered.counts_of(slot + 1)))
-            self.residents.remove(slot)
+            self.sessions.remove(slot)
 
     def _give_messages(self, now: BlockUnderWay, messages: Messages, arrived: Arrived) -> None:
         """Count the messages of connections still in the lane, and make rows if wanted."""
         slots, remembered = messages.slots.tolist(), self.remembered
-        here = [turn for turn, slot in enumerate(slots) if slot in self.residents.sides]
+        here = [turn for turn, slot in enumerate(slots) if slot in self.sessions.sides]
         if not here:
             return
         chosen = np.array(here, np.int64)
@@ -438,7 +438,7 @@ class Lane:
         """Release connections that hold too much, or all of them if the common limit is exceeded."""
         held = self.remembered.held
         for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MAX_HELD]:
-            self.residents.send_away(slot)
+            self.sessions.send_away(slot)
         if self.sink.budget.is_exceeded:
             self.release_all()
 
@@ -456,7 +456,7 @@ class Lane:
         judged: dict[MessageRows, bool] = {}
         rows: Rows | None = None
         for turn in chosen[wanted].tolist():
-            side, is_passed_by = self.residents.side_of(slots[turn]), bool(now.passed_by[turn])
+            side, is_passed_by = self.sessions.side_of(slots[turn]), bool(now.passed_by[turn])
             if side.wants_rows or not is_passed_by:
                 rows = rows or Rows(messages, arrived, now.texts, now.json, now.topics)
                 runs = rows.runs_of(turn, side, is_passed_by=is_passed_by)
@@ -473,24 +473,24 @@ class Lane:
 
     def _ask(self, slot: int, runs: list[MessageRun]) -> None:
         """Dissect the messages of a side, and write the findings."""
-        payloads, facts = self.residents.payloads_of(slot), self.residents.facts_of(slot)
+        payloads, facts = self.sessions.payloads_of(slot), self.sessions.facts_of(slot)
         for run in runs:
             for arrival, finding, unit in ask(payloads, run, facts):
                 note = Note(slot & 1, finding, arrival, arrival.ordinal, unit=unit, source=run.source)
-                self.residents.writer_of(slot).note(note)
+                self.sessions.writer_of(slot).note(note)
 
     def _pass_by(self, now: BlockUnderWay, messages: Messages, chosen: Int64) -> None:
         """Count the messages of these turns that are not dissected, unless their sides are checked or dissected."""
-        if self.residents.asked is None:
+        if self.sessions.asked is None:
             return
         rest = now.passed_by.copy()
         for claimed in now.claimed:
             for turn in chosen[(claimed.turns & now.passed_by)[chosen]].tolist():
-                claimed.take(turn, self.residents.payloads_of(int(messages.slots[turn])))
+                claimed.take(turn, self.sessions.payloads_of(int(messages.slots[turn])))
             rest &= ~claimed.turns
         chosen = chosen[rest[chosen]]
-        for turn in chosen.tolist() if self.residents.payloads else ():
-            payloads = self.residents.payloads.get(int(messages.slots[turn]))
+        for turn in chosen.tolist() if self.sessions.payloads else ():
+            payloads = self.sessions.payloads.get(int(messages.slots[turn]))
             if payloads is None or now.sides[turn].judge is not None:
                 continue
             if self.sink.options.records or payloads.wants_rows:

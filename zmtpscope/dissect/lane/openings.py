@@ -17,7 +17,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome, SideOutcome, outcome_of
-from zmtpscope.dissect.lane.sides import LaneSide, awaits_subscription, sides_in_lane
+from zmtpscope.dissect.lane.sides import PlainSide, awaits_subscription, sides_in_lane
 from zmtpscope.dissect.lane.slots import NOTHING
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Unit
@@ -75,7 +75,7 @@ class Segment(NamedTuple):
     arrival: Arrival
 
 
-class SaidEvent(NamedTuple):
+class LearnedEvent(NamedTuple):
     """A greeting or command with its first octet in the segment `first` of the opening."""
 
     side: int
@@ -85,7 +85,7 @@ class SaidEvent(NamedTuple):
     first: int
 
 
-class SaidNote(NamedTuple):
+class LearnedNote(NamedTuple):
     """A finding about the segment `first` of the opening; other fields as in `Note`."""
 
     side: int | None
@@ -98,7 +98,7 @@ class SaidNote(NamedTuple):
 class Opening(NamedTuple):
     """A complete known opening, and the state of connections after it."""
 
-    sides: tuple[LaneSide | None, LaneSide | None]
+    sides: tuple[PlainSide | None, PlainSide | None]
     """Sides that the lane reads."""
     ends: tuple[int, int]
     """Octets of each side in the opening."""
@@ -130,10 +130,10 @@ class Opening(NamedTuple):
 class Step:
     """State after some segments of an opening."""
 
-    __slots__ = ("entered", "in_vain", "last", "next", "opening", "others", "said")
+    __slots__ = ("entered", "in_vain", "last", "learned", "next", "opening", "others")
 
-    def __init__(self, said: list[SaidEvent | SaidNote], opening: Opening | None = None) -> None:
-        self.said = said
+    def __init__(self, learned: list[LearnedEvent | LearnedNote], opening: Opening | None = None) -> None:
+        self.learned = learned
         """Events and findings of the last of these segments."""
         self.opening = opening
         """Set if the opening ends there."""
@@ -248,26 +248,30 @@ class Openings:
         side, octets = segments[-1]
         if len(segments) > MAX_SEGMENTS or len(octets) > MAX_OCTETS:
             return None
-        heard = Heard(self.options, segments, 1)
-        is_open = heard.is_open
+        simulated = Simulation(self.options, segments, 1)
+        is_open = simulated.is_open
         if is_open:
             begin = sum([len(octets) for number, octets in segments[:-1] if number == side])
-            octets = octets[: heard.ends[side] - begin]
+            octets = octets[: simulated.ends[side] - begin]
             segments[-1] = side, octets
-            heard = Heard(self.options, segments, 1)
-        again = Heard(self.options, segments, LONGEST // MAX_SEGMENTS)
-        if not heard.is_general or heard.said != again.said or (heard.is_open, again.is_open) != (is_open, is_open):
+            simulated = Simulation(self.options, segments, 1)
+        again = Simulation(self.options, segments, LONGEST // MAX_SEGMENTS)
+        if (
+            not simulated.is_general
+            or simulated.learned != again.learned
+            or (simulated.is_open, again.is_open) != (is_open, is_open)
+        ):
             return None
-        opening = heard.opening() if is_open else None
+        opening = simulated.opening() if is_open else None
         if is_open and opening is None:
             return None
-        behind = step.next[side, octets] = Step(heard.said[-1], opening)
+        behind = step.next[side, octets] = Step(simulated.learned[-1], opening)
         if is_open:
             step.last.append((side, octets, behind))
         return behind
 
 
-class Heard(RecordWriter):
+class Simulation(RecordWriter):
     """Simulates a connection with these segments, `pause` ns apart, and collects its records."""
 
     def __init__(self, options: Options, segments: Sequence[tuple[int, bytes]], pause: int) -> None:
@@ -276,7 +280,7 @@ class Heard(RecordWriter):
         tcp = Connection(1, KEY, Arrival(0, 0, FIRST_TIME), 0)
         tcp.opened_by, tcp.listener = 0, 1
         super().__init__(sink, tcp.ends(), tcp.listener)
-        self.said: list[list[SaidEvent | SaidNote]] = [[] for _ in segments]
+        self.learned: list[list[LearnedEvent | LearnedNote]] = [[] for _ in segments]
         """By segment."""
         self.is_general = True
         """Whether no record refers to this connection or matters to others."""
@@ -339,13 +343,13 @@ class Heard(RecordWriter):
         if isinstance(event, Greeting) and side == 0:
             self.greeting = Located(side, event.regime.source, event.start, event.stop, "greeting")
         values = values_of(event, octets, whole=whole)
-        self.said[ordinal // ORDINALS].append(SaidEvent(side, event, values, first.packet))
+        self.learned[ordinal // ORDINALS].append(LearnedEvent(side, event, values, first.packet))
 
     def note(self, note: Note) -> None:
         """Collect a finding."""
         self.is_general &= not note.refs and note.last is None
-        said = SaidNote(note.side, note.finding, note.unit, note.source, note.at.packet)
-        self.said[note.decided // ORDINALS].append(said)
+        learned = LearnedNote(note.side, note.finding, note.unit, note.source, note.at.packet)
+        self.learned[note.decided // ORDINALS].append(learned)
 
 
 def _is_plain(stream: SideStream) -> bool:

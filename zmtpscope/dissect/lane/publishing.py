@@ -10,18 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.sides import PlainSide
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 
 
-def published(messages: Messages, sides: Sequence[LaneSide]) -> tuple[Int64, Int64]:
+def published(messages: Messages, sides: Sequence[PlainSide]) -> tuple[Int64, Int64]:
     """Match the messages of publishers with subscriptions; `sides` are the sides of the turns.
 
     Returns the topic size of each message, as in `MessageRun.topics`, and the slots with unmatched messages. All octets
-    of these messages are available (`LaneSide.keeps`).
+    of these messages are available (`PlainSide.keeps`).
     """
     groups: dict[Names, list[int]] = {}
     for turn, side in enumerate(sides):

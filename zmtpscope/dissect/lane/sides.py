@@ -35,7 +35,7 @@ LARGEST_PLACE = 1 << 48
 """Upper limit for stream offsets: they have 64 bits here, and the end of an announced body may exceed that."""
 
 
-class LaneSide(NamedTuple):
+class PlainSide(NamedTuple):
     """A side that sends plain messages.
 
     Values common to all of its rows are copied here, since their owners are five objects away.
@@ -95,7 +95,7 @@ def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> 
     )
 
 
-def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
+def sides_in_lane(connection: ZmtpConnection) -> dict[int, PlainSide]:
     """Return the sides of a quiet connection that the lane can read, by number; empty if it cannot read the
     connection."""
     tcp = connection.tcp
@@ -188,10 +188,10 @@ def _is_asked_alone(connection: ZmtpConnection, number: int) -> bool:
     return payloads is None or not (payloads.asks_about_all or payloads.has_asked(FOLLOWED))
 
 
-def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> LaneSide:
+def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> PlainSide:
     """Return the lane's state for a side."""
     messages, rows, regime = reading.messages, connection.rows, reading.reader.regime
-    return LaneSide(
+    return PlainSide(
         reading=reading,
         stream=messages.in_clear.stream,
         regime=regime,

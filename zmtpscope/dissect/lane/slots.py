@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.lane.sides import ASKS, LaneSide
+from zmtpscope.dissect.lane.sides import ASKS, PlainSide
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
@@ -57,7 +57,7 @@ class Slots:
         self.is_grouped = self.next
         """Whether a topic or group may precede the content."""
         self.role = self.next
-        """`LaneSide.role`."""
+        """`PlainSide.role`."""
         self.waits = self.next
         """By the slot of side 0: whether a request waits for its reply."""
         self.asked_in = self.next
@@ -110,7 +110,7 @@ class Slots:
                 setattr(self, name, np.concatenate((column, np.zeros((*column.shape[:-1], more), np.int64)), -1))
         return range(begin, begin + more, 2)
 
-    def begin(self, slots: int | Int64, side: LaneSide | None, position: int) -> None:
+    def begin(self, slots: int | Int64, side: PlainSide | None, position: int) -> None:
         """Set the state of sides that enter at their SYN, with the first message at stream offset `position`."""
         for column in (self.end, self.begin_of, self.blocks, self.open, self.memory):
             column[slots] = 0
@@ -129,7 +129,7 @@ class Slots:
         self.is_enveloped[slots] = not REQUESTERS.isdisjoint(types)
         self.is_grouped[slots] = side.regime.socket_type in GROUPED
 
-    def resume(self, slot: int, side: LaneSide | None, state: PlainState) -> None:
+    def resume(self, slot: int, side: PlainSide | None, state: PlainState) -> None:
         """Set the state of a side that enters; None if the lane does not read it."""
         tcp, frames = state.tcp, state.frames
         self.begin(slot, side, state.position)

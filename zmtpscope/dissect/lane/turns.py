@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
-from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MAX_OPEN, LaneSide
+from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MAX_OPEN, PlainSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.stretches import scan
 from zmtpscope.dissect.records.batch import Int64, MessageRun
@@ -225,7 +225,7 @@ class Rows:
         self.edges: list[int] = messages.edges.tolist()
         self.frame_edges: list[int] = messages.frame_edges.tolist()
 
-    def runs_of(self, turn: int, side: LaneSide, *, is_passed_by: bool) -> list[MessageRun]:
+    def runs_of(self, turn: int, side: PlainSide, *, is_passed_by: bool) -> list[MessageRun]:
         """Return the messages of a turn, which must have some; `is_passed_by` means that they need no dissection."""
         messages, turns = self.messages, self.messages.turns
         rows = slice(self.edges[turn], self.edges[turn + 1])

@@ -14,9 +14,9 @@ import numpy as np
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
-from zmtpscope.dissect.lane.known import KnownConnection, say_end, say_learned
-from zmtpscope.dissect.lane.openings import LONGEST, Openings, Path, SaidEvent, SaidNote, Step
-from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.known import KnownConnection, emit_end, emit_learned
+from zmtpscope.dissect.lane.openings import LONGEST, LearnedEvent, LearnedNote, Openings, Path, Step
+from zmtpscope.dissect.lane.sides import PlainSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64
@@ -33,7 +33,7 @@ ArrivalOf = Callable[[int], Arrival]
 """Returns the segment of a row of the block."""
 
 
-class Newcomers:
+class NewConnections:
     """New connections with the same opening: entry i of each column belongs to connection i.
 
     Columns with two rows contain side 0 and side 1.
@@ -121,23 +121,23 @@ class Newcomers:
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def say(self, sink: Sink, block: SegmentBlock) -> None:
+    def emit(self, sink: Sink, block: SegmentBlock) -> None:
         """Write the records of the path for each connection. Without records, ended connections are only counted."""
         places = list(self.tcp) if sink.options.records else self._going_on()
         counted = [] if sink.options.records else self.over()
         writers = [self.writer_of(place, sink) for place in places]
         for decided, step in enumerate(self.path.steps):
-            for said in step.said:
-                for writer, at in zip(writers, self._arrivals(decided, said.first, places, block), strict=True):
-                    say_learned(writer, said, at)
+            for learned in step.learned:
+                for writer, at in zip(writers, self._arrivals(decided, learned.first, places, block), strict=True):
+                    emit_learned(writer, learned, at)
                 if not counted:
                     continue
-                if isinstance(said, SaidEvent):
-                    count_event(sink.summary, said.event, len(counted))
+                if isinstance(learned, LearnedEvent):
+                    count_event(sink.summary, learned.event, len(counted))
                 else:
-                    self._count(said, counted, self._arrivals(decided, said.first, counted, block), sink.summary)
+                    self._count(learned, counted, self._arrivals(decided, learned.first, counted, block), sink.summary)
 
-    def _count(self, note: SaidNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary) -> None:
+    def _count(self, note: LearnedNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary) -> None:
         """Count a finding for several connections, each with the packet it refers to."""
         for place, at in zip(places, arrivals, strict=True):
             (client, _), endpoint = self.tcp[place].addresses
@@ -162,7 +162,7 @@ class Newcomers:
         """Return the identity that a side announced in the opening."""
         return self.opening.outcome.sides[side].identity
 
-    def side(self, slot: int, sink: Sink) -> LaneSide:
+    def side(self, slot: int, sink: Sink) -> PlainSide:
         """Return the side with this slot."""
         number = slot & 1
         like = self.opening.sides[number]
@@ -187,7 +187,7 @@ class Newcomers:
         counts = [remembered.counts[:, self.slots[over] + number] for number in (0, 1)]
         of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
         for place, one, other in zip(over, *of_each, strict=True):
-            say_end(sink, self.tcp[place], self.opening, (one, other), partial(self.writer_of, place, sink))
+            emit_end(sink, self.tcp[place], self.opening, (one, other), partial(self.writer_of, place, sink))
         if over:
             one, other = (Counts(*columns.sum(axis=1).tolist()) for columns in counts)
             together = self.opening.outcome_with((one, other), len(over))
@@ -203,14 +203,14 @@ class Newcomers:
             yield int(self.slots[place]), known
 
 
-def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Openings) -> list[Newcomers]:
+def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Openings) -> list[NewConnections]:
     """Return connections with known openings; `ways` are the directions of their side 0 and side 1."""
-    found: list[Newcomers] = []
+    found: list[NewConnections] = []
     for path in openings.paths():
         rows, fits = _following(path, block, directions, ways)
         if fits.any():
             openings.remember(path)
-            found.append(Newcomers(path, ways[:, fits], rows[:, fits], block.keys, directions))
+            found.append(NewConnections(path, ways[:, fits], rows[:, fits], block.keys, directions))
             ways = ways[:, ~fits]
     return found
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.known import KnownConnection
-from zmtpscope.dissect.lane.newcomers import ArrivalOf, Newcomers
+from zmtpscope.dissect.lane.new_connections import ArrivalOf, NewConnections
 from zmtpscope.dissect.lane.openings import LONGEST, Step
-from zmtpscope.dissect.lane.sides import LaneSide, sides_in_lane
+from zmtpscope.dissect.lane.sides import PlainSide, sides_in_lane
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads
@@ -25,7 +25,7 @@ FEWEST_BLOCKS, STAYS_OUT = 2, 8
 second."""
 
 
-class Residents:
+class Sessions:
     """The connections in the lane.
 
     `released` contains connections that were in the lane from their SYN on, until the caller drains it.
@@ -37,9 +37,9 @@ class Residents:
         """Connections in their opening, by the key of either direction."""
         self.slots: dict[bytes, int] = {}
         """Slots of all others, by key of the direction."""
-        self.connections: dict[int, ZmtpConnection | KnownConnection | Newcomers] = {}
-        """By slot of side 0; all slots of one `Newcomers` refer to it."""
-        self.sides: dict[int, LaneSide] = {}
+        self.connections: dict[int, ZmtpConnection | KnownConnection | NewConnections] = {}
+        """By slot of side 0; all slots of one `NewConnections` refer to it."""
+        self.sides: dict[int, PlainSide] = {}
         """By slot, sides with messages for the lane."""
         self.entering: dict[int, KnownConnection] = {}
         """Connections that complete their opening in the current block, by slot of side 0."""
@@ -92,20 +92,20 @@ class Residents:
             for place, state in enumerate(each.leave(), slot):
                 self.remembered.resume(place, self.sides.get(place), state)
 
-    def welcome(self, newcomers: Newcomers) -> None:
+    def enter_all(self, new_connections: NewConnections) -> None:
         """Assign slots to new connections with a whole opening in the current block."""
-        while len(self._free) < len(newcomers):
+        while len(self._free) < len(new_connections):
             self._free += reversed(self.remembered.grow())
-        slots = [self._free.pop() for _ in range(len(newcomers))]
-        newcomers.begin(np.array(slots), self.remembered)
-        self.connections.update(dict.fromkeys(slots, newcomers))
-        for number, side in enumerate(newcomers.opening.sides):
+        slots = [self._free.pop() for _ in range(len(new_connections))]
+        new_connections.begin(np.array(slots), self.remembered)
+        self.connections.update(dict.fromkeys(slots, new_connections))
+        for number, side in enumerate(new_connections.opening.sides):
             if side is not None:
                 self.sides.update(dict.fromkeys([slot + number for slot in slots], side))
 
-    def settle_newcomers(self, newcomers: Newcomers, first: Step, arrival: ArrivalOf) -> None:
+    def settle_new_connections(self, new_connections: NewConnections, first: Step, arrival: ArrivalOf) -> None:
         """Add the new connections that continue after the current block."""
-        for slot, known in newcomers.going_on(first, self.sink, arrival):
+        for slot, known in new_connections.going_on(first, self.sink, arrival):
             self._enter(slot, known, known.keys, known.stay(self.sink.budget))
             self._begin_other_sides(slot)
 
@@ -123,7 +123,7 @@ class Residents:
                 self.remembered.end[place] = self.remembered.position[place]
 
     def _slot(
-        self, connection: ZmtpConnection | KnownConnection, keys: tuple[bytes, bytes], sides: dict[int, LaneSide]
+        self, connection: ZmtpConnection | KnownConnection, keys: tuple[bytes, bytes], sides: dict[int, PlainSide]
     ) -> int:
         """Assign a slot to a connection; `keys` belong to side 0 and side 1."""
         if not self._free:
@@ -137,17 +137,17 @@ class Residents:
         slot: int,
         connection: ZmtpConnection | KnownConnection,
         keys: tuple[bytes, bytes],
-        sides: dict[int, LaneSide],
+        sides: dict[int, PlainSide],
     ) -> None:
         self.connections[slot] = connection
         self.slots[keys[0]], self.slots[keys[1]] = slot, slot + 1
         for number, side in sides.items():
             self.sides[slot + number] = side
 
-    def side_of(self, slot: int) -> LaneSide:
+    def side_of(self, slot: int) -> PlainSide:
         """Return the side in a slot."""
         here = self.connections[slot & ~1]
-        if isinstance(here, Newcomers):
+        if isinstance(here, NewConnections):
             self.sides[slot] = here.side(slot, self.sink)
         return self.sides[slot]
 
@@ -186,7 +186,7 @@ class Residents:
     def writer_of(self, slot: int) -> RecordWriter:
         """Return the record writer of a side's connection."""
         connection = self.connections[slot & ~1]
-        if isinstance(connection, Newcomers):
+        if isinstance(connection, NewConnections):
             return connection.writer_of(connection.places[slot & ~1], self.sink)
         assert connection.writer is not None
         return connection.writer
@@ -199,12 +199,12 @@ class Residents:
         here = self.connections.get(slot)
         if here is None:
             return
-        said_little = self.remembered.blocks[slot : slot + 2].max() < FEWEST_BLOCKS
+        was_brief = self.remembered.blocks[slot : slot + 2].max() < FEWEST_BLOCKS
         if isinstance(here, ZmtpConnection):
-            here.stays_out = STAYS_OUT if said_little else 0
-        elif isinstance(here, Newcomers):
+            here.stays_out = STAYS_OUT if was_brief else 0
+        elif isinstance(here, NewConnections):
             here.path.steps[-1].in_vain += 1
-        elif said_little:
+        elif was_brief:
             here.steps[-1].in_vain += 1
             here.steps[-1].entered -= slot not in self.entering
         self.release(slot)
@@ -218,7 +218,7 @@ class Residents:
         if slot in self.entering:
             self._step_back(slot, self.entering.pop(slot))
             return
-        if isinstance(here, Newcomers):
+        if isinstance(here, NewConnections):
             here.leave(slot)
             self._forget([slot])
             return
@@ -248,14 +248,14 @@ class Residents:
     def remove(self, slot: int) -> None:
         """Remove the connection of this slot."""
         here = self.connections[slot]
-        assert not isinstance(here, Newcomers)
+        assert not isinstance(here, NewConnections)
         for key in here.keys if isinstance(here, KnownConnection) else [tcp.key for tcp in here.tcp.tcp]:
             del self.slots[key]
         self._forget([slot])
 
-    def dismiss(self, newcomers: Newcomers) -> None:
+    def dismiss(self, new_connections: NewConnections) -> None:
         """Remove the ended connections."""
-        self._forget(newcomers.slots[newcomers.over()].tolist())
+        self._forget(new_connections.slots[new_connections.over()].tolist())
 
     def _forget(self, slots: list[int]) -> None:
         """Free these slots of side 0, and the following ones of side 1."""
