@@ -136,3 +136,11 @@ def test_that_a_client_whose_handshakes_fail_tries_again_and_again_is_a_conseque
     talks = [Talk(n, at=n / 5).say(CLIENT, build_signature(1)).wait(0.1).close(SERVER) for n in range(12)]
     assert list(told_of(*talks)) == ["handshake-failing"]
     assert consequences_of("handshake-failing", *talks) == {"reconnect-storm"}
+
+
+def test_a_peer_of_an_old_version_knows_no_security() -> None:
+    def closed(number: int) -> Talk:
+        talk = Talk(number, at=number).say(CLIENT, build_signature() + b"\x01\x02\0\0")
+        return talk.say(SERVER, build_signature() + b"\3").close(SERVER)
+
+    assert "PLAIN or CURVE closes on it" in told_of(closed(0), closed(1))["handshake-failing"].hint

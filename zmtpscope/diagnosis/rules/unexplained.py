@@ -21,6 +21,11 @@ MIN_TIMED, TIMER_SPREAD = 3, 20
 MIN_WAIT = 10 * SECOND // 1000
 """A timer closes only after this long (ns) without data."""
 
+WITHOUT_SECURITY = ("1.0", "2.0")
+TOO_OLD = (
+    "the other side speaks a version of ZMTP without security, and a socket with PLAIN or CURVE closes on it: update "
+    "its library; else see the log of the side that closes"
+)
 REASONS = (
     "see the log of the side that closes; usual reasons are the mechanism, keys, the ZAP handler, socket types and "
     "ZMQ_MAXMSGSIZE"
@@ -133,7 +138,8 @@ def _closes(failed: list[Failed]) -> tuple[str, str]:
     lasted = [each.ending.moment.ns - each.connection.start.ns for each in failed]
     if len(failed) >= MIN_TIMED and max(lasted) - min(lasted) <= max(lasted) // TIMER_SPREAD and _are_timed(failed):
         return f"{duration(lasted[0])} after the connection began, while {_other(failed[0])} still answers", TIMER
-    return after, REASONS
+    is_old = all(each.connection.sides[1 - each.ending.side].version in WITHOUT_SECURITY for each in failed)
+    return after, TOO_OLD if is_old else REASONS
 
 
 def _said_nothing(failed: Failed) -> bool:
