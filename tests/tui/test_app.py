@@ -171,7 +171,16 @@ def test_all_records_instead_of_messages() -> None:
     used(use)
 
 
-@pytest.mark.parametrize("keys", [("colon", *"frobnicate", "enter"), ("colon", *"sort nothing", "enter"), ("n",)])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("colon", *"frobnicate", "enter"),
+        ("colon", *"sort nothing", "enter"),
+        ("n",),
+        ("colon", *"colour nosuch", "enter"),
+        ("colon", *"go 99999", "enter"),
+    ],
+)
 def test_what_cannot_be_done_is_said_and_nothing_else_happens(keys: tuple[str, ...]) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         spec = app.records.spec
@@ -233,6 +242,20 @@ def test_a_rule_that_is_none_changes_nothing() -> None:
         assert app.records.rows.count == messages
 
     used(use)
+
+
+def test_a_damaged_profile_is_not_overwritten(config: Path) -> None:
+    path = config / "zmtpscope" / "default.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("damaged")
+
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("t")
+        await until(pilot, lambda: app.records.spec.time == "a")
+        await pilot.press("q")
+
+    used(use)
+    assert path.read_text() == "damaged"
 
 
 def test_a_list_without_messages_says_how_to_see_the_other_records() -> None:

@@ -33,6 +33,15 @@ def test_a_damaged_profile_is_named_with_what_to_do(config: Path) -> None:
         profiles.load("mine")
 
 
+def test_of_two_instances_each_saves_what_it_changed() -> None:
+    before = Profile(filters=("size > 3",))
+    other = Profile("nord", filters=("size > 3", "conn == 1"))
+    now = Profile(time="a", filters=("size > 3", "conn == 2"))
+    assert profiles.merged(other, before, now) == Profile(
+        "nord", time="a", filters=("size > 3", "conn == 1", "conn == 2")
+    )
+
+
 @pytest.mark.parametrize("name", ["../x", "", "a/b", "a b"])
 def test_names_stay_in_their_folder(config: Path, name: str) -> None:
     with pytest.raises(ProfileError):

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -105,6 +106,8 @@ class Inspector(App[None]):
         super().__init__()
         self.client = Client(end, self._on_notice, self._on_worker_gone)
         self.profile = Profile()
+        self._loaded_profile = Profile()
+        """The profile as it was loaded."""
         self._profile_name = profile
         self._history = History()
         self._views: Sequence[ViewTitle] = (MESSAGES,)
@@ -129,7 +132,7 @@ class Inspector(App[None]):
             self.profile = profiles.load(self._profile_name)
         except ProfileError as error:
             self.notify(str(error), severity="error", markup=False)
-        profile = self.profile
+        profile, self._loaded_profile = self.profile, replace(self.profile)
         spec = ListSpec(filter=self._filter, columns=profile.columns, time=profile.time, rules=profile.rules)
         self.records = RecordsPane(self.client, MESSAGES.name, spec)
         self._panes[MESSAGES.name] = self.records
@@ -458,17 +461,23 @@ class Inspector(App[None]):
             self.theme = self.profile.theme
             await self.records.take_look(self.profile)
         else:
+            self._note_look()
+            profiles.save(argument, self.profile)
             self._profile_name = argument
-            self._keep_profile()
-            self.notify(f"kept in {profiles.folder()}", markup=False)
+            self.notify(f"saved in {profiles.folder()}", markup=False)
+        self._loaded_profile = replace(self.profile)
 
-    def _keep_profile(self) -> None:
+    def _note_look(self) -> None:
         spec = self.records.spec
         self.profile.columns, self.profile.time, self.profile.rules = spec.columns, spec.time, spec.rules
-        try:
-            profiles.save(self._profile_name, self.profile)
-        except ProfileError as error:
-            self.notify(str(error), severity="error", markup=False)
+
+    def _keep_profile(self) -> None:
+        """Save what changed. Another instance may have saved other settings; a damaged file stays."""
+        self._note_look()
+        if self.profile != self._loaded_profile:
+            with suppress(ProfileError):  # nobody can read a notice while the application ends
+                current = profiles.load(self._profile_name)
+                profiles.save(self._profile_name, profiles.merged(current, self._loaded_profile, self.profile))
 
     async def do_screenshot(self, argument: str) -> None:
         """Write the screen to an SVG file."""

@@ -33,6 +33,20 @@ class Profile(Struct):
         self.filters = (*others, filter)[-MAX_FILTERS:]
 
 
+def merged(current: Profile, before: Profile, now: Profile) -> Profile:
+    """Return `current` with the settings that changed from `before` to `now`, and the filters typed since."""
+    changes = {
+        name: getattr(now, name)
+        for name in ("theme", "columns", "time", "rules")
+        if getattr(now, name) != getattr(before, name)
+    }
+    found = msgspec.structs.replace(current, **changes)
+    for filter in now.filters:
+        if filter not in before.filters:
+            found.remember(filter)
+    return found
+
+
 def folder() -> Path:
     configured = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return Path(configured) / "zmtpscope"

@@ -40,6 +40,7 @@ from zmtpscope.tui.widgets.details_pane import DetailsPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
 from zmtpscope.tui.widgets.filter_bar import FilterBar, state_text
 from zmtpscope.tui.widgets.row_list import RowList
+from zmtpscope.tui.widgets.styles import is_style
 
 SETTLED = 0.05
 """Delay in seconds between the last key and the request for details."""
@@ -416,6 +417,8 @@ class RecordsPane(Pane):
     async def do_colour(self, argument: str) -> None:
         """Add a colour rule (style, then filter). `none` removes all rules."""
         style, _, filter = argument.partition(" ")
+        if style != "none" and not is_style(style):
+            raise CommandError(f"{style} is no style: name a colour such as red or #a0c0ff, or none")
         rules = () if style == "none" and not filter else (*self.spec.rules, (filter, style))
         await self.open(replace(self.spec, rules=rules))
 

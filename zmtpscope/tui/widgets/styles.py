@@ -157,6 +157,11 @@ def palette_of(widget: Widget) -> Palette:
     return Palette(widget.rich_style, app.theme_variables, colours, widget.get_line_filters())
 
 
+def is_style(name: str) -> bool:
+    """Whether `Palette.style` knows a name."""
+    return name in LOOKS or bool(_parsed(name))
+
+
 def _parsed(words: str) -> Style:
     try:
         return Style.parse(words)

@@ -14,6 +14,8 @@ from tests.tui.worker.views.fed import (
     view_of,
     view_of_capture,
 )
+from zmtpscope.tui.worker.views.derived import DerivedView
+from zmtpscope.tui.worker.views.view import Wanted
 
 UNANSWERED = "problems/request-unanswered.pcap"
 
@@ -69,3 +71,12 @@ def test_without_requests_the_view_says_so() -> None:
     table = view_of_capture("requests", "patterns/pubsub.pcap").table()
     assert table.rows == ()
     assert table.text[0].startswith("no requests were seen")
+
+
+def test_nothing_waits_longer_than_its_connection_lasts() -> None:
+    view = view_of_capture("requests", "problems/request-lost.pcap")
+    assert isinstance(view, DerivedView)
+    ended = {each.conn_id: each for each in view.derived.knowledge.connections if not each.is_open}
+    waited = [int(row.cells[6]) for row in view.table(Wanted(is_raw=True)).rows if row.key in ended and row.cells[6]]
+    lasted = max(each.last_ns - each.start.ns for each in ended.values())
+    assert 0 < max(waited) <= lasted

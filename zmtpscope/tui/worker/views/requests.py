@@ -57,7 +57,7 @@ class RequestsView(DerivedView):
             for connection in self.derived.knowledge.connections
             if connection.requests is not None
         ]
-        found.sort(key=lambda each: (-_without_reply(*each), -(self._longest(each[1]) or 0), each[0].start.ns))
+        found.sort(key=lambda each: (-_without_reply(*each), -(self._longest(*each) or 0), each[0].start.ns))
         lines = (self._connection(*each) for each in found)
         return table_of(columns, lines, wanted, list(_text(found)), prepare=self._read)
 
@@ -70,7 +70,7 @@ class RequestsView(DerivedView):
             f"{name_of(connection, asker)} > {name_of(connection, 1 - asker)}",
             said or "all answered",
             *(_requests(counts), _without_reply(connection, seen) or None),
-            *(latency.quantile(0.5), latency.quantile(0.99), self._longest(seen)),
+            *(latency.quantile(0.5), latency.quantile(0.99), self._longest(connection, seen)),
             *(None if seen.first is None else seen.first.moment.ns, seen.last_reply and seen.last_reply.ns, None),
         )
         has_single = bool(waiting) or conn_id in self.derived.requests
@@ -78,9 +78,10 @@ class RequestsView(DerivedView):
         style = "warn" if counts["unanswered"] else ""
         return Line(conn_id, values, f"conn == {connection.stream.conn}", style, children=children)
 
-    def _longest(self, seen: ObservedRequests) -> int | None:
-        """Return the longest wait for a reply, including pending requests."""
-        waiting = [self.derived.knowledge.last_ns - each.moment.ns for each in seen.waiting[:1]]
+    def _longest(self, connection: ObservedConnection, seen: ObservedRequests) -> int | None:
+        """Return the longest wait for a reply. Pending requests wait until the connection or the capture ends."""
+        end = self.derived.knowledge.last_ns if connection.is_open else connection.last_ns
+        waiting = [end - each.moment.ns for each in seen.waiting[:1]]
         return max([*waiting, *([] if seen.latency.most is None else [seen.latency.most])], default=None)
 
     def _requests(self, conn_id: str, waiting: Sequence[ObservedRequest]) -> Sequence[Line]:
