@@ -53,6 +53,10 @@ def test_who_speaks_something_else(octets: bytes, speaks: str) -> None:
     assert diagnosis.text == f"10.0.0.2 speaks {speaks} to 10.0.0.1:5555, which is ZeroMQ"
 
 
+def test_a_client_that_begins_a_handshake_and_leaves_is_no_scanner() -> None:
+    assert "scanner" not in told_of(Talk(0).greet(SERVER).greet(CLIENT).close(CLIENT))
+
+
 def test_a_server_that_speaks_something_else() -> None:
     (diagnosis,) = told_of(Talk(0).greet(CLIENT).say(SERVER, b"HTTP/1.1 400 Bad Request\r\n\r\n").close(1)).values()
     assert diagnosis.text == "10.0.0.1:5555 speaks HTTP, and 10.0.0.2 connects to it as to ZeroMQ"

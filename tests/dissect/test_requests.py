@@ -160,6 +160,14 @@ def test_a_packet_that_was_not_captured_accuses_nobody() -> None:
         assert told(packets[5:]) == []
 
 
+def test_a_reply_to_a_request_that_was_not_captured_accuses_nobody() -> None:
+    """Each request has an envelope of its own, so its reply matches no other."""
+    named = [message(b"id%d" % number, b"", b"1") for number in range(5)]
+    packets = talk_of(("DEALER", "REP"), [step for each in named for step in ((0, each), 1.5, (1, each), 1.5)]).packets
+    for lost in range(3, len(packets)):
+        assert told(packets[:lost] + packets[lost + 1 :]) == []
+
+
 def test_packets_that_were_captured_a_little_late() -> None:
     steps = [
         step
