@@ -7,13 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.readings import CAPTURES
 from tests.store.stores import FILES, SMALLEST_BLOCK, opened
 from zmtpscope.dissect.records.message_columns import MessageColumns
 
 OF_SENDER = ("conn", "side", "src_ip", "src_port", "dst_ip", "dst_port", "version", "socket_type", "peer_socket_type")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+TWO_PROTOCOLS = CAPTURES / "problems" / "json-payload.pcap"
+
+
+@pytest.mark.parametrize("path", [*FILES, TWO_PROTOCOLS], ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_messages_are_counted_as_their_records_say(path: Path) -> None:
     store, _ = opened(path, block_size=SMALLEST_BLOCK)
     rows = np.arange(len(store))[1::3]
