@@ -1,4 +1,4 @@
-"""Headers read together and one by one: they agree with dpkt, with scapy, and with each other, and nothing raises."""
+"""Headers: they agree with dpkt and with scapy, compiled and in Python (seam P20), and nothing raises."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scapy.layers.l2 import Ether
 
 from tests.capture.containers import Packet, Segment, Udp, captures_of, pcap, read, read_octets, tcp_packet
 from tests.capture.packets import LINKS, Crafted, crafted, on
+from tests.twins import twins
 from zmtpscope.capture.captures import Captures
 from zmtpscope.capture.decoder import Decoder
-from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.packets import PacketBlock
-from zmtpscope.capture.segments import CLOSED_WINDOW, CUT, ORDINALS, SegmentBlock
+from zmtpscope.capture.segments import CLOSED_WINDOW, CUT, ORDINALS
 from zmtpscope.capture.statistics import CaptureStatistics
 
 
@@ -119,33 +119,27 @@ def block_of(packets: list[bytes], links: list[int]) -> PacketBlock:
     return PacketBlock(b"".join(packets), np.array(links), starts, stops, 0 * count, count, count + 1, starts)
 
 
-def one_by_one(packets: PacketBlock, decoder: Decoder) -> list[tuple[int, ...]]:
-    """What the decoder alone makes of all packets."""
-    decoder.begin(packets.data)
-    columns = (packets.links, packets.starts, packets.stops, packets.missing, packets.references, packets.times)
-    for index, packet in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-        decoder.packet(index, *packet)
-    return [
-        (each.row + 1, each.row, *each[1:4], each.flags | CUT * bool(each.cut), *each[5:]) for each in decoder.segments
-    ]
+DECODE = twins("zmtpscope.capture.headers.decode")
 
 
-def segments_in(block: SegmentBlock) -> list[tuple[int, ...]]:
-    keys = [block.keys[flow] for flow in block.flows.tolist()]
-    names = ("sequences", "acknowledgments", "flags", "starts", "stops")
-    columns = [getattr(block, name).tolist() for name in names]
-    cut = [block.cut.get(index, 0) for index in range(len(block))]
-    return list(zip(block.packets.tolist(), block.times.tolist(), keys, *columns, cut, strict=True))
+def in_both_forms(packets: PacketBlock) -> None:
+    """P20: the same segments, datagrams and counts from the compiled loop and from the decoder, packet by packet."""
+    results = []
+    for decode in DECODE:
+        decoder = Decoder(CaptureStatistics())
+        decoder.begin(packets.data)
+        keys, segments, cut, hops, datagram_keys, datagrams = decode(packets, decoder, ORDINALS * 7)
+        columns = segments.tolist(), datagrams.tolist() if datagram_keys else []
+        results.append((keys, cut, hops, datagram_keys, *columns, decoder.whole_data(), decoder.statistics))
+    assert all(result == results[0] for result in results)
 
 
 any_packet = st.one_of(crafted(udp=None), crafted(plain=True), crafted(plain=True))
 
 
 @given(packets=st.lists(any_packet, min_size=3, max_size=6), data=st.data(), seed=st.integers(0, 2**32))
-def test_damaged_headers_mean_the_same_together_and_one_by_one(
-    packets: list[Crafted], data: st.DataObject, seed: int
-) -> None:
-    """Any octets whatever, on any link layer: nothing raises, and the fast way is the slow way, only faster."""
+def test_p20_damaged_headers_mean_the_same_compiled(packets: list[Crafted], data: st.DataObject, seed: int) -> None:
+    """Any octets, on any link layer: nothing raises, and the compiled loop decodes what the decoder decodes."""
     names = data.draw(st.lists(st.sampled_from(sorted(LINKS)), min_size=1, max_size=2))
     chance = random.Random(seed)
     damaged, links = [], []
@@ -158,20 +152,11 @@ def test_damaged_headers_mean_the_same_together_and_one_by_one(
             at = chance.choice((header + chance.randrange(10), chance.randrange(len(octets))))
             octets[at] = chance.choice((0, 1, 4, 6, 8, 0x20, 0x45, 0x60, 0x81, 0xFF))
         damaged.append(bytes(octets[: chance.choice((len(octets), len(octets), chance.randrange(len(octets))))]))
-    block = block_of(damaged, links)
-    together, alone = Decoder(CaptureStatistics()), Decoder(CaptureStatistics())
-    result = read_headers(block, together, 0)
-    assert segments_in(result) == one_by_one(block, alone)
-    in_front = [sum(packet < each.packet for packet in result.packets.tolist()) for each in alone.datagrams]
-    assert list(result.datagrams) == [
-        each._replace(ordinal=ORDINALS * (count - 1)) for each, count in zip(alone.datagrams, in_front, strict=True)
-    ]
-    assert result.data == alone.whole_data()
-    assert together.statistics == alone.statistics
+    in_both_forms(block_of(damaged, links))
 
 
 @given(packets=st.lists(crafted(udp=True, plain=True), min_size=1, max_size=4), seed=st.integers(0, 2**32))
-def test_damaged_datagrams_mean_the_same_together_and_one_by_one(packets: list[Crafted], seed: int) -> None:
+def test_p20_damaged_datagrams_mean_the_same_compiled(packets: list[Crafted], seed: int) -> None:
     """Lengths that lie, ports of tunnels, octets that were not captured."""
     chance = random.Random(seed)
     damaged = []
@@ -184,13 +169,7 @@ def test_damaged_datagrams_mean_the_same_together_and_one_by_one(packets: list[C
         if chance.randrange(2):
             octets[header + 4 : header + 6] = length.to_bytes(2, "big")
         damaged.append(bytes(octets[: header + chance.choice((4, 6, 7, 8, 9, 20, 200))]))
-    block = block_of(damaged, [1] * len(damaged))
-    together, alone = Decoder(CaptureStatistics()), Decoder(CaptureStatistics())
-    result = read_headers(block, together, 0)
-    assert segments_in(result) == one_by_one(block, alone)
-    assert [each._replace(ordinal=-1) for each in result.datagrams] == alone.datagrams
-    assert result.datagrams.keys == list(dict.fromkeys(each.key for each in alone.datagrams))
-    assert together.statistics == alone.statistics
+    in_both_forms(block_of(damaged, [1] * len(damaged)))
 
 
 def test_a_total_length_of_zero_reaches_to_the_end_of_the_packet(tmp_path: Path) -> None:

@@ -22,12 +22,11 @@ from tests.capture.containers import (
     tcp_packet,
 )
 from zmtpscope.capture.packets import LATEST
-from zmtpscope.capture.pcapng import FEW
 
 SECOND = 1_000_000_000
 PACKET = Packet(tcp_packet(42, b"hi"))
 UNITS = 1_700_000_000_123_456
-MANY = FEW + 3
+MANY = 19
 
 
 @pytest.fixture(params=[64, 1 << 20], ids=["small blocks", "one block"])

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 import pytest
 
 from zmtpscope.capture.decoder import Decoder, Segment
-from zmtpscope.capture.segments import NO_HOST, NO_PORTS, PROHIBITED, UNREACHABLE
+from zmtpscope.capture.segments import NO_HOST, NO_PORTS, PROHIBITED, UNREACHABLE, Datagram
 from zmtpscope.capture.statistics import CaptureStatistics
 
 RAW_IP = 101
@@ -32,30 +32,36 @@ def icmp(type_: int, code: int, quoted: bytes, version: int = 4) -> bytes:
     return packet(ROUTER, CLIENT, 1, body) if version == 4 else packet(SERVER_6, CLIENT_6, 58, body)
 
 
-def decoded(octets: bytes) -> tuple[list[Segment], CaptureStatistics]:
-    """What becomes of a packet."""
+def decoded(octets: bytes) -> tuple[Segment | Datagram | None, CaptureStatistics]:
+    """Decode a packet."""
     statistics = CaptureStatistics()
     decoder = Decoder(statistics)
     decoder.begin(octets)
-    decoder.packet(0, RAW_IP, 0, len(octets), 0, 1, 0)
-    return decoder.segments, statistics
+    return decoder.packet(0, RAW_IP, 0, len(octets), 0, 1, 0), statistics
+
+
+def segment(octets: bytes) -> Segment:
+    """Decode a packet that is a segment."""
+    found, _ = decoded(octets)
+    assert isinstance(found, Segment)
+    return found
 
 
 @pytest.mark.parametrize(("code", "reason"), [(0, NO_HOST), (1, NO_HOST), (3, PROHIBITED), (13, PROHIBITED)])
 def test_the_quoted_segment_names_the_connection(code: int, reason: int) -> None:
-    (row,), _ = decoded(icmp(3, code, packet(CLIENT, SERVER, 6, SYN)))
+    row = segment(icmp(3, code, packet(CLIENT, SERVER, 6, SYN)))
     key = ip_address(SERVER).packed + ip_address(CLIENT).packed + struct.pack(">HH", 5555, 40_000)
     assert (row.key, row.flags, row.sequence, row.acknowledgment) == (key, UNREACHABLE, 7, reason)
     assert row.start == row.stop
 
 
 def test_eight_quoted_octets_of_tcp_are_enough() -> None:
-    (row,), _ = decoded(icmp(3, 10, packet(CLIENT, SERVER, 6, SYN)[:28]))
+    row = segment(icmp(3, 10, packet(CLIENT, SERVER, 6, SYN)[:28]))
     assert row.sequence == 7
 
 
 def test_version_6_is_read_alike() -> None:
-    (row,), _ = decoded(icmp(1, 1, packet(CLIENT_6, SERVER_6, 6, SYN), version=6))
+    row = segment(icmp(1, 1, packet(CLIENT_6, SERVER_6, 6, SYN), version=6))
     key = ip_address(SERVER_6).packed + ip_address(CLIENT_6).packed + struct.pack(">HH", 5555, 40_000)
     assert (row.key, row.acknowledgment) == (key, PROHIBITED)
 
@@ -72,8 +78,8 @@ def test_version_6_is_read_alike() -> None:
     ],
 )
 def test_all_else_is_no_row(octets: bytes) -> None:
-    rows, statistics = decoded(octets)
-    assert rows == []
+    found, statistics = decoded(octets)
+    assert found is None
     assert sum(statistics.other.values()) == 1
 
 
@@ -85,9 +91,7 @@ def test_all_else_is_no_row(octets: bytes) -> None:
     ],
 )
 def test_a_report_of_multicast_groups_is_a_datagram_without_ports(octets: bytes) -> None:
-    decoder = Decoder(CaptureStatistics())
-    decoder.begin(octets)
-    decoder.packet(0, RAW_IP, 0, len(octets), 0, 1, 0)
-    (datagram,) = decoder.datagrams
+    datagram, _ = decoded(octets)
+    assert isinstance(datagram, Datagram)
     assert datagram.key.endswith(NO_PORTS)
     assert octets[datagram.start : datagram.stop][0] in (0x22, 0x8F)

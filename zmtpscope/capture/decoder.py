@@ -1,4 +1,4 @@
-"""The slow path: decode one packet with any headers and tunnels to a segment, a datagram or a counted reason."""
+"""Decode one packet, with any headers and tunnels, to a segment, a datagram or a counted reason."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from zmtpscope.capture.link import IPV4, IPV6, open_link
 from zmtpscope.capture.segments import (
     ACK,
     CLOSED_WINDOW,
+    CUT,
     NO_HOST,
     NO_PORTS,
     PROHIBITED,
@@ -51,8 +52,8 @@ WINDOW_AT = 14
 DEEPEST = 16
 """Maximum number of nested headers before TCP or UDP; more are invalid or an attack."""
 
-_ipv4 = Struct(">BxHHHxBxx8s").unpack_from
-_ipv6 = Struct(">BxxxHBx32s").unpack_from
+_ipv4 = Struct(">BxHHHBBxx8s").unpack_from
+_ipv6 = Struct(">BxxxHBB32s").unpack_from
 _fragment = Struct(">BxHI").unpack_from
 _tcp = Struct(">4sIIBB").unpack_from
 _quoted = Struct(">4sI").unpack_from
@@ -60,9 +61,11 @@ _udp = Struct(">HHH").unpack_from
 
 
 class Segment(NamedTuple):
-    """A TCP segment: the columns of `SegmentBlock`, and `cut`, the payload octets announced but not captured."""
+    """A TCP segment: the columns of `SegmentBlock`, and `cut`, the payload octets announced but not captured.
 
-    row: int
+    `hops` is the remaining TTL or hop limit of a SYN or RST, otherwise 0.
+    """
+
     key: bytes
     sequence: int
     acknowledgment: int
@@ -70,6 +73,7 @@ class Segment(NamedTuple):
     start: int
     stop: int
     cut: int
+    hops: int
 
 
 class Fragment(NamedTuple):
@@ -91,8 +95,7 @@ class Fragment(NamedTuple):
 class Decoder:
     """Decodes packets one at a time; keeps fragments from one block to the next.
 
-    `segments` (with the `row` of their packet) and `datagrams` are results of the current block, and so are
-    `fragments_apart` if fragments are not reassembled here.
+    `fragments_apart` are the fragments of the current block if they are not reassembled here.
     """
 
     def __init__(self, statistics: CaptureStatistics, *, put_together: bool = True) -> None:
@@ -104,8 +107,6 @@ class Decoder:
     def begin(self, data: bytes) -> None:
         """Start a block whose packets are in `data`."""
         self.data = data
-        self.segments: list[Segment] = []
-        self.datagrams: list[Datagram] = []
         self.fragments_apart: list[Fragment] = []
         self.behind = bytearray()
         """Datagrams reassembled from fragments, appended to the block's octets at its end."""
@@ -114,39 +115,42 @@ class Decoder:
         """Return the octets that segments and datagrams refer to, once the block is complete."""
         return self.data + self.behind if self.behind else self.data
 
-    def packet(self, row: int, link: int, start: int, stop: int, missing: int, packet: int, time: int) -> None:
+    def packet(
+        self, row: int, link: int, start: int, stop: int, missing: int, packet: int, time: int
+    ) -> Segment | Datagram | None:
         """Decode the packet `data[start:stop]`, of which `missing` more octets were not captured. Never raises."""
         self.row, self.base, self.missing, self.number, self.time = row, start, missing, packet, time
         # a copy, so that an invalid length cannot reach into the next packet
         octets = self.data[start:stop]
         try:
             protocol, at = open_link(link, octets)
-            self._network(protocol, octets, at)
+            return self._network(protocol, octets, at)
         except Undecodable as reason:
             self.statistics.count(str(reason))
         except (IndexError, error):
             self.statistics.count("headers cut short")
+        return None
 
-    def _network(self, protocol: int, octets: bytes, at: int) -> None:
+    def _network(self, protocol: int, octets: bytes, at: int) -> Segment | Datagram:
         """Decode the headers from an EtherType down to TCP or UDP."""
         for _ in range(DEEPEST):
             if protocol in (IPV4, IPV6):
                 read = self._read_ipv4 if protocol == IPV4 else self._read_ipv6
                 inner, addresses, octets, at, end = read(octets, at)
                 if inner == TCP:
-                    return self._add_tcp(addresses, octets, at, end)
+                    return self._tcp(addresses, octets, at, end)
                 if inner == UDP:
                     tunnel = ON_UDP.get(_udp(octets, at)[1])
                     inside = tunnel(octets, at + 8) if tunnel else None
                     if inside is None:
-                        return self._add_udp(addresses, octets, at, end)
+                        return self._udp(addresses, octets, at, end)
                     protocol, at = inside
                 elif inner == GRE:
                     protocol, at = gre(octets, at)
                 elif (inner, octets[at : at + 1]) in MEMBERSHIP:
-                    return self._add_membership(addresses, octets, at, end)
+                    return self._membership(addresses, octets, at, end)
                 elif inner in (ICMP, ICMPV6):
-                    return self._add_unreachable(inner, octets, at)
+                    return self._unreachable(inner, octets, at)
                 elif inner in IN_IP:
                     protocol = IN_IP[inner]
                 else:
@@ -164,7 +168,7 @@ class Decoder:
 
         The end may be beyond the captured octets.
         """
-        version, total, identification, fragment, protocol, addresses = _ipv4(octets, at)
+        version, total, identification, fragment, self.hops, protocol, addresses = _ipv4(octets, at)
         header = (version & 0x0F) * 4
         # segmentation offload leaves 0 if the length exceeds 16 bits: the packet extends to its end
         end = at + total if total else len(octets) + self.missing
@@ -180,7 +184,7 @@ class Decoder:
 
     def _read_ipv6(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
         """Read an IPv6 header and its extension headers; returns the same as `_read_ipv4`."""
-        version, length, following, addresses = _ipv6(octets, at)
+        version, length, following, self.hops, addresses = _ipv6(octets, at)
         if version >> 4 != 6:
             raise Undecodable("IP header lies")
         at += 40
@@ -222,7 +226,7 @@ class Decoder:
         self.behind += joined
         return joined, 0, len(joined) + self.missing
 
-    def _add_tcp(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
+    def _tcp(self, addresses: bytes, octets: bytes, at: int, end: int) -> Segment:
         ports, sequence, acknowledgment, offset, flags = _tcp(octets, at)
         start = at + (offset >> 4) * 4
         if offset < 0x50 or start > end:
@@ -231,12 +235,13 @@ class Decoder:
             flags |= CLOSED_WINDOW
         stop = min(end, len(octets))
         cut = max(0, end - max(start, stop))
-        key, start = addresses + ports, min(start, stop)
-        numbers = (sequence, acknowledgment, flags)
-        self.segments.append(Segment(self.row, key, *numbers, self.base + start, self.base + stop, cut))
+        place = self.base + min(start, stop), self.base + stop
+        hops = self.hops if flags & (SYN | RST) else 0
+        flags |= CUT if cut else 0
+        return Segment(addresses + ports, sequence, acknowledgment, flags, *place, cut, hops)
 
-    def _add_unreachable(self, protocol: int, octets: bytes, at: int) -> None:
-        """Add a row for the TCP segment that an ICMP error quotes, in the direction of the error."""
+    def _unreachable(self, protocol: int, octets: bytes, at: int) -> Segment:
+        """Return a row for the TCP segment that an ICMP error quotes, in the direction of the error."""
         reason = REASONS.get((protocol, octets[at]), {}).get(octets[at + 1])
         quoted = at + ICMP_HEADER
         if reason is None or quoted >= len(octets):
@@ -251,14 +256,14 @@ class Decoder:
             raise Undecodable("other IP protocol")
         half, end = len(addresses) // 2, self.base + len(octets)
         key = addresses[half:] + addresses[:half] + ports[2:] + ports[:2]
-        self.segments.append(Segment(self.row, key, sequence, reason, UNREACHABLE, end, end, 0))
+        return Segment(key, sequence, reason, UNREACHABLE, end, end, 0, 0)
 
-    def _add_membership(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
+    def _membership(self, addresses: bytes, octets: bytes, at: int, end: int) -> Datagram:
         stop = min(end, len(octets))
         place = self.base + at, self.base + stop
-        self.datagrams.append(Datagram(addresses + NO_PORTS, *place, self.number, self.time, end - stop, self.row))
+        return Datagram(addresses + NO_PORTS, *place, self.number, self.time, end - stop, self.row)
 
-    def _add_udp(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
+    def _udp(self, addresses: bytes, octets: bytes, at: int, end: int) -> Datagram:
         length = _udp(octets, at)[2]
         if at + 8 > end or 0 < length < 8 or not any(octets[at + 2 : at + 4]):
             raise Undecodable("UDP header lies")
@@ -268,4 +273,4 @@ class Decoder:
         cut = max(0, announced - stop)
         key = addresses + octets[at : at + 4]
         place = self.base + start, self.base + stop
-        self.datagrams.append(Datagram(key, *place, self.number, self.time, cut, self.row))
+        return Datagram(key, *place, self.number, self.time, cut, self.row)

@@ -1,4 +1,4 @@
-"""Link layers: offsets of the protocol field and the IP header, for the columns and for the decoder.
+"""Link layers: the protocol and the start of the header that follows.
 
 Numbers are LINKTYPE values (https://www.tcpdump.org/linktypes.html), and DLT values that some systems write.
 """
@@ -6,9 +6,6 @@ Numbers are LINKTYPE values (https://www.tcpdump.org/linktypes.html), and DLT va
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, NamedTuple
-
-import numpy as np
 
 from zmtpscope.capture.undecodable import Undecodable
 
@@ -18,38 +15,11 @@ IPV4, IPV6 = 0x0800, 0x86DD
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 """802.1Q, 802.1ad, and earlier types of the outer tag."""
 
-
-class Layout(NamedTuple):
-    """How to decode many packets at once on a link layer with a header of `header` octets.
-
-    The protocol field is `back` octets before the IP header. After dropping its lowest `shift` bits it is `ipv4`,
-    `ipv6`, or one of `tags`. After a tag, a VLAN tag of four octets shifts all fields.
-    """
-
-    header: int
-    back: int
-    form: np.dtype[Any]
-    ipv4: int
-    ipv6: int
-    tags: tuple[int, ...] = ()
-    shift: int = 0
-
-
 ETHERNET, NULL, LOOP, SLL, SLL2 = 1, 0, 108, 113, 276
 RAW_IP = 101
 RAW_TYPES = (RAW_IP, 12, 14, 228, 229)
-
-SHORT, LONG = np.dtype(">u2"), np.dtype(">u4")
-
-LAYOUTS: dict[int, Layout] = {
-    ETHERNET: Layout(14, 2, SHORT, IPV4, IPV6, VLAN_TAGS),
-    NULL: Layout(4, 4, LONG, 0x02000000, 0x1E000000),  # as written by little-endian systems and Darwin
-    LOOP: Layout(4, 4, LONG, 2, 24),
-    SLL: Layout(16, 2, SHORT, IPV4, IPV6, VLAN_TAGS),
-    SLL2: Layout(20, 20, SHORT, IPV4, IPV6),
-    # no protocol field: the IP version is used instead
-    **dict.fromkeys(RAW_TYPES, Layout(0, 0, np.dtype("u1"), 4, 6, shift=4)),
-}
+INSIDE_PKTAP = (ETHERNET, NULL, LOOP, SLL, SLL2, *RAW_TYPES)
+"""Link types that PKTAP may contain."""
 
 FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
 """Address families of Linux, Windows, the BSDs and Darwin."""
@@ -88,7 +58,7 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
         return PPPOE_PROTOCOL, 0
     if link == PKTAP:
         header, inner = _little_long(octets, 0)[0], _little_long(octets, 8)[0]
-        if header < 12 or inner not in LAYOUTS:
+        if header < 12 or inner not in INSIDE_PKTAP:
             raise Undecodable("link header lies")
         protocol, at = open_link(inner, octets[header:])
         return protocol, header + at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,13 +54,3 @@ class PacketBlock:
 def no_packets() -> PacketBlock:
     """Return an empty block, for callers that wait for more octets."""
     return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(7)))
-
-
-def gather(data: bytes, at: NDArray[np.int64], form: np.dtype[Any]) -> NDArray[Any]:
-    """Return the fields of `form` at each of the offsets `at`, all of which are within `data`.
-
-    Copies a few octets for each offset, with any alignment: numpy treats the octets as overlapping windows.
-    """
-    size = form.itemsize
-    windows = np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
-    return windows[at].view(form)

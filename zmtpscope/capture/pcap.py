@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zmtpscope import compiled
 from zmtpscope.capture.errors import TOO_MANY_RECORDS, CutShort, Damage
-from zmtpscope.capture.packets import LARGEST_PACKET, PacketBlock, gather, no_packets
+from zmtpscope.capture.packets import LARGEST_PACKET, PacketBlock, no_packets
 from zmtpscope.capture.source import Source
 
 MAGICS = {
@@ -31,6 +31,7 @@ protocol, packet type, padding) in every record header.
 FILE_HEADER = 24
 CAPTURED = 8
 """Offset of the captured length in a record header, after seconds and fraction; the original length follows."""
+COLUMNS = 4
 
 
 class Header(NamedTuple):
@@ -59,41 +60,22 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
         raise CutShort(0, 0, f"the file ends inside its header, after {len(data)} of {FILE_HEADER} octets")
-    order, unit, header, link = Header.read(data)
-    form = np.dtype([(name, order + "u4") for name in ("seconds", "fraction", "captured", "original")])
+    header = Header.read(data)
     position, origin, number = FILE_HEADER, 0, 1
     while True:
-        records, position = walk(data, position, order, header)
-        fields = gather(data, records, form)
-        starts = records + header
-        captured = fields["captured"].astype(np.int64)
-        stops = starts + captured
-        good = (stops <= len(data)) & (captured <= LARGEST_PACKET)
-        count, lie = len(records), 0
-        room = source.most_records - number + 1
-        if not good.all():
-            count = int(good.argmin())
-            position = int(records[count])
-            lie = int(captured[count]) if captured[count] > LARGEST_PACKET else 0
-        if count > room:
-            count, position, lie = room, int(records[room]), 0
+        columns, position = records(data, position, *header[:3], source.most_records - number + 1)
+        starts, stops, missing, times = columns
+        count = len(starts)
         if count:
-            block = PacketBlock(
-                data,
-                links=np.full(len(records), link),
-                starts=starts,
-                stops=stops,
-                missing=np.maximum(fields["original"] - captured, 0),
-                times=fields["seconds"].astype(np.int64) * 1_000_000_000 + fields["fraction"].astype(np.int64) * unit,
-                references=np.arange(number, number + len(records)),
-                offsets=source.offsets(starts, origin),
-            )
-            yield block[:count]
+            links, numbers = np.full(count, header.link), np.arange(number, number + count)
+            yield PacketBlock(data, links, starts, stops, missing, times, numbers, source.offsets(starts, origin))
             number += count
-        if count == room and room < len(records):
-            raise Damage(number - 1, origin + position, TOO_MANY_RECORDS)
-        if lie:
-            raise Damage(number - 1, origin + position, f"the next packet claims a length of {lie} octets")
+        if position + header.record <= len(data):
+            if number > source.most_records:
+                raise Damage(number - 1, origin + position, TOO_MANY_RECORDS)
+            captured = Struct(header.order + "I").unpack_from(data, position + CAPTURED)[0]
+            if captured > LARGEST_PACKET:
+                raise Damage(number - 1, origin + position, f"the next packet claims a length of {captured} octets")
         while not (more := source.read(block_size)) and source.is_growing:
             yield no_packets()
         if not more:
@@ -107,19 +89,19 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
 
 
 @compiled.where_possible
-def walk(data: bytes, position: int, order: str, header: int) -> tuple[NDArray[np.int64], int]:
-    """Return the offsets of the records from `position` on, and the offset of the next one.
+def records(data: bytes, position: int, order: str, unit: int, header: int, room: int) -> tuple[NDArray[np.int64], int]:
+    """Return at most `room` whole records from `position` on, and the offset of the record after them.
 
-    This loop runs for every packet, so it only follows the lengths: the last record may extend beyond `data`, and
-    lengths may be invalid.
+    The rows of the result are the starts, stops, missing octets and times of the packets. It ends before a record that
+    is incomplete or larger than `LARGEST_PACKET`.
     """
-    last = len(data) - header
-    if position > last:
-        return np.empty(0, np.int64), position
-    captured_at = np.ndarray((last + 1,), order + "u4", data, CAPTURED, (1,)).item
-    records: list[int] = []
-    add = records.append
-    while position <= last:
-        add(position)
-        position += header + captured_at(position)
-    return np.array(records, np.int64), position
+    read = Struct(order + "4I").unpack_from
+    found: list[tuple[int, ...]] = []
+    while len(found) < room and position + header <= len(data):
+        seconds, fraction, captured, original = read(data, position)
+        start, stop = position + header, position + header + captured
+        if captured > LARGEST_PACKET or stop > len(data):
+            break
+        found.append((start, stop, max(original - captured, 0), seconds * 1_000_000_000 + fraction * unit))
+        position = stop
+    return np.array(found, np.int64).reshape(-1, COLUMNS).T.copy(), position

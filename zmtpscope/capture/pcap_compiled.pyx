@@ -1,43 +1,37 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""Compiled version of `pcap.py`: find the records."""
+"""Compiled version of `pcap.py`: read the record headers."""
 
 from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
-from zmtpscope.capture import pcap as twin
+from zmtpscope.capture import packets, pcap as twin
+from zmtpscope.capture.octets_compiled cimport number_at
 
-cdef int CAPTURED = twin.CAPTURED
-
-cdef enum:
-    ROOM = 4096  # initial number of records
-
-
-cdef inline int64_t length_at(const uint8_t *octets, int lowest, int step) noexcept nogil:
-    """Read a number of four octets, the lowest at `lowest` and the others `step` apart."""
-    return (
-        <int64_t>octets[lowest]
-        | <int64_t>octets[lowest + step] << 8
-        | <int64_t>octets[lowest + 2 * step] << 16
-        | <int64_t>octets[lowest + 3 * step] << 24
-    )
+cdef int64_t LARGEST_PACKET = packets.LARGEST_PACKET
+cdef int LEAST_HEADER = twin.CAPTURED + 8
 
 
-def walk(const uint8_t[::1] data not None, int64_t position, str order, int header):
-    cdef int64_t last = data.shape[0] - header
-    cdef Py_ssize_t count = 0, room = ROOM
-    cdef int lowest = 0 if order == "<" else 3, step = 1 if order == "<" else -1
-    cdef int64_t[::1] found
-    if position < 0 or header < CAPTURED + 4:
+def records(const uint8_t[::1] data not None, int64_t position, str order, int64_t unit, int header, int64_t room):
+    cdef int64_t size = data.shape[0], start = position, captured
+    cdef Py_ssize_t count = 0, row
+    cdef bint is_little = order == "<"
+    cdef const uint8_t *octets
+    if position < 0 or header < LEAST_HEADER:
         raise ValueError("no place of a record")
-    records = np.empty(room, np.int64)
-    found = records
-    while position <= last:
-        if count == room:
-            room *= 2
-            records = np.concatenate((records, np.empty(count, np.int64)))
-            found = records
-        found[count] = position
+    while count < room and start + header <= size:
+        captured = number_at(&data[start + 8], is_little)
+        if captured > LARGEST_PACKET or start + header + captured > size:
+            break
+        start += header + captured
         count += 1
-        position += header + length_at(&data[position + CAPTURED], lowest, step)
-    return records[:count], position
+    columns = np.empty((twin.COLUMNS, count), np.int64)
+    cdef int64_t[:, ::1] found = columns
+    for row in range(count):
+        octets = &data[position]
+        captured = number_at(octets + 8, is_little)
+        found[0, row] = position + header
+        found[1, row] = position = position + header + captured
+        found[2, row] = max(number_at(octets + 12, is_little) - captured, 0)
+        found[3, row] = number_at(octets, is_little) * 1_000_000_000 + number_at(octets + 4, is_little) * unit
+    return columns, position

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope import compiled
 from zmtpscope.capture.errors import TOO_MANY_RECORDS, CutShort, Damage
-from zmtpscope.capture.packets import LARGEST_PACKET, LATEST, PacketBlock, gather, no_packets
+from zmtpscope.capture.packets import LARGEST_PACKET, LATEST, PacketBlock, no_packets
 from zmtpscope.capture.source import Source
 from zmtpscope.capture.statistics import FileStatistics, InterfaceStatistics
 
@@ -22,17 +24,14 @@ valid; all other blocks are skipped."""
 LARGEST_STATISTICS = 1 << 16
 """Maximum octets of a block of statistics. Larger ones, which no tool writes, are skipped."""
 
-PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "original")
-"""Fields of an Enhanced Packet Block before its packet (section 4.3)."""
-
 LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
 """Maximum octets of a block that is read; larger lengths are invalid. A skipped block may have any length."""
 
 MAX_INTERFACES = 65_536
 LONGEST_NAME = 64
 """Maximum octets of an interface name to keep."""
-FEW = 16
-"""Minimum number of consecutive packet blocks to decode as columns."""
+COLUMNS = 6
+"""Link types, starts, stops, missing octets, times and interfaces of packets."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 LENGTHS_DIFFER = "the two lengths of a block of type {} differ"
 END_OF_OPTIONS, NAME, TIME_RESOLUTION, TIME_OFFSET = 0, 2, 9, 14
@@ -72,17 +71,6 @@ class Interface(NamedTuple):
         return next((time for time in times if last <= time < LATEST), None)
 
 
-def times_of(interfaces: list[Interface], which: NDArray[np.intp], ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the times of packets, from the interface and clock value of each."""
-    units = np.array([interface.unit for interface in interfaces])
-    plain = all(interface.divisor == 1 and interface.offset == 0 for interface in interfaces)
-    if plain and int(ticks.max()) <= LATEST // int(units.max()):
-        times: NDArray[np.int64] = ticks.astype(np.int64) * units[which]
-        return times
-    each = zip(which.tolist(), ticks.tolist(), strict=True)
-    return np.array([interfaces[index].time(count) for index, count in each], np.int64)
-
-
 class Section:
     """The byte order and the interfaces of one section, after `number` others of its file."""
 
@@ -93,12 +81,17 @@ class Section:
         """The first interface number, so that all interfaces of a file have different numbers."""
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
-        self.columns = np.dtype([(name, order + "u4") for name in PACKET_FIELDS])
-        self.trailer = np.dtype(order + "u4")
         self.old_packet = Struct(order + "HHIIII").unpack_from
-        self.option = np.dtype([("code", order + "u2"), ("length", order + "u2")])
-        self.count = np.dtype(order + "u8")
         self.interfaces: list[Interface] = []
+        self.links = array("q")
+        self.units = array("q")
+        """Link type and nanoseconds of a tick of each interface; 0 if its clock has an offset or a fraction."""
+
+    def add(self, interface: Interface) -> None:
+        """Add the next interface."""
+        self.interfaces.append(interface)
+        self.links.append(interface.link)
+        self.units.append(interface.unit if interface.divisor == 1 and not interface.offset else 0)
 
     def interface(self, body: bytes) -> Interface:
         """Parse the body of an Interface Description Block (section 4.2)."""
@@ -170,11 +163,6 @@ def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> 
     reader.finish()
 
 
-Column = NDArray[np.int64]
-Columns = tuple[NDArray[np.int64], ...]
-"""Link types, starts, stops, missing octets, times and interfaces of some packets."""
-
-
 class Reader:
     """Reads whole blocks from pieces of the file. The next octet of the file to read is `origin + position`."""
 
@@ -193,9 +181,9 @@ class Reader:
         self.time = 0
         """The time of the previous packet, used for packets without a time."""
         self.section = Section("<")
-        self.parts: list[Columns] = []
+        self.parts: list[NDArray[np.int64]] = []
         self.lone: list[tuple[int, ...]] = []
-        """Packets of `data` in order: first `parts`, then the packets decoded one by one after the last part."""
+        """Packets of `data` in order: first `parts`, then the packets read one by one after the last part."""
         self.broken: Damage | None = None
         self.skip = 0
         self.trailer = b""
@@ -231,101 +219,39 @@ class Reader:
         try:
             read_on = self.pass_over()
             while read_on:
-                for _ in range(self.plain_packets() + 1):
-                    read_on = read_on and self.other_block()
+                self.packet_blocks()
+                read_on = self.other_block()
         except Damage as damage:
             self.broken = damage
         self.end_lone()
         if not self.parts:
             return None
-        columns = (np.concatenate(column) for column in zip(*self.parts, strict=True))
-        links, starts, stops, missing, times, interfaces = columns
+        links, starts, stops, missing, times, interfaces = np.concatenate(self.parts, axis=1)
         numbers, offsets = np.arange(first, self.count + 1), self.source.offsets(starts, self.origin)
         return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets, interfaces)
 
     def end_lone(self) -> None:
-        """Convert the packets decoded one by one into columns."""
+        """Convert the packets read one by one into columns."""
         if self.lone:
-            self.parts.append(tuple(np.array(self.lone, np.int64).T))
+            self.parts.append(np.array(self.lone, np.int64).T.copy())
             self.lone = []
 
-    def plain_packets(self) -> int:
-        """Decode Enhanced Packet Blocks with consistent lengths at once, up to any other block.
-
-        Returns the number of packet blocks that follow but are too few for columns.
-        """
-        data, section = self.data, self.section
-        head, last = section.head, len(data) - SMALLEST[PACKET]
-        blocks: list[int] = []
-        add, position = blocks.append, self.position
-        while position <= last:
-            kind, length = head(data, position)
-            if kind != PACKET or length & 3 or length < SMALLEST[PACKET] or position + length > len(data):
-                break
-            add(position)
-            position += length
-        room = self.source.most_records - self.blocks
-        if len(blocks) > room:
-            position = blocks[room]
-            del blocks[room:]
-        if len(blocks) < FEW:
-            return len(blocks)
-        begins = np.array(blocks, np.int64)
-        fields = gather(data, begins, section.columns)
-        lengths, captured = fields["length"].astype(np.int64), fields["captured"].astype(np.int64)
-        good = gather(data, begins + lengths - 4, section.trailer) == lengths
-        good &= (captured <= lengths - SMALLEST[PACKET]) & (captured <= LARGEST_PACKET) & (lengths <= LARGEST_BLOCK)
-        good &= fields["interface"] < len(section.interfaces)
-        if not good.all():
-            count = int(good.argmin())
-            self.position = blocks[count]
-            begins, captured, fields = begins[:count], captured[:count], fields[:count]
-        else:
-            self.position = position
-        self.blocks += len(fields)
-        if len(fields):
-            self.add(begins + 28, captured, fields)
-            behind = begins + 28 + captured + (-captured & 3)
-            ends = begins + fields["length"] - 4
-            has_options = ends - behind >= OPTION + DROP_COUNT_SIZE
-            if has_options.any():
-                numbers = fields["interface"][has_options].astype(np.int64)
-                self.add_drop_counts(numbers, behind[has_options], ends[has_options])
-        return 0
-
-    def add_drop_counts(self, numbers: Column, at: Column, ends: Column) -> None:
-        """Add the lost packets reported in the options `at..ends` of packets of the interfaces `numbers`."""
-        section = self.section
-        for _ in range(MAX_OPTIONS):
-            options = gather(self.data, at, section.option)
-            lengths = options["length"].astype(np.int64)
-            behind = at + OPTION + lengths + (-lengths & 3)
-            drops = (options["code"] == DROP_COUNT) & (lengths == DROP_COUNT_SIZE) & (behind <= ends)
-            for row in np.flatnonzero(drops).tolist():
-                count = int(gather(self.data, at[row : row + 1] + OPTION, section.count)[0])
-                number = int(numbers[row])
-                name = section.interfaces[number].name
-                self.statistics.interface(section.number, number, name).dropped_between += count
-            more = (options["code"] != END_OF_OPTIONS) & ~drops & (ends - behind >= OPTION + DROP_COUNT_SIZE)
-            if not more.any():
-                break
-            numbers, at, ends = numbers[more], behind[more], ends[more]
-
-    def add(self, starts: NDArray[np.int64], captured: NDArray[np.int64], fields: NDArray[np.void]) -> None:
-        """Add packets from the fields of their blocks."""
-        numbers, which, counts = np.unique(fields["interface"], return_inverse=True, return_counts=True)
-        interfaces = [self.section.interfaces[number] for number in numbers.tolist()]
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            self.count_packets(number, count)
-        links = np.array([interface.link for interface in interfaces])[which]
-        ticks = fields["high"].astype(np.uint64) << np.uint64(32) | fields["low"]
-        times = times_of(interfaces, which, ticks)
+    def packet_blocks(self) -> None:
+        """Read the plain Enhanced Packet Blocks up to any other block."""
+        section, room = self.section, self.source.most_records - self.blocks
+        known = section.links, section.units, section.first_interface
+        columns, self.position = packet_blocks(self.data, self.position, section.order, *known, room)
+        count = columns.shape[1]
+        if not count:
+            return
         self.end_lone()
-        missing = np.maximum(fields["original"] - captured, 0)
-        places = fields["interface"].astype(np.int64) + self.section.first_interface
-        self.parts.append((links, starts, starts + captured, missing, times, places))
-        self.count += len(starts)
-        self.time = int(times[-1])
+        self.parts.append(columns)
+        self.blocks += count
+        self.count += count
+        self.time = int(columns[4, -1])
+        numbers, counts = np.unique(columns[5] - section.first_interface, return_counts=True)
+        for number, packets in zip(numbers.tolist(), counts.tolist(), strict=True):
+            self.count_packets(number, packets)
 
     def count_packets(self, number: int, count: int) -> None:
         """Add to the packets read of an interface."""
@@ -366,7 +292,7 @@ class Reader:
         if kind == INTERFACE:
             if len(self.section.interfaces) == MAX_INTERFACES:
                 raise self.damage(f"a section has more than {MAX_INTERFACES} interfaces")
-            self.section.interfaces.append(self.section.interface(data[position + 8 : position + length - 4]))
+            self.section.add(self.section.interface(data[position + 8 : position + length - 4]))
         elif kind == STATISTICS:
             self.section.statistics(
                 data[position + 8 : position + length - 4][:LARGEST_STATISTICS], self.statistics, self.time
@@ -379,7 +305,7 @@ class Reader:
         return True
 
     def packet(self, kind: int, length: int) -> None:
-        """Read a packet block that `plain_packets` did not decode: sections 4.3 (odd lengths), 4.4 and appendix A."""
+        """Read a packet block that `packet_blocks` left: sections 4.3, 4.4 and appendix A."""
         data, position, section = self.data, self.position, self.section
         time: int | None = None
         start = position + 28
@@ -406,9 +332,10 @@ class Reader:
         self.lone.append((interface.link, start, start + captured, missing, self.time, place))
         self.count += 1
         self.count_packets(number, 1)
-        behind, end = start + captured + (-captured & 3), position + length - 4
-        if kind == PACKET and end - behind >= OPTION + DROP_COUNT_SIZE:
-            self.add_drop_counts(np.array([number]), np.array([behind]), np.array([end]))
+        at = drop_count(data, start + captured + (-captured & 3), position + length - 4, section.order)
+        if kind == PACKET and at is not None:
+            lost = self.statistics.interface(section.number, number, interface.name)
+            lost.dropped_between += Struct(section.order + "Q").unpack_from(data, at)[0]
 
     def pass_over(self) -> bool:
         """Continue to skip a long block. Returns False if its end is not loaded yet."""
@@ -425,3 +352,45 @@ class Reader:
         self.position += 4
         self.trailer = b""
         return True
+
+
+@compiled.where_possible
+def packet_blocks(
+    data: bytes, position: int, order: str, links: Sequence[int], units: Sequence[int], first_interface: int, room: int
+) -> tuple[NDArray[np.int64], int]:
+    """Return at most `room` plain Enhanced Packet Blocks from `position` on, and the offset of the block after them.
+
+    The result has `COLUMNS`. Plain blocks are whole and have valid lengths, a clock in `units`, and no lost packets.
+    """
+    read, least = Struct(order + "IIIIIII").unpack_from, SMALLEST[PACKET]
+    found: list[tuple[int, ...]] = []
+    while len(found) < room and position + least <= len(data):
+        kind, length, interface, high, low, captured, original = read(data, position)
+        start, end, ticks = position + 28, position + length, high << 32 | low
+        if kind != PACKET or length & 3 or end > len(data) or length > LARGEST_BLOCK:
+            break
+        if captured > min(length - least, LARGEST_PACKET) or data[end - 4 : end] != data[position + 4 : position + 8]:
+            break
+        if interface >= len(units) or not units[interface] or ticks > LATEST // units[interface]:
+            break
+        if drop_count(data, start + captured + (-captured & 3), end - 4, order) is not None:
+            break
+        missing, time = max(original - captured, 0), ticks * units[interface]
+        found.append((links[interface], start, start + captured, missing, time, first_interface + interface))
+        position = end
+    return np.array(found, np.int64).reshape(-1, COLUMNS).T.copy(), position
+
+
+def drop_count(data: bytes, at: int, end: int, order: str) -> int | None:
+    """Return the offset of the number of lost packets in the options `at..end` of a packet, if it is there."""
+    option = Struct(order + "HH").unpack_from
+    for _ in range(MAX_OPTIONS):
+        if end - at < OPTION + DROP_COUNT_SIZE:
+            break
+        code, length = option(data, at)
+        if code == DROP_COUNT and length == DROP_COUNT_SIZE:
+            return at + OPTION
+        if code == END_OF_OPTIONS:
+            break
+        at += OPTION + length + (-length & 3)
+    return None

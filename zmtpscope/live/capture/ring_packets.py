@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.pcapng import PACKET, PACKET_FIELDS
+from zmtpscope.capture.pcapng import PACKET
 from zmtpscope.export.pcapng import PACKET_OVERHEAD
 from zmtpscope.live.capture.interfaces import LINK_TYPES
 from zmtpscope.live.capture.packet_socket import (
@@ -45,6 +45,8 @@ HEADER = np.dtype(
     ]
 )
 """struct tpacket3_hdr before each packet, and the address after it. Offsets are relative to its start."""
+PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "original")
+"""Fields of an Enhanced Packet Block before its packet (draft-ietf-opsawg-pcapng, section 4.3)."""
 PACKET_HEADER = np.dtype([(name, "<u4") for name in PACKET_FIELDS])
 LENGTH = np.dtype("<u4")
 TAG = np.dtype([("type", ">u2"), ("tag", ">u2")])
