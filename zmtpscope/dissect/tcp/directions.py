@@ -12,10 +12,16 @@ from functools import cached_property
 
 import numpy as np
 
+from zmtpscope import compiled
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, UNREACHABLE, Column, Mask, SegmentBlock
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 NEVER_CLEAN = RST | CUT | CLOSED_WINDOW | UNREACHABLE
+
+IS_PLAIN, IS_CLEAN, FIRST_FLAGS, FIRST_SEQUENCE, OCTETS = range(5)
+FIRST_ROW, SECOND_ROW, LAST_ROW, FIN_ROW, ACKNOWLEDGMENT = range(5, 10)
+COLUMNS = 10
+"""Columns of directions."""
 
 
 class Directions:
@@ -27,62 +33,26 @@ class Directions:
 
     def __init__(self, block: SegmentBlock) -> None:
         self.numbers: dict[bytes, int] = dict(zip(block.keys, range(len(block.keys)), strict=True))
-        order = block.flows.argsort(kind="stable")
-        flows, flags = block.flows[order], block.flags[order]
-        sequences, lengths = block.sequences[order], (block.stops - block.starts)[order]
-        begins = np.ones(len(order), np.bool_)
-        begins[1:] = flows[1:] != flows[:-1]
-        first = begins.nonzero()[0]
-        last = np.empty_like(first)
-        last[:-1], last[-1] = first[1:] - 1, len(order) - 1
-        syn, fin = (flags & SYN) != 0, (flags & FIN) != 0
-        taken = lengths + syn + fin
-        fits = np.empty(len(order), np.bool_)
-        fits[0] = True
-        fits[1:] = sequences[1:] == (sequences[:-1] + taken[:-1]) % MODULUS
-        fits |= begins
-        fits &= begins | ~syn
-        fits &= (flags & NEVER_CLEAN == 0) & (flags & (SYN | ACK) != 0) & (flags & (SYN | FIN) != SYN | FIN)
-        numbers = np.arange(len(order))
-        last_taken = np.maximum.reduceat(np.where(taken > 0, numbers, -1), first)
-        last_fin = np.maximum.reduceat(np.where(fin, numbers, -1), first)
-        clean = np.logical_and.reduceat(fits, first)
-        clean &= (last_fin < 0) | ((last_fin == last_taken) & (np.add.reduceat(fin, first, dtype=np.int64) == 1))
-        fins = np.where(last_fin < 0, -1, order[last_fin])
-        octets = np.add.reduceat(lengths, first)
-        carries = lengths > 0
-        bounds = np.append(0, np.add.reduceat(carries, first, dtype=np.int64).cumsum())
+        numbers = block.flows, block.sequences, block.acknowledgments, block.flags, block.starts, block.stops
+        columns, self._rows, self._bounds, carrying, bounds = by_direction(len(block.keys), *numbers)
         # as columns
-        self.is_plain: Mask = clean & (flags[first] & SYN == 0) & (fins < 0)
+        self.is_plain: Mask = columns[0] != 0
         """Whether the direction is clean, without SYN and FIN."""
-        self.is_clean: Mask = clean
-        self.flags_of_first: Column = flags[first]
-        self.first_sequences: Column = sequences[first]
-        self.octet_counts: Column = octets
-        self.first_rows: Column = order[first]
-        self.second_rows: Column = order[np.minimum(first + 1, last)]
-        """Row of the second segment, or of the first if there is only one."""
-        self.last_rows: Column = order[last]
-        self.fin_rows: Column = fins
-        """Row of the FIN, -1 if there is none."""
-        self.carrying_rows: Column = order[carries]
+        self.is_clean: Mask = columns[1] != 0
+        self.flags_of_first, self.first_sequences, self.octet_counts = columns[2:5]
+        self.first_rows, self.second_rows, self.last_rows = columns[5:8]
+        """Second rows are first rows if there is only one."""
+        self.fin_rows, self.acknowledgments = columns[8:]
+        """Row of the FIN, -1 if there is none. Number in the last segment, -1 for a SYN without ACK."""
+        self.carrying_rows: Column = carrying
         self.carrying_begins: Column = bounds
         # as lists
-        self.clean: list[bool] = clean.tolist()
-        self.segments: list[int] = (last - first + 1).tolist()
-        self.first_row: list[int] = self.first_rows.tolist()
-        self.second_row: list[int] = self.second_rows.tolist()
-        self.first_flags: list[int] = self.flags_of_first.tolist()
-        self.first_sequence: list[int] = self.first_sequences.tolist()
-        self.octets: list[int] = octets.tolist()
-        self._rows, self._first, self._last = order, first, last
-        self._acknowledgments = np.where(flags & ACK, block.acknowledgments[order], -1)
-        self.acknowledgments: Column = self._acknowledgments[last]
-        self.acknowledgment: list[int] = self.acknowledgments.tolist()
-        """Acknowledgment number of the last segment, -1 for a SYN without ACK."""
-        self.last_row: list[int] = self.last_rows.tolist()
-        self.fin_row: list[int] = fins.tolist()
+        self.clean: list[bool] = self.is_clean.tolist()
+        lists: list[list[int]] = columns.tolist()
+        _, _, self.first_flags, self.first_sequence, self.octets, *others = lists
+        self.first_row, self.second_row, self.last_row, self.fin_row, self.acknowledgment = others
         self.bounds: list[int] = bounds.tolist()
+        self._block = block
 
     @cached_property
     def _carrying(self) -> list[int]:
@@ -102,9 +72,9 @@ class Directions:
         """Return the acknowledgment number of the last segment of the direction up to `row`, which must exist."""
         if self.last_row[direction] <= row:
             return self.acknowledgment[direction]
-        first, last = self._first[direction], self._last[direction]
-        behind = self._rows[first : last + 1].searchsorted(row, "right")
-        return int(self._acknowledgments[first + behind - 1])
+        rows = self._rows_of(direction)
+        last = rows[rows.searchsorted(row, "right") - 1]
+        return int(self._block.acknowledgments[last]) if self._block.flags[last] & ACK else -1
 
     def last_row_before(self, key: bytes, row: int) -> int:
         """Return the last row of a direction before `row`, -1 if there is none."""
@@ -113,7 +83,7 @@ class Directions:
             return -1
         if self.last_row[direction] < row:
             return self.last_row[direction]
-        rows = self._rows[self._first[direction] : self._last[direction] + 1]
+        rows = self._rows_of(direction)
         place = int(rows.searchsorted(row))
         return int(rows[place - 1]) if place else -1
 
@@ -122,7 +92,62 @@ class Directions:
         if self.first_flags[direction] & (SYN | ACK) != SYN:
             return False
         if other is None:
-            return self.segments[direction] == 1
+            return self.first_row[direction] == self.last_row[direction]
         answered = self.first_flags[other] & (SYN | ACK) == SYN | ACK
-        early = self.segments[direction] > 1 and self.second_row[direction] < self.first_row[other]
+        early = self.first_row[direction] < self.second_row[direction] < self.first_row[other]
         return answered and self.first_row[direction] < self.first_row[other] and not early
+
+    def _rows_of(self, direction: int) -> Column:
+        return self._rows[self._bounds[direction] : self._bounds[direction + 1]]
+
+
+@compiled.where_possible
+def by_direction(
+    count: int,
+    flows: Column,
+    sequences: Column,
+    acknowledgments: Column,
+    flags: Column,
+    starts: Column,
+    stops: Column,
+) -> tuple[Column, Column, Column, Column, Column]:
+    """Return the columns of `count` directions, as `Directions` names them, and their rows.
+
+    Rows are sorted by direction, first all rows and then the rows with payload, each with the bounds of directions.
+    """
+    columns = [[0] * COLUMNS for _ in range(count)]
+    rows: list[list[int]] = [[] for _ in range(count)]
+    carrying: list[list[int]] = [[] for _ in range(count)]
+    following = [0] * count
+    numbers = zip(
+        *(column.tolist() for column in (flows, sequences, acknowledgments, flags, starts, stops)), strict=True
+    )
+    for row, (flow, sequence, acknowledgment, flag, start, stop) in enumerate(numbers):
+        direction, syn, fin = columns[flow], bool(flag & SYN), bool(flag & FIN)
+        fits = not flag & NEVER_CLEAN and flag & (SYN | ACK) and not (syn and fin)
+        if not rows[flow]:
+            direction[FIRST_FLAGS], direction[FIRST_SEQUENCE], direction[FIRST_ROW] = flag, sequence, row
+            direction[IS_CLEAN], direction[FIN_ROW] = True, -1
+        elif syn or sequence != following[flow] or (direction[FIN_ROW] >= 0 and (stop > start or fin)):
+            fits = False
+        if len(rows[flow]) < 2:
+            direction[SECOND_ROW] = row
+        rows[flow].append(row)
+        if stop > start:
+            carrying[flow].append(row)
+        direction[IS_CLEAN] &= bool(fits)
+        direction[OCTETS] += stop - start
+        direction[LAST_ROW] = row
+        direction[FIN_ROW] = row if fin else direction[FIN_ROW]
+        direction[ACKNOWLEDGMENT] = acknowledgment if flag & ACK else -1
+        following[flow] = (sequence + stop - start + syn + fin) % MODULUS
+    for direction in columns:
+        direction[IS_PLAIN] = direction[IS_CLEAN] and not direction[FIRST_FLAGS] & SYN and direction[FIN_ROW] < 0
+    found = np.array(columns, np.int64).reshape(-1, COLUMNS).T.copy()
+    return found, *_joined(rows), *_joined(carrying)
+
+
+def _joined(rows: list[list[int]]) -> tuple[Column, Column]:
+    """Return all rows, and the bounds of each list."""
+    bounds = np.cumsum([0, *map(len, rows)])
+    return np.array([row for some in rows for row in some], np.int64), bounds

@@ -1,0 +1,71 @@
+"""The segments of a block by direction: compiled and in Python (seam P20)."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.twins import twins
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, SegmentBlock
+from zmtpscope.dissect.tcp.directions import Directions
+from zmtpscope.dissect.tcp.sequence import MODULUS
+
+BY_DIRECTION = twins("zmtpscope.dissect.tcp.directions.by_direction")
+FLAGS = [ACK, ACK, ACK, ACK | FIN, SYN, SYN | ACK, RST, ACK | CUT, ACK | CLOSED_WINDOW, 0, SYN | FIN, FIN]
+
+
+@st.composite
+def segments(draw: st.DrawFn) -> tuple[int, list[np.ndarray]]:
+    """Columns of segments of a few directions, most of them in order."""
+    count = draw(st.integers(1, 4))
+    following = [draw(st.sampled_from([0, 7, MODULUS - 3])) for _ in range(count)]
+    rows = []
+    for _ in range(draw(st.integers(0, 24))):
+        flow, flags, octets = draw(st.integers(0, count - 1)), draw(st.sampled_from(FLAGS)), draw(st.integers(0, 3))
+        sequence = draw(st.sampled_from([following[flow]] * 5 + [9]))
+        following[flow] = (sequence + octets + bool(flags & SYN) + bool(flags & FIN)) % MODULUS
+        rows.append((flow, sequence, draw(st.integers(0, 3)), flags, 10, 10 + octets))
+    return count, list(np.array(rows, np.int64).reshape(-1, 6).T.copy())
+
+
+@given(segments())
+def test_p20_directions_compiled_are_those_in_python(given: tuple[int, list[np.ndarray]]) -> None:
+    count, columns = given
+    found = [[each.tolist() for each in by_direction(count, *columns)] for by_direction in BY_DIRECTION]
+    assert all(each == found[0] for each in found)
+
+
+def directions(*rows: tuple[int, int, int]) -> Directions:
+    """The directions of a block with these segments: flow, flags and octets, in order unless a flow is told apart."""
+    block = SegmentBlock(bytes(99), 0)
+    following = [100, 2**32 - 2]
+    columns = []
+    for flow, flags, octets in rows:
+        columns.append((flow, following[flow], 50 + len(columns), flags, 0, octets))
+        following[flow] = (following[flow] + octets + bool(flags & SYN) + bool(flags & FIN)) % MODULUS
+    names = ("flows", "sequences", "acknowledgments", "flags", "starts", "stops")
+    for name, column in zip(names, np.array(columns, np.int64).T.copy(), strict=True):
+        setattr(block, name, column)
+    block.keys = [b"client", b"server"][: 1 + max(flow for flow, _, _ in rows)]
+    return Directions(block)
+
+
+def test_a_direction_in_order_is_clean_also_where_numbers_wrap() -> None:
+    found = directions((0, SYN, 0), (1, SYN | ACK, 0), (1, ACK, 5), (0, ACK, 0), (1, ACK, 2), (0, ACK | FIN, 3))
+    assert found.is_clean.tolist() == [True, True]
+    assert found.octets == [3, 7]
+    assert found.rows_of(1) == [2, 4]
+    assert found.fin_row == [5, -1]
+    assert found.acknowledgment_until(0, 4) == 53
+    assert found.last_row_before(b"server", 4) == 2
+
+
+def test_only_bare_acknowledgments_may_follow_a_fin() -> None:
+    assert directions((0, ACK | FIN, 1), (0, ACK, 0)).clean == [True]
+    assert directions((0, ACK | FIN, 1), (0, ACK, 1)).clean == [False]
+    assert directions((0, ACK | FIN, 1), (0, ACK | FIN, 0)).clean == [False]
+
+
+def test_a_syn_is_the_first_segment_or_the_direction_is_not_clean() -> None:
+    assert directions((0, ACK, 1), (0, SYN, 0)).clean == [False]
