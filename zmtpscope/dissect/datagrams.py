@@ -30,6 +30,7 @@ from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.radio import LARGEST, Radio
+from zmtpscope.payloads.shapes import NO_OCTET
 from zmtpscope.payloads.side import SidePayloads, read
 from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import Finding
@@ -49,7 +50,6 @@ OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 
 FIRST_CHARACTER = 0x20
 """Upper bound for the first octet of a RADIO message, the length of its group. Other datagrams are ignored unless the
 user selects them."""
-NO_OCTET = 256
 GUESSED = re.compile(rb"[\x02-\x1f][A-Za-z0-9_.:/@-]{2,}")
 """Start of a datagram that may be a RADIO message: a length, and at least two characters of a name."""
 

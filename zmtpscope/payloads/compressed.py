@@ -13,6 +13,7 @@ from functools import partial
 from typing import ClassVar
 
 from zmtpscope.payloads.api import Claim, Json, Malformed, Reader
+from zmtpscope.payloads.dissectors import SKIPPABLE
 from zmtpscope.payloads.framewise import Framewise
 from zmtpscope.payloads.limits import UNPACKED_PER_OCTET, Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
@@ -20,8 +21,6 @@ from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_oct
 LARGEST_WINDOW = 16 << 20
 """Maximum window of a zstd frame, in octets. A decoder allocates as much."""
 
-SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
-"""Magic numbers of skippable frames, which zstd and LZ4 allow for other data."""
 SKIPPABLE_HEADER = 8
 USED_UP = f"not decompressed: the messages of this side expand to more than {UNPACKED_PER_OCTET} times their size"
 MAX_SKIPPED = 4

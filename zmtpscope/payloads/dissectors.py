@@ -105,7 +105,8 @@ ZAP, ZRE = "zap", "zre"
 """Protocols that findings compare across both sides or several connections."""
 
 _COMPRESSED = "zmtpscope.payloads.compressed"
-_SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+"""Magic numbers of skippable frames, which zstd and LZ4 allow for other data."""
 
 OURS = (
     Dissector(
@@ -114,7 +115,7 @@ OURS = (
     Dissector("gzip", f"{_COMPRESSED}:Gzip", (b"\x1f\x8b\x08",), judges=True, framewise=True),
     JSON,
     Dissector("jupyter", "zmtpscope.payloads.jupyter:Jupyter", least_frames=5, judges=True),
-    Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE), judges=True, framewise=True),
+    Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *SKIPPABLE), judges=True, framewise=True),
     Dissector(
         "messagepack",
         "zmtpscope.payloads.messagepack:MessagePack",
@@ -139,6 +140,6 @@ OURS = (
         "zlib", f"{_COMPRESSED}:Zlib", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), judges=True, framewise=True
     ),
     Dissector(ZRE, "zmtpscope.payloads.zre.messages:Zre", b"\xaa", judges=True),
-    Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), judges=True, framewise=True),
+    Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *SKIPPABLE), judges=True, framewise=True),
 )
 """The built-in dissectors, as their classes declare them."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
 from zmtpscope.payloads.jupyter_words import channel_of, say
+from zmtpscope.records import MASK
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 DELIMITER = b"<IDS|MSG>"
@@ -21,7 +22,6 @@ BEHIND = 5
 SIGNED = 4
 """Number of frames that the signature covers: all of `BEHIND` except itself."""
 
-MASK = "***"
 """Replaces user input, which may be a password. Only the request, sent by the other side, says whether it is one."""
 
 _SIGNATURE = re.compile(rb"(?:[0-9A-Fa-f]{2}){0,64}")

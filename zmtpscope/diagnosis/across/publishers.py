@@ -9,7 +9,7 @@ from functools import cached_property
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import address, topic_name
+from zmtpscope.diagnosis.across.words import address, name_of, topic_name
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
 from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
@@ -166,6 +166,11 @@ class Subscriber:
     def places(self, topics: Sequence[bytes]) -> list[range]:
         """Return the index ranges of `topics`, which ascend, that one of its subscriptions matches, active or not."""
         return places_of(self.subscriptions, topics)
+
+
+def publisher_name(subscriber: Subscriber) -> str:
+    """Return the name of the publisher that it is connected to."""
+    return name_of(subscriber.connection, 1 - subscriber.side)
 
 
 def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[bytes]) -> list[range]:

@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.across.deliveries import MAX_SIBLINGS
 from zmtpscope.diagnosis.across.elsewhere import Elsewhere, elsewhere
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
-from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publisher_name, publishers
 from zmtpscope.diagnosis.across.words import duration, name_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
@@ -123,7 +123,7 @@ def _silent_diagnosis(publisher: Publisher, unanswered: Unanswered, lasted: int,
     """Return the diagnosis for a subscription at a publisher that sent nothing; `other` publishes the topic."""
     subscriber, subscription = unanswered
     who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
-    text = f"{who} {asked} at {_publisher_name(subscriber)}, which sent nothing for {duration(lasted)}"
+    text = f"{who} {asked} at {publisher_name(subscriber)}, which sent nothing for {duration(lasted)}"
     if other is None:
         text += " to any subscriber"
         hint = f"it had nothing to publish, or nothing that fits: {WHOLE if subscriber.is_of_groups else BEGINNING}"
@@ -238,7 +238,7 @@ def _without_messages_diagnosis(
         "subscription-without-messages",
         "warn" if is_telling else "note",
         f"{topic_name(topic)} at {publisher.name}",
-        f"{who}{more} {subscriber.asked_for(topic)} at {_publisher_name(subscriber)}: {what}",
+        f"{who}{more} {subscriber.asked_for(topic)} at {publisher_name(subscriber)}: {what}",
         hint,
         evidence=evidence,
         about=(each.subscriber for each in unanswered),
@@ -318,7 +318,7 @@ def _without_subscriber_diagnosis(
         "topic-without-subscriber",
         "warn" if is_mistake else "note",
         f"{topic_name(name)} at {publisher.name}",
-        f"{_publisher_name(subscriber)} sends {topic_name(name)} to "
+        f"{publisher_name(subscriber)} sends {topic_name(name)} to "
         f"{name_of(subscriber.connection, subscriber.side)} in {counted(messages, 'message')} that no subscription "
         f"matches{nearly}",
         "correct the topic on one side, or let the publisher filter: a SUB drops such messages; nothing to do for "
@@ -329,10 +329,6 @@ def _without_subscriber_diagnosis(
         last_ns=max(each.timeline.last_ns for _, each in got),
         proven=near is None,
     )
-
-
-def _publisher_name(subscriber: Subscriber) -> str:
-    return name_of(subscriber.connection, 1 - subscriber.side)
 
 
 # -- first frames that are lost ----------------------------------------------------------------------------------------
@@ -370,7 +366,7 @@ def _conflated_diagnosis(publisher: Publisher, met: list[Subscriber]) -> Diagnos
         CONFLATED,
         "warn",
         publisher.name,
-        f"{_publisher_name(subscriber)} sends {counted(topic.unmatched, 'message')} of one frame to "
+        f"{publisher_name(subscriber)} sends {counted(topic.unmatched, 'message')} of one frame to "
         f"{name_of(subscriber.connection, subscriber.side)}{more}, none of which begins with {of_topics(list(asked))}: "
         "their first frames are lost, as by ZMQ_CONFLATE",
         "do not set ZMQ_CONFLATE for messages of several frames: it keeps the last frame only; put the topic and the "

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from zmtpscope.diagnosis.across.deliveries import Delivery, Missed, deliveries, got_most
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_of, publishers
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_of, publisher_name, publishers
 from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
 from zmtpscope.diagnosis.across.words import duration, name_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages, Rule
@@ -114,14 +114,14 @@ def _late_diagnosis(
     if delivery.left_ns is None:
         published = "before"
         how = (
-            f"{subscriber.asked_for(key.topic or b'')} at {_publisher_name(subscriber)} "
+            f"{subscriber.asked_for(key.topic or b'')} at {publisher_name(subscriber)} "
             f"{duration(_since_sibling(delivery, early))} after {_name(sibling)} did{after}"
         )
     else:
         published = "meanwhile"
         after += ", unless that is another program of the same host" if delivery.may_be_other else ""
         how = (
-            f"came back to {_publisher_name(subscriber)} and {subscriber.asked_for(key.topic or b'')} again after "
+            f"came back to {publisher_name(subscriber)} and {subscriber.asked_for(key.topic or b'')} again after "
             f"{duration(_since(delivery) - delivery.left_ns)}{after}"
         )
     first = sibling.topics[key].first
@@ -195,7 +195,7 @@ def _lost_diagnosis(
         "subscription-lost-on-reconnect",
         "error" if missed and not may_be_other else "warn",
         f"{after.name} at {publisher.name}",
-        f"{_name(after)} connected to {_publisher_name(after)} again after "
+        f"{_name(after)} connected to {publisher_name(after)} again after "
         f"{duration(start.ns - before.connection.last_ns)} and did not "
         f"{'join again' if after.is_of_groups else 'subscribe again to'} "
         f"{of_topics([each.topic for each in lost])}{since}",
@@ -259,7 +259,7 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 "no-subscription",
                 "note" if first.ip in hosts else "warn",
                 f"{name} at {publisher.name}",
-                f"{_name(first)} was connected to {_publisher_name(first)} for {duration(end - ready.ns)} and never "
+                f"{_name(first)} was connected to {publisher_name(first)} for {duration(end - ready.ns)} and never "
                 f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing",
                 SUBSCRIBE_OR_JOIN[first.socket_type or ""][1],
                 evidence=(Evidence(ready, "the handshake was complete", first.connection.ref),),
@@ -274,10 +274,6 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _name(subscriber: Subscriber) -> str:
     return name_of(subscriber.connection, subscriber.side)
-
-
-def _publisher_name(subscriber: Subscriber) -> str:
-    return name_of(subscriber.connection, 1 - subscriber.side)
 
 
 def _evidence(subscriber: Subscriber, subscription: ObservedSubscription) -> Evidence:

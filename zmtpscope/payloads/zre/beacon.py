@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
+from zmtpscope.payloads.zre.identity import UUID
 from zmtpscope.zmtp.z85 import encode
 
 HEADER = b"ZRE"
 PORT = 5670
-UUID = 16
 KEY = 32
 SIZES = {1: (22,), 3: (22, 54)}
 """Octets of a beacon by version. The key is optional in version 3 (zre.md 2, Z3)."""
