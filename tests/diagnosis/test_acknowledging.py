@@ -40,7 +40,7 @@ def test_small_messages_that_tcp_sends_again_together_are_no_large_packet() -> N
         asker.next[0] = start
         asker.send(0, together)
     (diagnosis,) = diagnosed(asker, rule="not-acknowledged")
-    assert diagnosis.text.startswith("PULL 10.0.0.1:5555 acknowledges nothing that PUSH 10.0.0.2 sends")
+    assert diagnosis.text.startswith("PULL 10.0.0.1:5555 acknowledges no data of PUSH 10.0.0.2")
     assert "MTU" not in diagnosis.hint
 
 

@@ -36,7 +36,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "healthy-second-viewer": (),
     "incomplete-last-single-frame": (),
     "ipv6-localhost": (
-        "error Nobody listens at [::1]:5570: ::1 tried 20 times in 2.8 s to reach [::1]:5570; 127.0.0.1:5570 on the "
+        "error Nothing listens at [::1]:5570: ::1 tried 20 times in 2.8 s to reach [::1]:5570; 127.0.0.1:5570 on the "
         "same host is served",
     ),
     "killed-by-message": (),
@@ -72,7 +72,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "healthy-calls-out-of-order": (),
     "listener-queue-full": (
-        "error 10.53.0.1:5589 accepts connections and says nothing; 10.53.0.2 has been waiting for 10.9 s",
+        "error 10.53.0.1:5589 accepts connections and sends nothing; 10.53.0.2 has been waiting for 10.9 s",
     ),
     "one-port-dropped": (
         "error Nothing answers at 10.64.0.1:5614: 10.64.0.2 tried once (7 SYNs) in 7.1 s to reach "
@@ -88,7 +88,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "link-down-at-subscriber": (),
     "reply-without-request-id": (
-        "error ROUTER 10.68.0.1:5618 replies to REQ 10.68.0.2 without the request id in front of the empty "
+        "error ROUTER 10.68.0.1:5618 replies to REQ 10.68.0.2 without the request id before the empty "
         "frame (ZMQ_REQ_CORRELATE): the reply is dropped",
     ),
     "proxy-ends-what-is-silent": (

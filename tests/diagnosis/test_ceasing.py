@@ -222,7 +222,7 @@ def test_of_who_is_sent_nothing_it_is_unknown_whether_the_host_is_there() -> Non
     (asked,) = diagnosed(Worker().beat(10).asks(5), rule=RULE)
     assert asked.hint.endswith("its host still answers for it")
     (left_alone,) = diagnosed(ceased_publisher(), rule=RULE)
-    assert "or its host, or the way to it, is gone" in left_alone.hint
+    assert "or its host, or the path to it, is down" in left_alone.hint
 
 
 def test_a_publisher_that_ceases_is_a_note() -> None:

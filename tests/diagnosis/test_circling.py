@@ -33,7 +33,7 @@ def circle(*bodies: bytes, every: float = 0.01, **given: int) -> tuple[Talk, Tal
 def test_a_message_that_comes_again_and_again_on_both_links_goes_round() -> None:
     diagnosis = told_of(*circle(*[b"price"] * 20))[RULE]
     assert diagnosis.statement == (
-        "likely: XPUB 10.0.0.1:6000 and XPUB 10.0.0.2 send each other the same message again and again: 20 times in "
+        "likely: XPUB 10.0.0.1:6000 and XPUB 10.0.0.2 send each other the same message repeatedly: 20 times in "
         "228 ms, since packet 23"
     )
     assert diagnosis.severity == "warn"

@@ -15,8 +15,8 @@ from zmtpscope.zmtp.greeting import build_signature
 @pytest.mark.parametrize(
     ("name", "rule", "words"),
     [
-        ("unreachable/server-down", "connection-refused", "Nobody listens at 10.0.0.1:5555: 10.0.0.2 tried 20 times"),
-        ("problems/connection-refused", "connection-refused", "Nobody listens at 10.0.0.1:5599: 10.0.0.2 tried 14"),
+        ("unreachable/server-down", "connection-refused", "Nothing listens at 10.0.0.1:5555: 10.0.0.2 tried 20 times"),
+        ("problems/connection-refused", "connection-refused", "Nothing listens at 10.0.0.1:5599: 10.0.0.2 tried 14"),
         ("problems/connection-unanswered", "connection-unanswered", "Nothing answers at 10.0.0.1:5555"),
     ],
 )
@@ -49,7 +49,7 @@ def test_a_client_that_started_first_still_misses_a_server_that_goes_away() -> N
     talks = [*_refused(0, 5, 0), _connected(10, 0.6, 3), *_refused(20, 50, 3.8)]
     found = told_of(*talks)
     assert list(found) == ["peer-departed"]
-    assert "in vain until the capture ended" in found["peer-departed"].text
+    assert "without success until the capture ended" in found["peer-departed"].text
     assert consequences_of("peer-departed", *talks) == {"connection-refused"}
 
 
@@ -134,7 +134,7 @@ def _closed_but_told_of_later(number: int) -> Talk:
 )
 def test_who_was_connected_at_another_time_says_nothing_of_who_listens(other: Talk) -> None:
     diagnosis = told_of(other, *_refused(20, 5, 2, client=4))["connection-refused"]
-    assert diagnosis.text.startswith("Nobody listens at 10.0.0.1:5555: 10.0.0.4 tried 5 times")
+    assert diagnosis.text.startswith("Nothing listens at 10.0.0.1:5555: 10.0.0.4 tried 5 times")
 
 
 def test_another_port_of_the_host_that_answers_shows_that_it_is_up() -> None:

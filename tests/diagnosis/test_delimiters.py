@@ -23,8 +23,8 @@ def _talk(client: str, server: str, *steps: tuple[int, tuple[bytes, ...]]) -> Ta
     [
         ("REQ", "ROUTER", SERVER, "ROUTER 10.0.0.1:5555 replies to REQ 10.0.0.2"),
         ("REQ", "REP", SERVER, "REP 10.0.0.1:5555 replies to REQ 10.0.0.2"),
-        ("REQ", "ROUTER", CLIENT, "REQ 10.0.0.2 asks ROUTER 10.0.0.1:5555"),
-        ("DEALER", "REP", CLIENT, "DEALER 10.0.0.2 asks REP 10.0.0.1:5555"),
+        ("REQ", "ROUTER", CLIENT, "REQ 10.0.0.2 sends ROUTER 10.0.0.1:5555 a request"),
+        ("DEALER", "REP", CLIENT, "DEALER 10.0.0.2 sends REP 10.0.0.1:5555 a request"),
         ("ROUTER", "REQ", CLIENT, "ROUTER 10.0.0.2 replies to REQ 10.0.0.1:5555"),
     ],
 )

@@ -45,8 +45,8 @@ def texts(*talks: Conversation) -> list[str]:
 def test_endpoints_that_are_left_at_once_are_one_diagnosis() -> None:
     talks = subscriber(5555), subscriber(5556), subscriber(5556, host=3), subscriber(5557)
     assert texts(*talks, goes_on()) == [
-        "10.0.0.1 left 3 endpoints within 2 ms: PUB :5555, PUB :5556, PUB :5557; 4 connections ended; nobody connected "
-        "again"
+        "10.0.0.1 left 3 endpoints within 2 ms: PUB :5555, PUB :5556, PUB :5557; 4 connections ended; no client "
+        "reconnected"
     ]
 
 
@@ -56,7 +56,7 @@ def test_endpoints_that_are_left_one_after_the_other_are_told_apart() -> None:
 
 def test_one_endpoint_is_named_with_who_was_connected() -> None:
     assert texts(subscriber(5555), goes_on()) == [
-        "PUB 10.0.0.1:5555 closes its connection with SUB 10.0.0.2; nobody connected again"
+        "PUB 10.0.0.1:5555 closes its connection with SUB 10.0.0.2; no client reconnected"
     ]
 
 

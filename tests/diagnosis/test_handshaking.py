@@ -19,13 +19,15 @@ def test_who_never_speaks_is_told_once_with_how_long_it_was_waited_for(times: in
     diagnosis = found["handshake-timeout"]
     assert list(found) == ["handshake-timeout"]
     assert (diagnosis.count, diagnosis.severity) == (times, "error")
-    assert diagnosis.text.startswith("10.0.0.1:5555 accepts connections and says nothing; 10.0.0.2 gives up after 30 s")
+    assert diagnosis.text.startswith(
+        "10.0.0.1:5555 accepts connections and sends nothing; 10.0.0.2 gives up after 30 s"
+    )
     assert ("every 30.1 s" in diagnosis.text) == (times > 2)
 
 
 def test_who_stops_behind_its_greeting() -> None:
     talk = Talk(0).greet(CLIENT).greet(SERVER).ready(CLIENT, "DEALER").wait(30).close(CLIENT)
-    assert "stops in the middle of the handshake" in told_of(talk)["handshake-timeout"].text
+    assert "stops during the handshake" in told_of(talk)["handshake-timeout"].text
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def served(*, until: float) -> Talk:
 def test_a_listener_that_serves_others_has_reached_a_limit() -> None:
     diagnosis = told_of(Talk(0).greet(CLIENT).wait(12), served(until=12))["handshake-timeout"]
     assert diagnosis.text.startswith(
-        "10.0.0.1:5555 accepts connections and says nothing, although it serves 1 other connection meanwhile; 10.0.0.2"
+        "10.0.0.1:5555 accepts connections and sends nothing, although it serves 1 other connection meanwhile; 10.0.0.2"
     )
     assert "limit of open files" in diagnosis.hint
 
@@ -94,7 +96,7 @@ def test_a_zap_handler_that_is_silent(captures: Path, name: str) -> None:
 def test_mechanisms_that_differ_are_named_from_all_connections_of_the_two(captures: Path) -> None:
     found = told(captures / "security/mismatch-plain-server-null-client.pcap")
     assert list(found) == ["mechanism-mismatch"]
-    assert "10.77.0.1:5571 wants PLAIN and 10.77.0.2 NULL" in found["mechanism-mismatch"].text
+    assert "10.77.0.1:5571 uses PLAIN and 10.77.0.2 NULL" in found["mechanism-mismatch"].text
     assert found["mechanism-mismatch"].certainty == "proven"
 
 

@@ -44,8 +44,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "system acknowledged 3.1 s before the capture ended; it goes on with others",
     ),
     "half-open-late-subscriber": (
-        "error PUB 10.77.0.1:5106 acknowledges nothing that SUB 10.77.0.2 sends since packet 113: sent again 5 times "
-        "in 6.22 s",
+        "error PUB 10.77.0.1:5106 acknowledges no data of SUB 10.77.0.2 since packet 113: sent again 5 times in 6.22 s",
         "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5106 4.26 s before PUB 10.77.0.1:5106 reset its old "
         "connection, on which it had sent nothing for 6.44 s",
     ),
@@ -82,12 +81,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "10.9.0.1:50001, and the kernel sends neither a reply nor a status for 4.5 s, although it answers 5 heartbeats",
     ),
     "link-outage-delays": (
-        "warn SUB 10.9.7.2 acknowledged nothing that PUB 10.9.7.1:5577 sent for 6.25 s, sent again 5 times, "
-        "and then did: messages came that much later",
+        "warn SUB 10.9.7.2 acknowledged no data of PUB 10.9.7.1:5577 for 6.25 s, sent again 5 times, "
+        "and then did: messages arrived that much later",
     ),
     "mtu-black-hole": (
         "error PULL 10.9.2.1:5558 does not acknowledge large segments of PUSH 10.9.1.1 since packet 22: 1448 "
-        "octets, sent again 6 times in 6.53 s; all that arrived before was smaller; 1 message may not have "
+        "octets, sent again 6 times in 6.53 s; all earlier data that arrived was smaller; 1 message may not have "
         "arrived",
     ),
     "multicast-group-mismatch": (
@@ -95,12 +94,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "nothing: no host joins the group that is sent to",
     ),
     "nat-idle-req-hang": (
-        "error REP 10.9.1.1:4506 acknowledges nothing that REQ 10.9.2.1 sends since packet 21: sent again 6 "
+        "error REP 10.9.1.1:4506 acknowledges no data of REQ 10.9.2.1 since packet 21: sent again 6 "
         "times in 6.51 s; 1 message may not have arrived",
     ),
     "proxies-in-a-circle": (
-        "warn likely: XPUB 10.9.8.2:7002 and XPUB 10.9.8.1:6002 send each other the same message and others again and "
-        "again: 53 times in 3.64 ms, since packet 102",
+        "warn likely: XPUB 10.9.8.2:7002 and XPUB 10.9.8.1:6002 send each other the same message and others "
+        "repeatedly: 53 times in 3.64 ms, since packet 102",
     ),
     "quiet-hang-meshcat": (
         "error REP 127.0.0.1:6000 does not reply to REQ 127.0.0.1: the request in packet 75 waits for 15.1 s; "
@@ -122,12 +121,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "127.0.0.1:4506",
     ),
     "sub-host-crash-returns": (
-        "error SUB 10.77.0.2 acknowledges nothing that PUB 10.77.0.1:5107 sends since packet 56: sent again 5 times in "
+        "error SUB 10.77.0.2 acknowledges no data of PUB 10.77.0.1:5107 since packet 56: sent again 5 times in "
         "6.36 s; 3 messages may not have arrived",
         "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5107 1.59 s before SUB 10.77.0.2 reset its old connection, "
         "on which it had sent nothing for 8.86 s",
-        "note PUB 10.77.0.1:5107 closes its connection with SUB 10.77.0.2; they tried again in vain until the capture "
-        "ended",
+        "note PUB 10.77.0.1:5107 closes its connection with SUB 10.77.0.2; they retried without "
+        "success until the capture ended",
     ),
     "tcp-keepalive-dead": (
         "error SUB 10.9.2.1 answers none of 3 TCP keepalive probes of PUB 10.9.1.1:4505 for 3.07 s, until TCP gave up",
@@ -146,7 +145,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "topic that begins with it",
     ),
     "unplugged-heartbeats-untold": (
-        "error SUB 10.77.0.2 acknowledges nothing that PUB 10.77.0.1:5104 sends since packet 94: sent again 5 times in "
+        "error SUB 10.77.0.2 acknowledges no data of PUB 10.77.0.1:5104 since packet 94: sent again 5 times in "
         "6.75 s; 3 messages may not have arrived",
         "warn likely: SUB 10.77.0.2 and PUB 10.77.0.1:5104 have fallen silent: a PING came every 503 ms until packet "
         "86, and nothing at all for 6.77 s",
@@ -195,12 +194,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "service-killed": (
         "warn 127.0.0.1 left 3 endpoints within 11.2 ms: REP :7003, ROUTER :7001, PUB :7002; 4 connections ended; they "
-        "tried again in vain until the capture ended",
-        "warn Nobody listens at 3 endpoints of 127.0.0.1 any more: 127.0.0.1 tried 302 times",
+        "retried without success until the capture ended",
+        "warn Nothing listens at 3 endpoints of 127.0.0.1 any more: 127.0.0.1 tried 302 times",
     ),
     "tango-server-killed": (
-        "note 127.0.0.1 left 2 endpoints within 5.42 ms: PUB :35557, PUB :34199; 4 connections ended; nobody connected "
-        "again",
+        "note 127.0.0.1 left 2 endpoints within 5.42 ms: PUB :35557, PUB :34199; 4 connections ended; no client "
+        "reconnected",
     ),
     "phantom-identity": (
         'warn likely: "12345" 10.9.0.2 sends its identity "12345" twice to 10.9.0.1:5555, which speaks ZMTP 1.0: the '
@@ -220,15 +219,15 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "took that port for the client, so it receives what it sends and no server can bind there",
     ),
     "listener-never-greets": (
-        "error 10.9.7.2:5555 accepts connections and says nothing; 10.9.7.1 has been waiting for 11.9 s",
+        "error 10.9.7.2:5555 accepts connections and sends nothing; 10.9.7.1 has been waiting for 11.9 s",
     ),
     "handshake-timer-zmtp2": (
         "warn likely: DEALER 10.9.7.1 closes each connection with ROUTER 10.9.7.2:5730 30 s after it began, 3 "
         "times, although messages pass: its handshake timer goes on behind a handshake of ZMTP 2.0",
     ),
     "req-relaxed-wrong-reply": (
-        "warn REP 10.9.7.2:5570 answers late: REQ 10.9.7.1 had asked anew before the reply to its request in "
-        "packet 31 came, 7 times; REQ 10.9.7.1 takes each late reply for the answer to its next request",
+        "warn REP 10.9.7.2:5570 answers late: REQ 10.9.7.1 had repeated its request before the reply to the one in "
+        "packet 31 came, 7 times; REQ 10.9.7.1 reads each late reply as the answer to its next request",
     ),
     "connection-per-request": (
         "note REQ 10.9.8.1 opens a connection to REP 10.9.8.1:5555 for each of its 22 requests: each costs a "
@@ -276,7 +275,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "since; before, no pause of it was longer than 204 ms",
     ),
     "jupyter-client-cut-off": (
-        "error SUB 10.88.0.2 acknowledges nothing that XPUB 10.88.0.1:6502 sends since packet 260: sent again 6 times "
+        "error SUB 10.88.0.2 acknowledges no data of XPUB 10.88.0.1:6502 since packet 260: sent again 6 times "
         "in 20.2 s; 5 messages may not have arrived; the same on 2 more connections",
     ),
 }

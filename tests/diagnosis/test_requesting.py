@@ -112,7 +112,7 @@ def test_a_worker_that_hangs_is_named_where_its_client_asks_again_and_another_on
 def test_a_worker_whose_reply_finds_nobody_is_late() -> None:
     (diagnosis,) = told(*gives_up(worker_replies=True))
     assert diagnosis.rule == "late-reply"
-    assert "REP 10.0.0.3 took 1.5 s, and its reply found nobody" in diagnosis.text
+    assert "REP 10.0.0.3 took 1.5 s, and its reply had no receiver" in diagnosis.text
 
 
 def test_a_req_that_works_for_a_router_is_named_with_its_client_behind_it() -> None:
@@ -490,6 +490,6 @@ def test_a_relaxed_req_takes_late_replies_of_a_router_for_others() -> None:
     (diagnosis,) = told(asker)
     assert diagnosis.rule == "late-reply"
     assert diagnosis.text == (
-        "ROUTER 10.0.0.1:5555 answers late: REQ 10.0.0.2 had asked anew before the reply to its request in packet 8 "
-        "came, 3 times; REQ 10.0.0.2 takes each late reply for the answer to its next request"
+        "ROUTER 10.0.0.1:5555 answers late: REQ 10.0.0.2 had repeated its request before the reply to the one in "
+        "packet 8 came, 3 times; REQ 10.0.0.2 reads each late reply as the answer to its next request"
     )

@@ -18,14 +18,14 @@ MIN_LONG = 3 * SECOND
 """Shorter outages are a note: TCP recovered, or may still recover."""
 
 HINT = (
-    "neither program is at fault: look at the network between the two and at that host (link, route, firewall, a "
-    "machine that is suspended); a firewall or NAT forgets connections that were idle, which ZMQ_TCP_KEEPALIVE with "
+    "neither program is at fault: check the network between the two and that host (link, route, firewall, a "
+    "suspended machine); firewalls and NAT drop idle connections, which ZMQ_TCP_KEEPALIVE with "
     "ZMQ_TCP_KEEPALIVE_IDLE, or ZMQ_HEARTBEAT_IVL, prevents"
 )
-OVER_HINT = "neither program is at fault: look at the network between the two at that time (link, route, congestion)"
+OVER_HINT = "neither program is at fault: check the network between the two at that time (link, route, congestion)"
 SIZE_HINT = (
-    "look for a smaller MTU on the way (VPN, tunnel) and a firewall that drops ICMP 'fragmentation needed': lower the "
-    "MTU of the interface, or clamp the MSS"
+    "check the path for a smaller MTU (VPN, tunnel) and for a firewall that drops ICMP 'fragmentation needed': lower "
+    "the MTU of the interface, or clamp the MSS"
 )
 
 
@@ -77,7 +77,7 @@ def _text(each: Outage) -> str:
     again = f"sent again {counted(outage.retransmissions, 'time')}"
     if each.is_over:
         return (
-            f"{receiver} acknowledged nothing that {sender} sent for {took}, {again}, and then did: messages came that "
+            f"{receiver} acknowledged no data of {sender} for {took}, {again}, and then did: messages arrived that "
             "much later"
         )
     since = f"since packet {each.since.packet}"
@@ -85,8 +85,8 @@ def _text(each: Outage) -> str:
         what = f"{receiver} does not acknowledge large segments of {sender} {since}"
         sizes = sorted({outage.smallest, outage.largest})
         octets = " to ".join(map(str, sizes))
-        return f"{what}: {octets} octets, {again} in {took}; all that arrived before was smaller{_lost(each)}"
-    return f"{receiver} acknowledges nothing that {sender} sends {since}: {again} in {took}{_lost(each)}"
+        return f"{what}: {octets} octets, {again} in {took}; all earlier data that arrived was smaller{_lost(each)}"
+    return f"{receiver} acknowledges no data of {sender} {since}: {again} in {took}{_lost(each)}"
 
 
 def _lost(each: Outage) -> str:

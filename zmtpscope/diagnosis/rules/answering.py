@@ -18,10 +18,10 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
 LATE, UNASKED = "late-reply", "reply-to-nobody"
 
 LATE_HINT = (
-    "wait longer than the slowest reply takes, let more workers share the work, and make requests that may be asked "
-    "twice; with ZMQ_REQ_RELAXED set ZMQ_REQ_CORRELATE, too, so that late replies are dropped"
+    "wait longer than the slowest reply takes, add workers, and make requests that can be repeated safely; with "
+    "ZMQ_REQ_RELAXED also set ZMQ_REQ_CORRELATE, so that late replies are dropped"
 )
-UNASKED_HINT = "see that the server replies once to each request: a REQ drops every other reply without a word"
+UNASKED_HINT = "make the server reply exactly once to each request: a REQ drops every other reply silently"
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -58,8 +58,8 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
     asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)
     count = requests.counts["unasked" if requests.late is None else "late"]
     times = f", {count} times" if count > 1 else ""
-    text = f"{asked} answers late: {asker} had asked anew before the reply to its request in packet "
-    taken = f"; {asker} takes each late reply for the answer to its next request" if takes_late else ""
+    text = f"{asked} answers late: {asker} had repeated its request before the reply to the one in packet "
+    taken = f"; {asker} reads each late reply as the answer to its next request" if takes_late else ""
     evidence = (Evidence(late.moment, "the request that was answered late", late.ref),)
     return _late_reply(connection, asked, f"{text}{late.moment.packet} came{times}{taken}", evidence, count)
 
@@ -83,7 +83,7 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
         latency, longest = hop.connection.requests.longest[0]
         if longest.ref == hop.request.ref:
             worker = name_of(hop.connection, 1 - hop.asker)
-            took = f"; {worker} took {duration(latency)}, and its reply found nobody"
+            took = f"; {worker} took {duration(latency)}, and its reply had no receiver"
     times = "" if again.times == 1 else f" {again.times} times"
     text = (
         f"{waiting.asker} gives up {duration(waiting.waited)} after its request in packet {oldest.moment.packet}, and "

@@ -94,8 +94,8 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client_name(agreed[0])} closes {len(left)} of {len(connections)} connections to "
             f"{server_name(agreed[0])} before the handshake is complete: a program that ends so soon loses the "
             "messages that it queued",
-            "let the program close its socket and terminate its context before it ends, with ZMQ_LINGER above 0 or -1: "
-            "then it waits until its messages are sent",
+            "make the program close its socket and terminate its context before it exits, with ZMQ_LINGER above 0 or "
+            "-1: then it waits until its messages are sent",
             evidence=(_ends(each) for each in left[:MAX_EVIDENCE]),
             about=left,
             explains=LEAVING,
@@ -147,8 +147,8 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client_name(first)} closes {len(empty)} of {len(connections)} connections to {server_name(first)} "
             f"within {duration(max(lives))} without a message, although a subscription came on each: what it published "
             "before that came is lost",
-            "let the program wait for the subscription before it publishes (an XPUB receives it) and before it ends, "
-            "or keep one PUB open for all of them; PUSH does not drop",
+            "make the program wait for the subscription before it publishes (an XPUB receives it) and before it "
+            "exits, or keep one PUB open for all messages; PUSH does not drop",
             evidence=(_ends(each) for each in empty[:MAX_EVIDENCE]),
             about=empty,
             count=len(empty),
@@ -252,7 +252,9 @@ def _all_end_so(connections: Sequence[ObservedConnection], same: Sequence[Reject
 
 
 DISH_HINT = "a DISH of libzmq up to 4.3.5 closes on heartbeats: set ZMQ_HEARTBEAT_IVL of the RADIO to 0"
-PING_HINT = "that peer knows no heartbeats: set ZMQ_HEARTBEAT_IVL of the other side to 0, or replace its library"
+PING_HINT = (
+    "that peer does not support heartbeats: set ZMQ_HEARTBEAT_IVL of the other side to 0, or replace its library"
+)
 
 
 def _on_ping(client: str, endpoint: Endpoint, same: Sequence[Rejected]) -> Diagnosis:
@@ -280,7 +282,7 @@ def _on_ready(client: str, endpoint: Endpoint, same: Sequence[Rejected]) -> Diag
         endpoint,
         same,
         f"{closes} closes {duration(same[0].after)} after the READY of {other}, although their socket types fit",
-        "raise ZMQ_MAXMSGSIZE of the side that closes: a READY with an identity or properties may be larger than that",
+        "raise ZMQ_MAXMSGSIZE of the side that closes: a READY with an identity or properties may exceed it",
     )
 
 

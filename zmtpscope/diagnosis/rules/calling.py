@@ -20,8 +20,8 @@ MANY_TIMES = 3
 MAX_NAMED = 3
 
 HINT = (
-    "see what the called program does: it is stopped, its handler blocks the event loop, or it failed without a reply; "
-    "give each call a time-out"
+    "check the called program: it is stopped, its handler blocks the event loop, or it failed without a reply; set a "
+    "timeout for each call"
 )
 
 Called = tuple[Endpoint, str]

@@ -33,8 +33,8 @@ def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
         ", ".join(sorted({address(each.endpoint) for each in met})[:MAX_NAMED]),
         f"Only one direction of {counted(len(met), 'connection')} was captured"
         + (", among them" if len(met) > 1 else ":")
-        + f" that from {name_of(connection, side)} to {name_of(connection, 1 - side)}; what comes back is not there",
-        "capture where both directions pass: on one of the hosts, on the any interface, or both ports of a mirror",
+        + f" that from {name_of(connection, side)} to {name_of(connection, 1 - side)}; the other direction is missing",
+        "capture where both directions pass: on one of the hosts, on the any interface, or on both ports of a mirror",
         evidence=(Evidence.opening(each) for each in met[:MAX_EVIDENCE]),
         about=met,
         count=len(met),
@@ -93,12 +93,12 @@ def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
         return
     connections = {each.connection for each in met}
     octets = sum(each.values["gap_bytes"] for each in connections if each.values)
-    lost = f": {counted(octets, 'octet')} of {counted(len(connections), 'connection')} are not there" if octets else ""
+    lost = f": {counted(octets, 'octet')} of {counted(len(connections), 'connection')} are missing" if octets else ""
     yield Diagnosis.of(
         "capture-loss",
         "warn",
         ", ".join(sorted({address(each.connection.endpoint) for each in met})[:MAX_NAMED]),
-        f"{what}{lost}, so that messages may be missing here that were sent",
+        f"{what}{lost}, so messages that were sent may be missing here",
         hint,
         evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
         about=met,

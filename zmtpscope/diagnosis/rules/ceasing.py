@@ -59,15 +59,15 @@ MAX_LAST_MISSED, LONG_WAIT = 2, 5 * SECOND
 THINKS_LONGER = 2
 """The side that asks takes this many times as long as the side that answers, by the median."""
 
-HINT = "look at that program: it is stopped, blocked in a call, or has no more to send; "
+HINT = "check that program: it is stopped, blocked in a call, or has no more to send; "
 HOST_ANSWERS = "its host still answers for it"
 HOST_UNKNOWN = (
-    "or its host, or the way to it, is gone, which this capture does not tell: only ZMQ_HEARTBEAT_IVL or "
-    "ZMQ_TCP_KEEPALIVE on the other side notices that"
+    "or its host, or the path to it, is down, which this capture does not show: only ZMQ_HEARTBEAT_IVL or "
+    "ZMQ_TCP_KEEPALIVE on the other side detects it"
 )
 
 MISSING_HINT = (
-    "see why that program ended, and start it again; a ROUTER drops messages for a peer that is gone, unless "
+    "find out why that program exited, and restart it; a ROUTER drops messages for a missing peer unless "
     "ZMQ_ROUTER_MANDATORY is set"
 )
 
@@ -441,7 +441,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, though "
             f"{name_of(first, 1 - first.listener)} sent {several} meanwhile; no other pause of it was longer than "
             f"{duration(rhythm.second_ns)}{more}",
-            "see what that program did meanwhile: it was stopped, blocked in a call, or busy",
+            "check what that program did meanwhile: it was stopped, blocked in a call, or busy",
             evidence=(Evidence(rhythm.longest_from, "its last message before"),),
             about=same,
             count=len(same),

@@ -78,9 +78,9 @@ def _diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosis:
         "messages-go-round",
         "warn",
         f"{one.name} and {other.name}",
-        f"{one.name} and {other.name} send each other the same message{more} again and again: {first.count} times in "
+        f"{one.name} and {other.name} send each other the same message{more} repeatedly: {first.count} times in "
         f"{duration(first.last_ns - first.first.ns)}, since packet {first.first.packet}",
-        "each of the two proxies subscribes to the other, so nothing ever leaves the circle: pass messages on in one "
+        "each of the two proxies subscribes to the other, so nothing leaves the circle: forward messages in one "
         "direction only, or subscribe to different topics in each direction",
         evidence=(Evidence(first.first, "the message that came again first"),),
         about=(one, other),

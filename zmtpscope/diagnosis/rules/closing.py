@@ -25,8 +25,8 @@ MAX_QUEUED = 100
 """With more messages than this, the program may still be reading, and has not seen the FIN yet."""
 
 HINT = (
-    "let it read until the stream ends and close its descriptor: the descriptors that it keeps run out; if it is "
-    "stopped, hangs or still has messages to read, start there"
+    "make it read until the end of the stream and close its descriptor; otherwise it runs out of descriptors. If it "
+    "is stopped, hangs or still has messages to read, fix that first"
 )
 
 

@@ -278,22 +278,23 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 "note",
                 [tried],
                 text,
-                "nothing to do: clients of ZeroMQ try again until somebody listens; start that side first where the "
-                "time matters",
+                "no action needed: ZeroMQ clients retry until the server listens; start the server first if the "
+                "delay matters",
             )
 
 
 NOT_LET_IN = InVain(
     REFUSED,
     Words(
-        "Nobody listens at {where}",
-        "start what should listen there, or correct address and port where it connects; see that it binds to an "
-        "address that others reach, not to 127.0.0.1",
+        "Nothing listens at {where}",
+        "start the server, or correct the address and port of the client; check that the server binds to an address "
+        "that other hosts reach, not to 127.0.0.1",
     ),
     Words(
         "{where} refuses connections, although it serves {others} meanwhile",
-        "the program runs: a firewall or load balancer answers this client with RST, or the program serves whom it has "
-        "and listens no more; compare its network and its rules with those of the clients that are served",
+        "the program runs: a firewall or load balancer answers this client with RST, or the program keeps its "
+        "connections but has stopped listening; compare the network and rules of this client with the clients that "
+        "are served",
     ),
     patience=0,
 )
@@ -301,19 +302,19 @@ NOT_ANSWERED = InVain(
     UNANSWERED,
     Words(
         "Nothing answers at {where}",
-        "the host is down, or something on the way drops packets: look at routes and firewalls for this port",
+        "the host is down, or a firewall drops packets: check routes and firewalls for this port",
     ),
     Words(
         "Nothing answers at {where}, although it serves {others} meanwhile",
-        "the host is up, and somebody listens: a firewall drops the packets of this client, or a route is missing "
-        "between the two, in either direction; compare its network and its rules with those of the clients that are "
+        "the host is up, and the port is open: a firewall drops the packets of this client, or a route between the "
+        "two is missing, in either direction; compare the network and rules of this client with the clients that are "
         "served",
     ),
     patience=SECOND,
 )
 BY_FIREWALL = (
-    "allow the port in the firewall of that host or on the way: rules with REJECT answer so, and the program may well "
-    "run"
+    "allow the port in the firewall of that host or on the path: REJECT rules answer like this, and the program may "
+    "well run"
 )
 NOT_ALLOWED = InVain(
     REJECTED,
@@ -321,7 +322,7 @@ NOT_ALLOWED = InVain(
     Words("A firewall rejects connections to {where} (ICMP), although it serves {others} meanwhile", BY_FIREWALL),
     patience=0,
 )
-NO_HOST_HINT = "the host is down, its address is wrong, or a route is missing on the way"
+NO_HOST_HINT = "the host is down, its address is wrong, or a route is missing on the path"
 NOT_REACHED = InVain(
     NO_ROUTE,
     Words("{where} cannot be reached (ICMP host or network unreachable)", NO_HOST_HINT),
@@ -343,7 +344,7 @@ def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 diagnosis,
                 text=f"{subject} and {other.subject} connect to each other, and neither binds: {diagnosis.count} and "
                 f"{other.count} attempts were refused",
-                hint="let one of the two bind, the one that stays at its address, and only the other connect",
+                hint="bind the one with the stable address, and connect the other",
                 evidence=diagnosis.evidence + other.evidence,
                 count=diagnosis.count + other.count,
                 explains=diagnosis.explains | other.explains,
@@ -380,15 +381,15 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 diagnosis,
                 text=f"{diagnosis.text}; {counted(len(waiting), 'connection')} before were established, and its "
                 "program accepts none of them",
-                hint="the queue of the listener is full (ZMQ_BACKLOG): see whether its program hangs or is stopped",
+                hint="the queue of the listener is full (ZMQ_BACKLOG): check whether its program hangs or is stopped",
                 conn_ids=frozenset(each.conn_id for each in waiting),
             )
         elif others:
             yield replace(
                 diagnosis,
                 text=f"{diagnosis.text}; {address(others[0])} on the same host answers meanwhile",
-                hint="the host is up, and a port where nothing listens would be refused: a firewall drops the packets "
-                "for this port, or the queue of its listener is full",
+                hint="the host is up, and a closed port would be refused: a firewall drops the packets for this "
+                "port, or the queue of its listener is full",
             )
         else:
             yield diagnosis

@@ -29,8 +29,8 @@ PICKLE = OfFindings(
     "warn",
     ("PICKLE-01",),
     "Pickles travel between {client} and {server}: {detail}",
-    "who reads a pickle runs what its sender says: send JSON, MessagePack or protobuf, or at least let nobody connect "
-    "whom you do not trust (CURVE)",
+    "loading a pickle runs code chosen by its sender: send JSON, MessagePack or protobuf, or at least accept only "
+    "trusted peers (CURVE)",
     holds=_imports_from_network,
     is_final=True,
 )
@@ -41,7 +41,7 @@ SEQUENCE = OfFindings(
     "warn",
     ("SEQUENCE-01",),
     "Messages between {server} and {client} are missing by their own numbers: {detail}",
-    "a PUB drops what exceeds ZMQ_SNDHWM, and what is sent before a subscription: ask for what is missing where the "
+    "a PUB drops messages beyond ZMQ_SNDHWM and before a subscription: request missing messages again if the "
     "application can (a snapshot, a replay), or raise the limits",
     is_final=True,
 )

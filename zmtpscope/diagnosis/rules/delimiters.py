@@ -13,16 +13,16 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedF
 MISSING = "delimiter-missing"
 
 WHAT = {
-    "REQREP-01": "asks {peer} without the empty frame in front of its request: the reply finds no way back",
-    "REQREP-03": "replies to {peer} without the empty frame in front: the reply is dropped",
-    "REQREP-05": "asks {peer} without the empty frame in front of its request: the REP drops it without a word",
+    "REQREP-01": "sends {peer} a request without the empty frame before it: the reply cannot be routed back",
+    "REQREP-03": "replies to {peer} without the empty frame before the reply: the reply is dropped",
+    "REQREP-05": "sends {peer} a request without the empty frame before it: the REP drops it silently",
 }
 """What the sender does, by finding."""
 
 HINTS = {
-    "REQREP-01": "let the REQ send an empty frame first, as 28/REQREP has it",
-    "REQREP-03": 'send what came in front of the request back in front of the reply: address, b"", reply',
-    "REQREP-05": 'send b"" and the request as two frames of one message, and take b"" off the reply; or use a REQ',
+    "REQREP-01": "make the REQ send an empty frame first, as 28/REQREP requires",
+    "REQREP-03": 'send the frames before the request back before the reply: address, b"", reply',
+    "REQREP-05": 'send b"" and the request as two frames of one message, and remove b"" from the reply; or use a REQ',
 }
 
 LEAVES_NS = 100_000_000
@@ -59,9 +59,9 @@ def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
             MISSING,
             "error",
             f"{sender} to {peer} at {address(endpoint)}",
-            f"{sender} replies to {peer} without the request id in front of the empty frame (ZMQ_REQ_CORRELATE): the "
+            f"{sender} replies to {peer} without the request id before the empty frame (ZMQ_REQ_CORRELATE): the "
             "reply is dropped",
-            'send all frames that came in front of the request back in front of the reply: address, id, b"", reply',
+            'send all frames before the request back before the reply: address, id, b"", reply',
             evidence=(
                 Evidence(each.moment, f"{sender} sends no request id", each.ref) for each in replies[:MAX_EVIDENCE]
             ),

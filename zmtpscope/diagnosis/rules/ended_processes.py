@@ -38,12 +38,12 @@ def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
     is_long = now - last.ending.moment.ns >= MIN_OUTAGE or any(each.is_long_missed for each in departures)
     if gone:
-        return Aftermath("; they tried again in vain until the capture ended", last.by_listener and is_long)
+        return Aftermath("; they retried without success until the capture ended", last.by_listener and is_long)
     if back:
         usual = steady(back)
         later = duration(usual) if usual is not None else f"{duration(min(back))} to {duration(max(back))}"
         return Aftermath(f"; they were connected again {later} later", False)
-    return Aftermath("; nobody connected again" if is_abandoned(last, now) else "", False)
+    return Aftermath("; no client reconnected" if is_abandoned(last, now) else "", False)
 
 
 def is_abandoned(departure: Disconnect, now: int) -> bool:
@@ -100,7 +100,7 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
         f"{host} at {counted(len(left), 'endpoint')}",
         f"{host} left {len(left)} endpoints within {duration(last.ending.moment.ns - first.ending.moment.ns)}: "
         f"{', '.join(names[:MAX_NAMED])}{more}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
-        "a process that listened at all of these ended, or was killed: see its log around that time",
+        "the process that listened at all of these exited or was killed: see its log around that time",
         evidence=(
             Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MAX_LISTED])}", first.connection.ref),
         ),

@@ -20,8 +20,8 @@ FASTER = 10
 MIN_TIMES = 3
 
 HINT = (
-    "see the log of that program for the message that came last: it fails on it, and is started again; what was sent "
-    "to it meanwhile, or waited in it, is lost"
+    "see the log of that program for the last message: it fails on it and is restarted; messages sent to it "
+    "meanwhile, or queued in it, are lost"
 )
 
 

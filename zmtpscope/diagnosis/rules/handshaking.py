@@ -90,10 +90,10 @@ def _who_says(met: Met) -> str:
 def _mismatch(connection: ObservedConnection, listening: str | None, connecting: str | None) -> str:
     server, client = server_name(connection), client_name(connection)
     if listening and connecting:
-        return f"{server} wants {listening} and {client} {connecting}, so no connection comes about"
+        return f"{server} uses {listening} and {client} {connecting}, so they cannot connect"
     if listening:
-        return f"{server} wants {listening}, and {client} closes on it: it has another mechanism"
-    return f"{client} wants {connecting}, and {server} closes on it: it has another mechanism"
+        return f"{server} uses {listening}, and {client} closes on it: it has another mechanism"
+    return f"{client} uses {connecting}, and {server} closes on it: it has another mechanism"
 
 
 ANSWERS = ("ZMTP-CONN-03", "NULL-08", "PLAIN-08", "PLAIN-09", "CURVE-24")
@@ -140,12 +140,12 @@ def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
 
 
 HANGS_HINT = (
-    "its system accepts connections, but the program does not speak: see whether it hangs, is stopped, or is no ZeroMQ "
-    "at all; ZMQ_HANDSHAKE_IVL says how long the other side waits"
+    "its kernel accepts connections, but the program sends nothing: check whether it hangs, is stopped, or is not "
+    "ZeroMQ; ZMQ_HANDSHAKE_IVL sets how long the other side waits"
 )
 FULL_HINT = (
-    "the program does not hang, but accepts no more connections: see whether it has reached the limit of open files "
-    "(ulimit -n) or ZMQ_MAX_SOCKETS, and what keeps connections open that are no longer used"
+    "the program does not hang, but accepts no more connections: check the limit of open files (ulimit -n) and "
+    "ZMQ_MAX_SOCKETS, and which unused connections stay open"
 )
 
 
@@ -161,7 +161,7 @@ def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 hung,
                 f"{name_of(connection, silent)} gives the login of {name_of(connection, 1 - silent)} no answer: its "
                 "ZAP handler is silent, or says 300",
-                "look at the ZAP handler in the process of that side: whether it runs, hangs, or waits for a database",
+                "check the ZAP handler in the process of that side: whether it runs, hangs, or waits for a database",
             )
 
 
@@ -169,7 +169,7 @@ def _silence(hung: Hung, *, listens: bool) -> str:
     connection, silent, _, _ = hung
     side = connection.sides[silent]
     does = "accepts connections" if listens else f"connects to {server_name(connection)}"
-    said = "says nothing" if side.greeting is None else "stops in the middle of the handshake"
+    said = "sends nothing" if side.greeting is None else "stops during the handshake"
     return f"{name_of(connection, silent)} {does} and {said}"
 
 
