@@ -43,6 +43,15 @@ def first_message(worker: Asker, filter: str = "") -> dict[str, Any]:
     return dict(json.loads(worker.ask(CopyTextOf(number, "json"))))
 
 
+def test_a_file_without_keys_is_refused_and_changes_nothing(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("no keys here\n")
+    with worker_of("patterns/pubsub.pcap") as worker:
+        with pytest.raises(RequestFailed, match=r"notes\.txt"):
+            worker.ask(ReadAgain(key_files=(str(path),)))
+        assert all(each.epoch == 0 for each in worker.notices if isinstance(each, Progress))
+
+
 def test_a_rule_says_what_rides_inside_and_lists_begin_again_by_themselves() -> None:
     with worker_of("patterns/pubsub.pcap") as worker:
         before = worker.ask(OpenList("messages", ListSpec(filter="topic")))

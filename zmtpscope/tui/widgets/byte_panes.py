@@ -20,6 +20,8 @@ from zmtpscope.tui.widgets.hex_view import HexView
 from zmtpscope.tui.widgets.nodes import origin_of, place_in
 from zmtpscope.tui.widgets.styles import Palette, palette_of
 
+NO_OCTETS = " no octets of its own"
+
 
 class Tabs(Widget):
     """A row of tabs."""
@@ -36,22 +38,24 @@ class Tabs(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._titles: tuple[str, ...] = ()
+        self._titles: tuple[str, ...] | None = None
+        """None: no record is shown yet."""
         self._chosen = 0
         self._palette: Palette | None = None
 
-    def show(self, titles: Sequence[str], chosen: int) -> None:
-        """Show these titles, with the selected one brighter."""
-        if (tuple(titles), chosen) != (self._titles, self._chosen):
-            self._titles, self._chosen = tuple(titles), chosen
+    def show(self, titles: Sequence[str] | None, chosen: int) -> None:
+        """Show these titles, with the selected one brighter; nothing for None."""
+        shown = None if titles is None else tuple(titles)
+        if (shown, chosen) != (self._titles, self._chosen):
+            self._titles, self._chosen = shown, chosen
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         if self._palette is None:
             self._palette = palette_of(self)
         style = self._palette.style
-        parts = [] if self._titles else [Segment(" no octets of its own", style("faint"))]
-        for index, title in enumerate(self._titles):
+        parts = [Segment(NO_OCTETS, style("faint"))] if self._titles == () else []
+        for index, title in enumerate(self._titles or ()):
             is_chosen = index == self._chosen
             parts.append(Segment(f" {title} ", style("strong", "cursor") if is_chosen else style("muted")))
         return Strip(parts).adjust_cell_length(self.size.width, style("value"))
@@ -62,7 +66,7 @@ class Tabs(Widget):
 
     def on_click(self, event: events.Click) -> None:
         at = 0
-        for index, title in enumerate(self._titles):
+        for index, title in enumerate(self._titles or ()):
             at += width_of(title) + 2
             if event.x < at:
                 self.post_message(self.Clicked(index))
@@ -84,6 +88,8 @@ class BytePanes(Vertical):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._sources: Sequence[Source] = ()
+        self._is_empty = True
+        """Whether no record is shown."""
         self._chosen = 0
         self._tabs = Tabs()
         self.octets = HexView()
@@ -92,9 +98,10 @@ class BytePanes(Vertical):
         yield self._tabs
         yield self.octets
 
-    def show(self, sources: Sequence[Source]) -> None:
-        """Show the octets of another record, if possible in the same tab."""
-        self._sources = sources
+    def show(self, sources: Sequence[Source] | None) -> None:
+        """Show the octets of another record, if possible in the same tab; nothing for None."""
+        self._is_empty = sources is None
+        self._sources = sources or ()
         self._choose(min(self._chosen, max(0, len(sources) - 1)))
 
     def highlight(self, source: int, start: int, stop: int) -> None:
@@ -121,7 +128,7 @@ class BytePanes(Vertical):
 
     def _choose(self, index: int) -> None:
         self._chosen = index
-        self._tabs.show([source.title for source in self._sources], index)
+        self._tabs.show(None if self._is_empty else [source.title for source in self._sources], index)
         self.octets.show(self._sources[index] if self._sources else None)
 
     def action_tab(self, step: int) -> None:

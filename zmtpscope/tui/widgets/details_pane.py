@@ -50,7 +50,7 @@ class DetailsPane(Container):
             return
         self._details = details
         self.fields.show(details.nodes if details else ())
-        self.panes.show(details.sources if details else ())
+        self.panes.show(details.sources if details else None)
         self._show_problem(details.problem if details else None)
         self._light_selected()
 

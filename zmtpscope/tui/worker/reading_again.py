@@ -53,6 +53,10 @@ def _keys(names: Sequence[str], keys: Keys | None) -> Keys | None:
 
     try:
         paths = [Path(name.strip()).expanduser() for name in names]
+        for path in paths:
+            alone = Keys([path])
+            if not (alone.server_keys or alone.names_connections):
+                raise CannotAnswer("; ".join(alone.problems))
         return Keys(paths) if keys is None else keys.with_files(paths)
     except (KeyFileError, RuntimeError, ValueError) as error:
         raise CannotAnswer(str(error)) from None
