@@ -102,7 +102,7 @@ class BytePanes(Vertical):
         """Show the octets of another record, if possible in the same tab; nothing for None."""
         self._is_empty = sources is None
         self._sources = sources or ()
-        self._choose(min(self._chosen, max(0, len(sources) - 1)))
+        self._choose(min(self._chosen, max(0, len(self._sources) - 1)))
 
     def highlight(self, source: int, start: int, stop: int) -> None:
         """Highlight the octets of a field: in the selected tab if it has them, otherwise in the tab of their source."""
