@@ -179,7 +179,7 @@ def test_pings_that_came_in_one_segment_do_not_prove_a_silent_peer() -> None:
     assert (diagnosis.certainty, diagnosis.severity) == ("likely", "warn")
     assert "ROUTER 10.0.0.1:5555 and DEALER 10.0.0.2 could not reach each other for a while: 3 PINGs" in diagnosis.text
     assert len(diagnosis.evidence) == 1
-    assert "the way between" in diagnosis.hint
+    assert "the path between" in diagnosis.hint
 
 
 def cut_off(pings: int, *, asks: bool = True) -> Heart:
@@ -198,7 +198,7 @@ def test_pings_that_came_with_the_fin_prove_that_the_way_was_broken() -> None:
     (diagnosis,) = diagnosed(cut_off(3), rule=RULE)
     assert (diagnosis.certainty, diagnosis.severity) == ("proven", "error")
     assert "the way to 10.0.0.2 was broken for 4 s" in diagnosis.text
-    assert "the way between" in diagnosis.hint
+    assert "the path between" in diagnosis.hint
 
 
 @pytest.mark.parametrize("heart", [cut_off(1), cut_off(0), cut_off(3, asks=False)])

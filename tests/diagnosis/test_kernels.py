@@ -70,7 +70,7 @@ def test_it_is_reported_while_the_connection_is_open() -> None:
 
 def test_without_heartbeats_the_kernel_may_be_stopped() -> None:
     (diagnosis,) = found(shell().close(CLIENT), iopub())
-    assert diagnosis.hint.startswith("see whether the kernel is stopped or busy")
+    assert diagnosis.hint.startswith("check whether the kernel is stopped or busy")
 
 
 @pytest.mark.parametrize(

@@ -86,4 +86,4 @@ def test_a_websocket_at_a_tcp_endpoint_is_named() -> None:
     talk = Talk(1).say(0, request).say(1, build_signature(1)).close()
     found = told_of(talk)["foreign-client"]
     assert "10.0.0.2 speaks WebSocket (ws://) to 10.0.0.1:5555, which is ZeroMQ" in found.text
-    assert "tcp:// in place of ws://" in found.hint
+    assert "tcp:// instead of ws://" in found.hint

@@ -43,7 +43,7 @@ MIN_AT_ONCE = 2
 """This many PINGs in one segment were sent earlier than they arrived."""
 
 STOPPED_PROCESS = (
-    "its process is stopped, blocked in a call or a debugger, or its host or the way to it is gone; where it is only "
+    "its process is stopped, blocked in a call or a debugger, or its host or the path to it is down; if it is only "
     "slow, raise ZMQ_HEARTBEAT_TIMEOUT"
 )
 HINT = f"look at that peer, not at who closed: {STOPPED_PROCESS}"
@@ -61,8 +61,7 @@ SHORT_HINT = (
 )
 
 WAY_HINT = (
-    "look at the way between the two, not at one of them: a link that was down, a route, a firewall, or a host that "
-    "was suspended"
+    "check the path between the two, not one of them: a link that was down, a route, a firewall, or a suspended host"
 )
 
 

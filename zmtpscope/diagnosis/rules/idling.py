@@ -24,8 +24,8 @@ MAX_SILENCES = 64
 """Maximum number of groups of equal silences to compare at an endpoint."""
 IDLE_TIME_OUT = "idle-time-out"
 IDLE_TIME_OUT_HINT = (
-    "raise the time-out of the proxy, load balancer or firewall above the slowest reply (timeout client and timeout "
-    "server of HAProxy), or let heartbeats pass more often (ZMQ_HEARTBEAT_IVL)"
+    "raise the timeout of the proxy, load balancer or firewall above the slowest reply (timeout client and timeout "
+    "server of HAProxy), or send heartbeats more often (ZMQ_HEARTBEAT_IVL)"
 )
 
 

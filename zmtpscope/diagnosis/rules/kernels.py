@@ -23,11 +23,11 @@ MIN_WAIT = 3 * SECOND
 """A kernel that starts or loads its modules takes less time (ns)."""
 
 SIGNATURES = (
-    "a kernel drops messages with a wrong signature, and only its log says so (Invalid Signature): compare key and "
-    "signature_scheme of both connection files; --payload-file jupyter=FILE checks the signatures"
+    "a kernel drops messages with a wrong signature, and reports it only in its log (Invalid Signature): compare key "
+    "and signature_scheme of both connection files; --payload-file jupyter=FILE checks the signatures"
 )
 KERNEL = (
-    "see whether the kernel is stopped or busy (interrupt it), or whether its log has Invalid Signature: another key"
+    "check whether the kernel is stopped or busy (interrupt it), or whether its log has Invalid Signature: another key"
 )
 
 
@@ -192,7 +192,7 @@ def _busy_diagnosis(connection: ObservedConnection, publisher: ObservedConnectio
         kernel,
         f"{kernel}, a Jupyter kernel, is busy with one request since packet {published.busy.packet}, for "
         f"{duration(now - published.busy.ns)}, with {more} of {client} waiting behind it",
-        "a kernel executes one request after the other: interrupt it if that request should have ended",
+        "a kernel executes requests one at a time: interrupt it if that request should have ended",
         evidence=(
             *(() if request is None else (Evidence(request, "the request"),)),
             Evidence(published.busy, "status busy"),

@@ -51,10 +51,10 @@ def disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint],
     return found
 
 
-IDLE_HINT = "a firewall, NAT or load balancer drops what is idle: let heartbeats pass more often (ZMQ_HEARTBEAT_IVL)"
+IDLE_HINT = "a firewall, NAT or load balancer drops idle connections: send heartbeats more often (ZMQ_HEARTBEAT_IVL)"
 LIFE_HINT = (
-    "look for a limit of so many seconds, of life or of silence, on that host and on the way: load balancer, firewall, "
-    "a program that restarts; ZMQ_HEARTBEAT_IVL helps against limits of silence"
+    "check for a limit of this length, of lifetime or of silence, on that host and on the path: load balancer, "
+    "firewall, a program that restarts; ZMQ_HEARTBEAT_IVL prevents limits of silence"
 )
 
 
@@ -279,8 +279,8 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
         "warn" if after.is_outage or is_own_fault else "note",
         f"{name_of(connection, ending.side)} at {address(connection.endpoint)}",
         text + after.text,
-        "see its log around that time: FIN or RST without a word is a program that closed its socket, ended, or was "
-        "killed",
+        "see its log around that time: FIN or RST without notice means that the program closed its socket, exited, "
+        "or was killed",
         evidence=ends_of(departures),
         about=departures,
         explains=CUT_OFF,
@@ -303,8 +303,8 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
         f"{client_name(connection)} connected anew to {server_name(connection)} "
         f"{duration(ending.moment.ns - (departures[0].replaced_ns or 0))} before {name_of(connection, ending.side)} "
         f"reset its old connection, on which it had sent nothing for {duration(silent)}{again}",
-        "the old connection was dead: the host, or the way to it, was gone for a while; ZMQ_HEARTBEAT_IVL on both "
-        "sides ends dead connections sooner",
+        "the old connection was dead: the host, or the path to it, was down for a while; ZMQ_HEARTBEAT_IVL on both "
+        "sides closes dead connections sooner",
         evidence=ends_of(departures),
         about=departures,
         explains=CUT_OFF,
@@ -358,7 +358,7 @@ def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client} at {address(endpoint)}",
             f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
             f"{how_often([each.start.ns for each in own])}",
-            "find out why the connections end; ZMQ_RECONNECT_IVL_MAX makes clients wait longer each time",
+            "find out why the connections end; ZMQ_RECONNECT_IVL_MAX increases the delay of clients",
             evidence=(Evidence.of(found),),
             about=own,
             count=len(own),
@@ -394,7 +394,7 @@ def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{name_of(connection, 1 - offender)} closes the connection because of what "
             f"{name_of(connection, offender)} sends: {_decapitalised(error.text)}"
             + (f", {how_often(times)}" if len(met) > 1 else ""),
-            error.hint or "see which implementation that peer uses, and mend it there",
+            error.hint or "find out which implementation that peer uses, and fix it there",
             evidence=(
                 evidence
                 for _, closed, error in met[:MAX_EVIDENCE]

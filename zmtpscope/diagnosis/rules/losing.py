@@ -16,7 +16,7 @@ LOST = "request-lost"
 
 OFTEN = 3
 """A server that leaves this often after the same request fails on it."""
-LOST_HINT = "a request does not survive its connection: " + STUCK
+LOST_HINT = "a request is lost with its connection: " + STUCK
 
 
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -91,7 +91,8 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
         "warn" if is_often and is_same else "note",
         first.asked,
         f"{_left(first, clients)}; {duration(later)} later {who} {asked} and was answered{times}",
-        ("see whether the server fails on this request: " if is_same and is_often else "see why it left: ") + LOST_HINT,
+        ("check whether the server fails on this request: " if is_same and is_often else "find out why it left: ")
+        + LOST_HINT,
         evidence=(
             Evidence(first.oldest.request.moment, f"the request of {first.asker}", first.oldest.request.ref),
             Evidence(again.request.moment, "what was asked later, and answered", again.request.ref),

@@ -42,10 +42,10 @@ MAX_REPORTED_TOTAL = 128
 CONFLATED, MIN_CONFLATED = "first-frames-lost", 3
 
 BEGINNING = (
-    "a subscription is compared octet by octet with the beginning of the first frame: upper case, blanks and zero "
-    "octets count, and there are no wildcards"
+    "a subscription is compared octet by octet with the beginning of the first frame: case, spaces and zero octets "
+    "count, and there are no wildcards"
 )
-WHOLE = "groups have to be equal, octet by octet: upper case, blanks and zero octets count, and there are no wildcards"
+WHOLE = "groups must be equal, octet by octet: case, spaces and zero octets count, and there are no wildcards"
 
 
 class Unanswered(NamedTuple):

@@ -13,8 +13,8 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.words import counted
 
 HINT = (
-    "see the idle time-out of the load balancer, firewall or NAT between the two, and its log: ZMQ_HEARTBEAT_IVL, or "
-    "ZMQ_TCP_KEEPALIVE with ZMQ_TCP_KEEPALIVE_IDLE, below that time keeps connections open"
+    "check the idle timeout of the load balancer, firewall or NAT between the two, and its log: ZMQ_HEARTBEAT_IVL, "
+    "or ZMQ_TCP_KEEPALIVE with ZMQ_TCP_KEEPALIVE_IDLE, below that time keeps connections open"
 )
 
 

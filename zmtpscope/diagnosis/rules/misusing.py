@@ -32,7 +32,7 @@ def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
             address(endpoint),
             f"The {who} that connects to {address(endpoint)} is connected to itself: nothing listened there, and TCP "
             "took that port for the client, so it receives what it sends and no server can bind there",
-            "bind before others connect, or use a port below the range of ephemeral ports (ip_local_port_range)",
+            "bind before other programs connect, or use a port below the ephemeral range (ip_local_port_range)",
             evidence=(Evidence.opening(each) for each, _ in found[:MAX_EVIDENCE]),
             about=(each for each, _ in found),
             explains=(TO_ITSELF,),

@@ -20,7 +20,7 @@ def _gone(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "warn",
             f"ZRE node {name} at {address(endpoint)}",
             f"ZRE node {name} at {address(endpoint)} sends no more beacons and said no farewell",
-            "look at that node: it is stopped, was killed, or broadcast no longer reaches this network",
+            "check that node: it is stopped, was killed, or broadcasts no longer reach this network",
             evidence=(Evidence(finding.moment, "its last beacon", finding.ref),),
             about=own,
         )

@@ -24,8 +24,8 @@ MAX_COMPARED = 64
 """Maximum number of subscribers of a publisher to check, and of others to compare each with."""
 
 HINT = (
-    "the publisher knows nothing of this connection any more, as after a crash of its host, and a subscriber that only "
-    "listens never notices: set ZMQ_HEARTBEAT_IVL or ZMQ_TCP_KEEPALIVE on the subscriber, which then connects again"
+    "the publisher no longer has this connection, as after a crash of its host, and a subscriber that only receives "
+    "never notices: set ZMQ_HEARTBEAT_IVL or ZMQ_TCP_KEEPALIVE on the subscriber, which then reconnects"
 )
 
 

@@ -78,7 +78,7 @@ def _diagnosis(same: Sequence[Overlap]) -> Diagnosis:
         f"{name_of(subscriber.connection, subscriber.side)}{others} subscribed to {topic_name(topic)} and also gets "
         f"{of_topics(names[:MAX_REPORTED])}{more} ({counted(messages, 'message')}): a subscription matches every topic "
         "that begins with it",
-        "end topics with a separator and subscribe with it, or compare the whole topic where messages are received",
+        "end topics with a separator and subscribe with it, or compare the whole topic in the receiver",
         evidence=(Evidence(first.first, f"the first message of {topic_name(first.name)}"),),
         about=(each.subscriber for each in same),
         count=messages,

@@ -115,8 +115,8 @@ def _diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
         f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} got {counted(worst.messages, 'message')} of "
         f"{topic} at least that it did not pass on to {name_of(subscriber.connection, subscriber.side)}, "
         f"which was subscribed{more}",
-        "raise ZMQ_SNDHWM of its XPUB, or let the subscriber read faster: an XPUB drops what exceeds it "
-        "(ZMQ_XPUB_NODROP lets it wait instead)",
+        "raise ZMQ_SNDHWM of its XPUB, or make the subscriber read faster: an XPUB drops messages beyond it (with "
+        "ZMQ_XPUB_NODROP it waits instead)",
         evidence=(
             Evidence(first, f"the first message of {topic} into the proxy"),
             Evidence(subscriber.connection.start, "the connection to the subscriber", subscriber.connection.ref),
@@ -149,8 +149,8 @@ def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} passes no subscription on: "
             f"{name_of(subscriber.connection, subscriber.side)} {subscriber.asked_for(first.topic)} there, and "
             f"{name_of(xsub.connection, xsub.side)} asked {name_of(xsub.connection, 1 - xsub.side)} for nothing",
-            "let the proxy forward both ways, as zmq_proxy does: what it reads from its XPUB are subscriptions, which "
-            "its XSUB has to send on",
+            "make the proxy forward both ways, as zmq_proxy does: it reads subscriptions from its XPUB, and must "
+            "send them on its XSUB",
             evidence=(
                 Evidence(first.moment, f"{name_of(subscriber.connection, subscriber.side)} subscribed"),
                 Evidence(xsub.connection.start, "the connection of the XSUB begins", xsub.connection.ref),

@@ -38,13 +38,13 @@ UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-F
 """Findings of a stream that ends inside a frame, as it must if the connection ends while one side cannot send."""
 
 DROPPING = (
-    "a publisher drops what exceeds its ZMQ_SNDHWM for a subscriber: let the subscriber read faster (in a thread of "
-    "its own), raise ZMQ_RCVHWM there and ZMQ_SNDHWM here, or set ZMQ_CONFLATE where only the last value matters; "
-    "check --why TOPIC@PEER tells of every message"
+    "a publisher drops messages beyond its ZMQ_SNDHWM for a subscriber: make the subscriber read faster (in its own "
+    "thread), raise ZMQ_RCVHWM there and ZMQ_SNDHWM here, or set ZMQ_CONFLATE if only the last value matters; check "
+    "--why TOPIC@PEER explains every message"
 )
 WAITING = (
-    "what is sent to it waits, and beyond ZMQ_SNDHWM the sender blocks (a ROUTER drops): let the receiver read faster "
-    "(in a thread of its own), or share the work among more of them"
+    "messages to it wait, and beyond ZMQ_SNDHWM the sender blocks (a ROUTER drops): make the receiver read faster "
+    "(in its own thread), or share the work among more receivers"
 )
 
 

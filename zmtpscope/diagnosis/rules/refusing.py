@@ -54,7 +54,7 @@ LOGIN_REFUSED = (
         ("CURVE-24",),
         "{server} refuses {client}: it gives no answer to INITIATE and closes, as old releases do with a key that "
         "their ZAP handler does not know",
-        "give the client's public key to the server's ZAP handler; if it is there, compare the socket types",
+        "add the client's public key to the server's ZAP handler; if it is there, compare the socket types",
         ("ZMTP-CONN-08",),
         proven=False,
         holds=_may_be_silent_refusal,
@@ -66,8 +66,8 @@ LOGIN_REFUSED = (
         ("CURVE-24",),
         "{server} closes on the INITIATE of {client} without an ERROR: the client's public and secret key are no pair, "
         "or the socket types do not fit",
-        "check that ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY of the client belong together, then the socket types; "
-        "the ZAP handler would have sent ERROR, unless a ZAP domain is enforced and no handler runs",
+        "check that ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY of the client match, then the socket types; the ZAP "
+        "handler would have sent ERROR, unless a ZAP domain is enforced and no handler runs",
         ("ZMTP-CONN-08",),
         proven=False,
         holds=_would_send_error,

@@ -32,13 +32,13 @@ LONG_OPEN_NS = 5 * SECOND
 MAX_NAMED = 3
 
 STUCK = (
-    "its REQ may neither send nor receive until then: poll with a time-out and make a new socket (lazy pirate), or set "
-    "ZMQ_REQ_RELAXED and ZMQ_REQ_CORRELATE"
+    "its REQ can neither send nor receive until then: poll with a timeout and open a new socket (lazy pirate), or "
+    "set ZMQ_REQ_RELAXED and ZMQ_REQ_CORRELATE"
 )
-NO_REPLY = "see what the one who is asked does with this request: it hangs, failed, or forgot to reply; for who asks, "
+NO_REPLY = "check why the server did not reply: it hangs, failed, or has no code path that replies; for the client, "
 GIVEN_UP_HINT = (
-    "the server takes longer than the client waits, or hangs: see how long it works on such a request, and let the "
-    "client wait longer than that; what it asks on a new connection waits behind all that it asked before"
+    "the server takes longer than the client waits, or hangs: measure how long it works on such a request, and raise "
+    "the client's timeout above it; requests on a new connection wait behind all earlier ones"
 )
 
 

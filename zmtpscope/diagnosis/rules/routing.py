@@ -140,8 +140,8 @@ SAME_SIZE = 2
 """The largest frames of both differ by at most this factor: they send messages of the same kind."""
 
 UNKNOWN_ID = (
-    "a ROUTER drops without a word what it sends to a routing id that no client has: compare the id in the program, "
-    "octet by octet, with that of the client; ZMQ_ROUTER_MANDATORY turns the drop into an error"
+    "a ROUTER silently drops messages to a routing id that no client has: compare the id in the program, octet by "
+    "octet, with the client's; ZMQ_ROUTER_MANDATORY turns the drop into an error"
 )
 
 

@@ -76,9 +76,9 @@ def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total:
         f"PUSH {address(endpoint)}",
         f"{client_name(most.connection)} got {most.messages} of the {total} messages of PUSH {address(endpoint)}, and "
         f"{client_name(least.connection)} {least.messages}{why}",
-        "a PUSH gives out messages in turn among those that are connected and have room when it sends: send when all "
-        "workers are there (let them say so), keep queues short (ZMQ_SNDHWM, ZMQ_RCVHWM), or let workers ask for work "
-        "(ROUTER and REQ)",
+        "a PUSH distributes messages in turn among the connected peers with room when it sends: start sending when "
+        "all workers have reported, keep queues short (ZMQ_SNDHWM, ZMQ_RCVHWM), or let workers request work (ROUTER "
+        "and REQ)",
         evidence=(
             Evidence(each.connection.start, f"got {each.messages}", each.connection.ref) for each in (most, least)
         ),

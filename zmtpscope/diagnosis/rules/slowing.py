@@ -102,10 +102,10 @@ MIN_OTHERS = 3
 
 
 SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
-    ("REQ", "REP"): "see what the program did with that request, or with the one before it: a REP answers one after "
-    "the other",
-    ("REQ", "ROUTER"): "see what the program did with that request, or meanwhile: it was busy, blocked or stopped, or "
-    "its worker was",
+    ("REQ", "REP"): "check what the program did with that request, or with the one before it: a REP replies to one "
+    "at a time",
+    ("REQ", "ROUTER"): "check what the program did with that request, or meanwhile: it was busy, blocked or stopped, "
+    "or its worker was",
 }
 """Hints by the socket types of client and server."""
 

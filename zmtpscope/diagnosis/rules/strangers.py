@@ -21,8 +21,8 @@ MAX_TRIES = 2
 
 FOREIGN = "ZMTP-CONN-04"
 WEBSOCKET = "speaks WebSocket"
-FOREIGN_HINT = "correct the port where it connects; if it is a health check, let it check the TCP connection only"
-WEBSOCKET_HINT = "connect to tcp:// in place of ws://, or bind that socket to ws://"
+FOREIGN_HINT = "correct the port of that client; if it is a health check, make it check the TCP connection only"
+WEBSOCKET_HINT = "connect to tcp:// instead of ws://, or bind that socket to ws://"
 
 
 @once
