@@ -14,6 +14,7 @@ from tests.suites import examples
 from tests.tui.widgets.screens import screen_text
 from tests.tui.widgets.trees import trees
 from zmtpscope.tui.requests import Details, Node, Source
+from zmtpscope.tui.widgets.byte_panes import Tabs
 from zmtpscope.tui.widgets.details_pane import DetailsPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
 from zmtpscope.tui.widgets.line_view import LineView
@@ -215,5 +216,17 @@ def test_the_same_record_again_changes_nothing() -> None:
         before = pane.panes.octets.offset_selected
         pane.show(Details(12, "message 12", NODES, (STREAM, OPENED)))
         assert pane.panes.octets.offset_selected == before == 107
+
+    with_pane(use)
+
+
+def test_without_a_record_there_are_neither_fields_nor_octets() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        pane.show(None)
+        await pilot.pause()
+        tabs = pane.query_one(Tabs)
+        assert tabs.render_line(0).text.strip() == ""
+        pane.show(Details(1, "", NODES[:1], ()))
+        assert "no octets" in tabs.render_line(0).text
 
     with_pane(use)
