@@ -52,13 +52,7 @@ NOT_YET = frozenset(
 
 MODULES_NOT_YET = frozenset(
     {
-        "zmtpscope/dissect/records/leftovers.py",
-        "zmtpscope/excerpt/wanted.py",
         "zmtpscope/export/json_text.py",
-        "zmtpscope/export/time_order.py",
-        "zmtpscope/filter/rows.py",
-        "zmtpscope/filter/syntax.py",
-        "zmtpscope/diagnosis/across/why.py",
     }
 )
 """Modules, likewise."""

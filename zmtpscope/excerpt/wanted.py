@@ -41,13 +41,13 @@ class WantedPackets:
         self.comments = Comments(options)
         self.options = options
         self.stretches: dict[bytes, list[Stretch]] = defaultdict(list)
-        """By the flow key of a direction: units whose packets are not known individually."""
+        """By the flow key of a direction: units without individually known packets."""
         self.lifetimes: dict[bytes, list[Lifetime]] = defaultdict(list)
         """By the flow key of the side that opened the connection or sent first."""
         self.references: set[str] = set()
-        """Ids of records that findings refer to and whose packets are not known yet."""
+        """Ids of records that findings refer to, with packets still unknown."""
         self._begun: set[int] = set()
-        """Connections whose greetings or whole packets are wanted."""
+        """Connections to copy completely, or with their greetings."""
         self._spoken: set[int] = set()
         """Connections with any other wanted record."""
         self._packets = array("q")
@@ -73,7 +73,7 @@ class WantedPackets:
                 self.comments.add(packet, run, row, words)
 
     def find(self, batch: Batch) -> None:
-        """Add the packets of those records in a batch that findings refer to. Expects all batches again."""
+        """Add the packets of the records in a batch that findings refer to. Expects all batches again."""
         self._learn_files(batch.files)
         for record in batch.records:
             values = record.values

@@ -1,13 +1,13 @@
 """Records in the order of time, as far as a bounded wait allows it.
 
-Records come in the order of the packets that made them decidable, and are dated by the packet of their first octet: a
-greeting waits for the other side's, a message for its end. So each waits here until so many records, or octets in them,
-were decided after it; then nothing earlier is expected. What comes later still is let out at once.
+Records arrive in the order of the packets that decided them, but have the time of their first octet: a greeting waits
+for the greeting of the other side, a message for its end. Each record therefore waits here until a given number of
+records, or of octets in them, was decided after it. A record that is still later is returned at once.
 
-The order is a function of the sequence of records alone. The *watermark* of a record is the latest time among those
-that need not wait for it any more; its key is its own time, or the watermark if that is not earlier. Records are sorted
-by key. Of one key, those that are not late come first, by packet; the others as they were decided. Watermarks never
-fall, so whatever has a key up to the latest one is final.
+The order depends only on the sequence of records. The *watermark* of a record is the latest time among the records
+that no longer wait for it. Its key is its own time, or the watermark if its time is earlier. Records are sorted by
+key; with equal keys, punctual records come first, by packet, then late ones in the order of decision. Watermarks never
+decrease, so records with a key up to the latest watermark are final.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.front import Files
 
 RECORDS, OCTETS = 4096, 8 << 20
-"""What waits, at most. The batch that a row is of is there as long as one of its rows waits."""
+"""Maximum number of waiting records, and of octets in them. A batch stays in memory while one of its rows waits."""
 
 HOLDING_OCTETS = frozenset({"greeting", "command", "datagram"})
-"""Records that hold the octets they stand for; gaps and leftovers only say how many there were."""
+"""Record types that contain their octets; gaps and leftovers only contain the number."""
 
 EARLIEST = -(1 << 63)
 SORTED_AT_ONCE = 62
 """Bits of a time and a packet number that are sorted as one number."""
 
 LATE = 1 << 62
-"""In place of a packet number: behind all packets."""
+"""Replaces the packet number of late records: after all packets."""
 
 Item = Record | MessageColumns | FrameRun
 """A record; the messages of a batch, which are rows; a run of frames, which are rows, too."""
@@ -43,8 +43,7 @@ T = TypeVar("T")
 
 
 class _Columns(NamedTuple):
-    """Records as columns: in which item and which row of it, when, in which packet, decided by which segment, holding
-    how many octets."""
+    """Records as columns: item, row in it, time, packet, ordinal of the deciding segment, and number of octets."""
 
     items: Int64
     rows: Int64
@@ -55,25 +54,25 @@ class _Columns(NamedTuple):
 
 
 class TimeOrder(Generic[T]):
-    """Lets records wait: at most `records` of them (0: none waits for another packet), and about `octets`. `source_of`
-    is asked once for each item, with the files of its batch, what shall stand for it."""
+    """Sorts records by time within a bounded wait: at most `records` (0: no wait for other packets) and about `octets`.
+    `source_of` is called once for each item, with the files of its batch, and returns the object for the results."""
 
     def __init__(self, source_of: Callable[[Item, Files], T], *, records: int = RECORDS, octets: int = OCTETS) -> None:
         self._source_of = source_of
         self._records, self._octets = records, octets
         self._sources: list[T] = []
-        """What waiting records are of."""
+        """Sources of the waiting records."""
         nothing = np.empty(0, np.int64)
         self._waiting = nothing, nothing, nothing, nothing
-        """Key, packet, item and row of each that waits, in order."""
+        """Key, packet, item and row of each waiting record, in order."""
         self._recent = nothing, nothing, nothing
-        """Time, ordinal and sum of octets so far of the last records, waiting or not, which watermarks look back at."""
+        """Time, ordinal and running sum of octets of the last records, from which watermarks are computed."""
         self._latest = EARLIEST
-        """The latest time of those in front of them."""
+        """Latest time of all earlier records."""
 
     def feed(self, batch: Batch) -> list[tuple[T, list[int]]]:
-        """What need not wait any more when the records of `batch` are there, in order: (the source of an item, its
-        rows); those of a record are [-1]."""
+        """Add the records of a batch. Return the records that no longer wait, in order, as (source of an item, its
+        rows); the rows of a single record are [-1]."""
         columns, items = _columns_of(batch)
         if not items:
             return []
@@ -94,32 +93,32 @@ class TimeOrder(Generic[T]):
         return stretches
 
     def finish(self) -> list[tuple[T, list[int]]]:
-        """What still waits: nothing more comes."""
+        """Return all waiting records, in order, after the last batch."""
         _, _, items, rows = self._waiting
         return self._stretches(items, rows)
 
     def _watermarks(self, columns: _Columns) -> Int64:
-        """Those of new records, and of the one that will be next."""
+        """Return the watermarks of new records, and of the next record."""
         before, sums = len(self._recent[0]), self._recent[2]
         past = sums[-1] if before else 0
         times = np.concatenate((self._recent[0], columns.times))
         ordinals = np.concatenate((self._recent[1], columns.ordinals))
         sums = np.concatenate((sums, past + np.cumsum(columns.octets)))
         places = np.arange(before, len(times) + 1)
-        # at each place, how many of those in front of it need not wait for what stands there
+        # for each place, the number of earlier records that need not wait for it
         passed = np.maximum(places - self._records, 0)
         if sums[-1] - sums[0] >= self._octets:
             behind = np.append(sums[before:], sums[-1]) - self._octets
             passed = np.maximum(passed, np.searchsorted(sums, behind, "right"))
         passed = np.minimum(passed, _begins(ordinals)[before:])
-        latest = np.maximum.accumulate(np.append(self._latest, times))  # latest[i]: of the first i
+        latest = np.maximum.accumulate(np.append(self._latest, times))  # latest[i]: latest time of the first i
         kept = max(0, len(times) - self._records)
         self._latest = int(latest[kept])
         self._recent = times[kept:], ordinals[kept:], sums[kept:]
         return latest[passed]
 
     def _stretches(self, source_of: Int64, row_of: Int64) -> list[tuple[T, list[int]]]:
-        """Records that follow one another, rows of one item taken together."""
+        """Return successive records, with adjacent rows of one item joined."""
         cuts = np.flatnonzero(source_of[1:] != source_of[:-1]) + 1
         edges, rows = [0, *cuts.tolist(), len(source_of)], row_of.tolist()
         sources = [self._sources[source] for source in source_of[edges[:-1]].tolist()] if rows else []
@@ -127,7 +126,7 @@ class TimeOrder(Generic[T]):
 
 
 def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
-    """The records of a batch in their order (those that one packet decided: by time), and what they are of."""
+    """Return the records of a batch in order (by time if decided by one packet), and their items."""
     arranged = batch.arranged()
     items: list[Item] = []
     columns = _Columns(*[np.empty(0, np.int64)] * 6)
@@ -153,14 +152,14 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
 
 
 def _begins(ordinals: Int64) -> Int64:
-    """For each place, and the one behind the last, where those begin that the same segment decided."""
+    """Return, for each place and the end, the first place decided by the same segment."""
     places = np.arange(len(ordinals) + 1)
     places[1:-1] *= ordinals[1:] != ordinals[:-1]
     return np.maximum.accumulate(places)
 
 
 def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
-    """The order by key and packet, what is alike as it stands; None: it is in order."""
+    """Return the stable order by key and packet; None if the records are in order."""
     low, first = int(keys.min()), int(packets.min())
     late = int(np.max(packets, where=packets < LATE, initial=first)) + 1
     bits = (late - first).bit_length()
@@ -171,7 +170,7 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
 
 
 def _of_one(item: Record | FrameRun, index: int) -> tuple[int, int, int, int, int]:
-    """Row, time, packet, ordinal and octets of a record, or of a frame, whose octets are those of its message."""
+    """Return row, time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
     if isinstance(item, FrameRun):
         return index, int(item.times[index]), int(item.packets[index]) & PACKET_MASK, int(item.orders[index]), 0
     values = item.values

@@ -1,8 +1,8 @@
 """A filter over many rows at once: conditions over columns, by the rules of `conditions.py`.
 
-What a condition costs a row depends on what it reads. Comparisons of numbers, and of whole texts, are those of arrays;
-what depends on words, of which there are few, is looked at once for each combination of them, and what depends on one
-text once for each different one. The rest is looked at row by row, last, and only where nothing else has decided.
+The cost of a condition depends on the fields that it reads. Numbers and whole texts are compared as arrays. Conditions
+on words, which have few values, are evaluated once for each combination of words, and conditions on one text once for
+each distinct text. All other conditions are evaluated row by row, last, and only for rows that are still undecided.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Rows:
             return None if start is None else Integers(self.columns.times - start)
         return None if field.member is not None or field.derive is not None else self.columns[name]
 
-    # -- what is looked at once for many rows ------------------------------------------------------------------------
+    # -- evaluation once for many rows ------------------------------------------------------------------------------
 
     def _by_words(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
         """Evaluate once for each combination of words."""
@@ -181,7 +181,7 @@ def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
 
 
 def _first_of_each(codes: Int64) -> tuple[Int64, NDArray[Any]]:
-    """Where each different code stands first, and which of these each row has."""
+    """Return the first place of each distinct code, and the index of the code of each row."""
     if not len(codes) or int(codes.max()) > 4 * len(codes):
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         return first, which
@@ -192,6 +192,6 @@ def _first_of_each(codes: Int64) -> tuple[Int64, NDArray[Any]]:
 
 
 def _reads_summary(condition: Condition) -> bool:
-    """Whether more of a payload is asked for than who claims it, and its fields."""
+    """Whether the condition reads more of a payload than its dissector and fields."""
     operand = condition.operand if isinstance(condition, Compared) else None
     return not isinstance(operand, FieldOperand) or operand.field.member == "summary"

@@ -1,4 +1,4 @@
-"""The grammar of filters: text in, a tree of what was written out. Names and types are looked at later (`types.py`).
+"""The grammar of filters: parses text into a tree. Names and types are checked later (`types.py`).
 
 filter     = and { ("or" | "||") and }
 and        = not { ("and" | "&&") not }
@@ -294,7 +294,7 @@ class _Parser:
         while self.is_next("["):
             steps.append(self.index(self.advance()))
         if not steps:
-            return Value(token)  # a name, or a value: what stands beside it tells which
+            return Value(token)  # a name or a value, depending on the context
         return Path(token.text, tuple(steps), token.start, self.tokens[self.at - 1].stop)
 
     def index(self, opened: Token) -> Slice | str:

@@ -35,7 +35,7 @@ Client = list[Subscriber]
 
 
 class Reason(NamedTuple):
-    """Why a message came or not; `moment` is the deciding event, printed at the end of the sentence."""
+    """The reason why a message arrived or not; `moment` is the deciding event, printed at the end of the sentence."""
 
     came: bool
     text: str
@@ -122,7 +122,7 @@ def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
 
 
 class _Copy(NamedTuple):
-    """One copy of a message, and what happened to it."""
+    """One copy of a message, and its fate."""
 
     time: int
     packet: int
@@ -290,14 +290,14 @@ def _until(subscriber: Subscriber) -> float:
 
 
 def _why_dropped(subscriber: Subscriber) -> Reason:
-    """Return why a message that the publisher had to send did not come, although later ones did."""
+    """Return why a message that the publisher had to send did not arrive, although later ones did."""
     return _cannot_tell(subscriber) or Reason(
         False, "dropped by the publisher (its queue for this peer was full): later ones came"
     )
 
 
 def _why_behind(subscriber: Subscriber, first: int, last: int) -> Reason:
-    """Return why messages published from `first` to `last`, after the last one that came, did not come."""
+    """Return why messages published from `first` to `last`, after the last one that arrived, did not arrive."""
     cannot_tell = _cannot_tell(subscriber)
     if cannot_tell is not None:
         return cannot_tell

@@ -19,7 +19,7 @@ MANY_GAPS = "many losses before this was known to be ZMTP"
 MANY_LEFTOVERS = "many stretches before this was known to be ZMTP"
 
 UNFINISHED = "unfinished"
-"""The kind of captured octets of a unit whose rest was not captured."""
+"""Kind: captured octets of a unit that was not captured to its end."""
 UNDISSECTED = "undissected"
 """The kind of octets that could not be read as ZMTP."""
 
@@ -32,7 +32,7 @@ NO_VERSION = "no version in force"
 NO_BOUNDARY = "frame boundary unknown"
 NOT_READ_ON = "reading stopped"
 FOR_A_PROXY = "for or from a proxy"
-"""Reasons for leftovers, in addition to those of `zmtpscope.zmtp.events.Skipped`."""
+"""Reasons for leftovers, in addition to `zmtpscope.zmtp.events.Skipped`."""
 
 
 FIRST = 32
@@ -105,7 +105,7 @@ class Pending(Generic[T]):
         self.waiting: tuple[list[T], list[T]] = ([], [])
 
     def add(self, side: int, item: T) -> None:
-        """Add octets whose extent is known."""
+        """Add octets of known extent."""
         self.waiting[side].append(item)
 
     def drain(self, since: int | None) -> list[tuple[int, T]]:
@@ -134,7 +134,7 @@ class PendingLeftovers(Pending[Leftover]):
     hundreds."""
 
     def add(self, side: int, item: Leftover) -> None:
-        """Add octets whose extent is known, joined with the leftover before them if possible."""
+        """Add octets of known extent, joined with the leftover before them if possible."""
         items = self.waiting[side]
         one = items[-1].joined(item) if items else None
         if one is None:
