@@ -44,7 +44,6 @@ NOT_YET = frozenset(
         "docs/decisions/tui.md",
         "docs/payload-dissectors.md",
         "docs/performance.md",
-        "docs/spark-analytics.md",
         "docs/stages.md",
     }
 )
