@@ -53,11 +53,11 @@ STAGES = {
     "scanner": ("frame", ["zmtp.scanner", "dissect.lane.stretches"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),
     "frames to messages": ("frame", ["dissect.stream.assembly"]),
-    "what both sides said": (
+    "handshakes, findings, records": (
         "connection",
         ["dissect.findings", "dissect.records"],
     ),
-    "what rides inside": ("message", ["payloads", "dissect.records.payload_rows", "dissect.records.row_contents"]),
+    "payloads": ("message", ["payloads", "dissect.records.payload_rows", "dissect.records.row_contents"]),
     "findings of rows": ("message", ["dissect.findings.row_rules"]),
     "order": ("message", ["dissect.records.batch"]),
     "rows": ("message", ["dissect.records.message_columns", "dissect.records.row_columns", "export"]),
@@ -80,7 +80,7 @@ USUAL = {
     "dissect/records": ("batch.py",),
     "zmtp": ("scanner.py",),
 }
-"""What every packet and frame passes where nothing is out of the ordinary."""
+"""Code for ordinary packets and frames."""
 
 
 class Sampled(NamedTuple):
@@ -222,7 +222,7 @@ def page() -> str:
         capture("pubsub", "pubsub", messages=250_000),
         capture("large", "large", messages=4_000),
     ]
-    load = f"a load of {os.getloadavg()[1]:.0f} on {os.cpu_count()} processors (what runs beside makes costs larger)"
+    load = f"a load of {os.getloadavg()[1]:.0f} on {os.cpu_count()} processors (other load increases costs)"
     parts = [HEAD, f"Python {platform.python_version()}, {processor()}, {load}.", sizes(captures)]
     for name in COMMANDS:
         if name == "parquet" and not tools.can_export():
@@ -247,16 +247,15 @@ def sizes(captures: list[Capture]) -> str:
 HEAD = """\
 # Where the time goes
 
-Measured by `make profile`, which writes this page. Each cell is the CPU time that one unit costs, and its share of the
-whole. A cost of a packet, frame or message tells something where there are many of them: in `short` every connection
-says little, so what a connection costs is nearly all there is. What is compiled
-([decisions/compiled.md](decisions/compiled.md)) counts where it is called. How fast that is beside other programs, and
-whether it stays so as captures grow, is what [benchmarks/](../benchmarks/README.md) answer."""
+Measured by `make profile`, which writes this page. Each cell is the CPU time of one unit, and its share of the total.
+Costs per packet, frame or message are meaningful in captures with many of them: in `short` every connection is short,
+so the cost per connection dominates. Compiled code ([decisions/compiled.md](decisions/compiled.md)) counts for the
+stage that calls it. [benchmarks/](../benchmarks/README.md) compare with other programs and with larger captures."""
 
 USUAL_HEAD = """\
-## What every packet and frame passes
+## Code on the fast path
 
-The fast way through, where nothing is out of the ordinary, is in these files."""
+Ordinary packets and frames pass only through these files."""
 
 
 if __name__ == "__main__":
