@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
@@ -21,6 +21,8 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
+
+Key = TypeVar("Key")
 
 FELL_SILENT = "fell-silent"
 
@@ -312,14 +314,18 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
     return Silence(connection, side, until, "warn" if is_named and is_long else "note", f"while {go_on}")
 
 
-def _going_on(own: ObservedRhythm, others: Iterable[ObservedRhythm]) -> int:
-    """Return how many others with the same rhythm continue."""
+def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
+    """Return how many others with the same rhythm continue. They are in order of their last message."""
     least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
+    first = bisect_left(others, own.last.ns + least, key=_last_ns)
     return sum(
         own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
-        and each.last.ns - own.last.ns >= least
-        for each in others
+        for each in islice(others, first, None)
     )
+
+
+def _last_ns(rhythm: ObservedRhythm) -> int:
+    return rhythm.last.ns
 
 
 def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
@@ -342,7 +348,7 @@ def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[Obs
         client = connection.sides[1 - connection.listener]
         if client.rhythm is not None:
             found.setdefault((connection.endpoint, client.socket_type), []).append(client.rhythm)
-    return found
+    return _by_last(found)
 
 
 Fed = tuple[str, str | None, str | None]
@@ -362,6 +368,13 @@ def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]
         server = connection.sides[connection.listener]
         if server.rhythm is not None and server.socket_type in SENDERS:
             found.setdefault(_fed(connection), []).append(server.rhythm)
+    return _by_last(found)
+
+
+def _by_last(found: dict[Key, list[ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
+    """Sort rhythms by their last message."""
+    for rhythms in found.values():
+        rhythms.sort(key=_last_ns)
     return found
 
 
@@ -418,51 +431,6 @@ def _gravity(silence: Silence) -> tuple[bool, int]:
     return silence.severity != "warn", silence.rhythm.last.ns
 
 
-PAUSED = "paused"
-
-
-def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each listening peer that paused and then continued."""
-    found: dict[Endpoint, list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        if connection.is_whole and is_agreed(connection) and _has_paused(connection):
-            found.setdefault(connection.endpoint, []).append(connection)
-    for same in found.values():
-        first = same[0]
-        rhythm, name = first.sides[first.listener].rhythm, name_of(first, first.listener)
-        if rhythm is None or rhythm.longest_from is None:
-            continue
-        several = f"{rhythm.asked} messages" if rhythm.asked < MAX_RECENT else f"{rhythm.asked} messages and more"
-        more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
-        yield Diagnosis.of(
-            PAUSED,
-            "note",
-            name,
-            f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, though "
-            f"{name_of(first, 1 - first.listener)} sent {several} meanwhile; no other pause of it was longer than "
-            f"{duration(rhythm.second_ns)}{more}",
-            "check what that program did meanwhile: it was stopped, blocked in a call, or busy",
-            evidence=(Evidence(rhythm.longest_from, "its last message before"),),
-            about=same,
-            count=len(same),
-            last_ns=rhythm.longest_from.ns + rhythm.longest_ns,
-            proven=False,
-        )
-
-
-def _has_paused(connection: ObservedConnection) -> bool:
-    """Whether the listener answers about every message, and once left several unanswered for a long time."""
-    own, other = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
-    if own is None or other is None or own.opens(other):
-        return False
-    if own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
-        return False
-    is_long = own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
-    is_stalled = bool(connection.sides[connection.listener].stalls)
-    is_cut_off = any(outage.retransmissions for side in connection.sides for outage in side.outages)
-    return is_long and own.asked >= MIN_UNANSWERED and not (is_stalled or is_cut_off)
-
-
 TABLE = (
     Rule(
         FELL_SILENT,
@@ -483,16 +451,5 @@ TABLE = (
         "other peer continues. A broker waits for a worker that fell silent or left at the same time.",
         _fell_silent,
         ("half-closed",),
-    ),
-    Rule(
-        PAUSED,
-        "note",
-        "A peer that answers sent nothing for a while, then continued",
-        "The listener sent about one message for each received one, and once none for 3 s and for three times any "
-        "other pause, although at least three messages arrived in that time. A capture does not show whether these "
-        "messages needed an answer or more work.",
-        "Another pause is a third as long, the peer could not send because its receiver did not read, or TCP had to "
-        "retransmit for long.",
-        _paused,
     ),
 )
