@@ -86,6 +86,10 @@ class TableColumn(Struct, frozen=True, array_like=True):
     """Style of cells (`widgets/styles.py`) if the row has none."""
     widest: int = 60
     """Maximum cells that the column requests."""
+    is_name: bool = False
+    """Names keep their width until all other columns have given way."""
+    is_plot: bool = False
+    """Plots over time are scaled to their room, instead of cut."""
 
 
 class ListState(Struct, frozen=True, array_like=True):

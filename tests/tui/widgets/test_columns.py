@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zmtpscope.tui.requests import Sort, TableColumn
-from zmtpscope.tui.widgets.columns import fitted, lay_out, next_sort, width_of
+from zmtpscope.tui.widgets.columns import fitted, lay_out, next_sort, scaled_plot, width_of
 
 COLUMNS = (
     TableColumn("time", "time", is_number=True, width=12),
-    TableColumn("from", "from", width=20, rank=2),
-    TableColumn("topic", "topic", width=20),
+    TableColumn("from", "from", width=20, rank=2, is_name=True),
+    TableColumn("topic", "topic", width=20, is_name=True),
     TableColumn("size", "size", is_number=True, width=8, rank=1),
     TableColumn("payload", "payload"),
 )
@@ -28,6 +29,41 @@ def test_columns_that_matter_least_are_left_out_first() -> None:
     assert names(200) == ["time", "from", "topic", "size", "payload"]
     assert names(80) == ["time", "topic", "size", "payload"]
     assert names(60) == ["time", "topic", "payload"]
+
+
+@pytest.mark.parametrize(
+    ("width", "slots"),
+    [
+        (120, "conn 4, peer 30, value 40, size 8, ended 30"),
+        (96, "conn 4, peer 30, value 30, size 8, ended 16"),
+        (80, "conn 4, peer 30, value 24, ended 16"),
+        (72, "conn 4, peer 30, value 16, ended 16"),
+        (60, "conn 4, peer 18, value 16, ended 16"),
+    ],
+)
+def test_names_keep_their_width_until_all_other_columns_have_given_way(width: int, slots: str) -> None:
+    columns = (
+        TableColumn("conn", "conn", is_number=True),
+        TableColumn("peer", "peer", is_name=True),
+        TableColumn("value", "value"),
+        TableColumn("size", "size", is_number=True, rank=1),
+        TableColumn("ended", "ended"),
+    )
+    shown = lay_out(columns, [4, 30, 40, 8, 18], width)
+    assert ", ".join(f"{columns[slot.column].name} {slot.width}" for slot in shown) == slots
+
+
+@pytest.mark.parametrize(
+    ("plot", "width", "shown"),
+    [
+        ("··██┃·██", 8, "··██┃·██"),
+        ("··██┃·██", 4, "·█┃█"),
+        ("████████···┃", 4, "███┃"),
+        ("▁▂▃▄▅▆▇█·", 3, "▃▆█"),
+    ],
+)
+def test_plots_are_scaled_and_keep_ends_and_peaks(plot: str, width: int, shown: str) -> None:
+    assert scaled_plot(plot, width) == shown
 
 
 def test_the_last_column_takes_the_rest() -> None:

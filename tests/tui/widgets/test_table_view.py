@@ -68,9 +68,9 @@ def test_numbers_stand_on_the_right_below_their_heading() -> None:
         shown.show(table(row("a", 5), row("b", 12_000), text=("2 topics",)), Sort("messages", descending=True))
         assert lines(shown) == [
             " 2 topics",
-            " topic    messages ▼  rate",
-            " a                 5  ▁▂█",
-            " b             12000  ▁▂█",
+            " topic  messages ▼  rate",
+            " a               5  ▁▂█",
+            " b           12000  ▁▂█",
         ]
 
     with_table(use)
@@ -102,13 +102,13 @@ def test_every_number_leads_to_its_rows() -> None:
 def test_rows_are_opened_and_closed_and_left_goes_out() -> None:
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         shown.show(table(row("a", 5, has_more=True), row("b", 4)))
-        assert lines(shown)[1:] == [" ▸ a               5  ▁▂█", "   b               4  ▁▂█"]
+        assert lines(shown)[1:] == [" ▸ a           5  ▁▂█", "   b           4  ▁▂█"]
         await pilot.press("l")
         opened = screen.posted[-1]
         assert isinstance(opened, TableView.OpenedChanged)
         assert opened.opened == ("a",)
         shown.show(table(row("a", 5), row("a.x", 2, depth=1), row("b", 4)))
-        assert lines(shown)[1:3] == [" ▾ a               5  ▁▂█", "     a.x           2  ▁▂█"]
+        assert lines(shown)[1:3] == [" ▾ a             5  ▁▂█", "     a.x         2  ▁▂█"]
         await pilot.press("l", "h")
         assert shown.cursor == 0
         await pilot.press("h")
@@ -143,7 +143,7 @@ def test_a_sentence_below_a_row_runs_over_cells_that_are_empty() -> None:
 
 
 def test_columns_without_room_are_counted_and_reached() -> None:
-    columns = (TableColumn("topic", "topic"), *(TableColumn(name, name * 12, rank=1) for name in "abcdefg"))
+    columns = (TableColumn("topic", "topic"), *(TableColumn(name, name * 14, rank=1) for name in "abcdefg"))
 
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         shown.show(Table(columns, (TableRow("t", ("t", *"1234567")),), 1, 1, ("7 subscribers",)))
@@ -160,8 +160,32 @@ def test_columns_without_room_are_counted_and_reached() -> None:
     with_table(use)
 
 
+def test_columns_without_a_text_are_not_there() -> None:
+    columns = tuple(TableColumn(name, name) for name in ("peer", "finding", "ended"))
+
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(Table(columns, (), 1, 1))
+        assert lines(shown)[0].split() == ["peer", "finding", "ended"]
+        shown.show(Table(columns, (TableRow("a", ("PUB", "", "open")),), 1, 1))
+        assert [line.split() for line in lines(shown)[:2]] == [["peer", "ended"], ["PUB", "open"]]
+        shown.show(Table(columns, (TableRow("a", ("PUB", "warn", "open")),), 1, 1))
+        assert lines(shown)[0].split() == ["peer", "finding", "ended"]
+
+    with_table(use)
+
+
+def test_a_plot_without_room_is_scaled_and_shows_its_end() -> None:
+    columns = (TableColumn("peer", "peer", width=50, is_name=True), TableColumn("lifeline", "lifeline", is_plot=True))
+
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(Table(columns, (TableRow("a", ("PUB", "█" * 50 + "·" * 9 + "┃")),), 1, 1))
+        assert lines(shown)[1].split() == ["PUB", "█" * 21 + "···┃"]
+
+    with_table(use)
+
+
 def test_how_many_columns_are_left_out_takes_nothing_from_the_text() -> None:
-    columns = (TableColumn("topic", "topic"), *(TableColumn(name, name * 30, rank=1) for name in "abc"))
+    columns = (TableColumn("topic", "topic"), *(TableColumn(name, name * 32, rank=1, is_name=True) for name in "abc"))
 
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         text = "what is said " * 5

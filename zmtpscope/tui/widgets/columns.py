@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -14,11 +15,11 @@ from zmtpscope.tui.requests import Sort, TableColumn
 
 GAP = 2
 """Cells between two columns."""
-MIN_REST = 16
-"""Minimum cells of the last column."""
-MIN_SHRUNK = 12
-"""Minimum cells of a narrowed text column."""
+MIN_TEXT = 16
+"""Minimum cells of a narrowed text column, and of the last column."""
 CUT = "…"
+PLOTTED = "┃█▇▆▅▄▃▂▁·"
+"""Characters of plots, most telling first: the end of a connection, then high to low."""
 FIRST_COMBINING = "\u0300"
 """All characters below this one take one cell."""
 SORTED = {False: " ▲", True: " ▼"}
@@ -39,11 +40,15 @@ class Slot(NamedTuple):
 def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, margin: int = 0) -> tuple[Slot, ...]:
     """Place columns side by side after `margin`, within `width` cells. A last text column takes the rest.
 
-    Without room, the column with the highest `rank` is left out first; of equal ranks, the rightmost. Text columns that
-    must stay are narrowed.
+    Without room, names are narrowed last. Other texts are narrowed first. If this is not enough, columns are left out:
+    the highest `rank` first, of equal ranks the rightmost, and rank 0 never.
     """
     shown = list(range(len(columns)))
-    while len(shown) > 1 and _needed(shown, widths) > width - margin:
+    least = [
+        size if column.is_number or column.is_name else min(size, MIN_TEXT)
+        for column, size in zip(columns, widths, strict=True)
+    ]
+    while len(shown) > 1 and _needed(shown, least) > width - margin:
         out = max(shown, key=lambda index: (columns[index].rank, index))
         if not columns[out].rank:
             break
@@ -62,19 +67,28 @@ def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, m
 
 def _needed(shown: Sequence[int], widths: Sequence[int]) -> int:
     *front, last = shown
-    return sum(widths[index] + GAP for index in front) + min(widths[last] or MIN_REST, MIN_REST)
+    return sum(widths[index] + GAP for index in front) + min(widths[last] or MIN_TEXT, MIN_TEXT)
 
 
 def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
-    """Return the widths, with the widest texts narrowed to fit if possible."""
+    """Return the widths, narrowed to fit if possible: first of the widest texts, then of the widest names."""
     shrunk = list(widths)
-    texts = [index for index in shown[:-1] if not columns[index].is_number]
-    while texts and (over := _needed(shown, shrunk) - width) > 0:
-        widest = max(texts, key=shrunk.__getitem__)
-        if shrunk[widest] <= MIN_SHRUNK:
-            break
-        shrunk[widest] = max(MIN_SHRUNK, shrunk[widest] - max(1, over // len(texts)))
+    for is_name in (False, True):
+        texts = [index for index in shown[:-1] if not columns[index].is_number and columns[index].is_name is is_name]
+        while texts and (over := _needed(shown, shrunk) - width) > 0:
+            widest = max(texts, key=shrunk.__getitem__)
+            if shrunk[widest] <= MIN_TEXT:
+                break
+            shrunk[widest] = max(MIN_TEXT, shrunk[widest] - max(1, over // len(texts)))
     return shrunk
+
+
+def scaled_plot(text: str, width: int) -> str:
+    """Return a plot in at most `width` cells. Each shows, of the cells it replaces, the first in `PLOTTED`."""
+    if len(text) <= width:
+        return text
+    edges = [len(text) * cell // width for cell in range(width + 1)]
+    return "".join(min(text[low:high], key=PLOTTED.find) for low, high in itertools.pairwise(edges))
 
 
 class Cell(NamedTuple):

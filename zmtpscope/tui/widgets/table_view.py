@@ -11,6 +11,7 @@ from textual.strip import Strip
 from zmtpscope.tui.requests import Sort, Table, TableColumn, TableRow
 from zmtpscope.tui.widgets.columns import (
     GAP,
+    SORTED,
     Cell,
     Slot,
     column_at,
@@ -19,6 +20,7 @@ from zmtpscope.tui.widgets.columns import (
     lay_out,
     line_of,
     next_sort,
+    scaled_plot,
     width_of,
 )
 from zmtpscope.tui.widgets.line_view import LineView
@@ -80,10 +82,12 @@ class TableView(LineView):
         self._is_tree = False
         self._widths: list[int] = []
         self._slots: tuple[Slot, ...] = ()
+        self._there = 0
+        """Number of columns with texts."""
         self._texts: list[str] = []
         """Lines above the headings."""
         self._shift = 0
-        """Number of columns skipped after the first."""
+        """Number of columns with texts that are skipped after the first."""
 
     # -- interface -----------------------------------------------------------------------------------------------------
 
@@ -146,15 +150,19 @@ class TableView(LineView):
         self.set_cursor(place)
 
     def _grow_widths(self) -> None:
-        """Widen columns to fit. They never shrink, so that they do not move."""
+        """Widen columns with texts to fit. They never shrink, so that they do not move."""
         for index, column in enumerate(self._table.columns):
-            if column.width:
+            if column.width or not any(_cell(row, index) for row in self._table.rows):
                 continue
             # deeper rows may extend over empty cells to the right
             shown = (row for row in self._table.rows if not row.depth or _cell(row, index + 1))
             needed = max((width_of(self._front(row, index) + _cell(row, index)) for row in shown), default=0)
-            needed = max(needed, width_of(column.heading) + 2)
+            needed = max(needed, self._width_of_heading(column))
             self._widths[index] = max(self._widths[index], min(needed, column.widest))
+
+    def _width_of_heading(self, column: TableColumn) -> int:
+        is_sorted = self._sort is not None and self._sort.column == column.name
+        return width_of(column.heading) + (width_of(SORTED[True]) if is_sorted else 0)
 
     def _front(self, row: TableRow, column: int) -> str:
         """Return indent and marker of the first column of a tree."""
@@ -245,9 +253,13 @@ class TableView(LineView):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        columns = self._table.columns
-        there = [index for index in range(len(columns)) if not index or index > self._shift]
-        slots = lay_out([columns[i] for i in there], [self._widths[i] for i in there], self.width - MARGIN, MARGIN)
+        columns, widths = self._table.columns, self._widths
+        if not self._table.rows:
+            widths = list(map(self._width_of_heading, columns))
+        there = [index for index, width in enumerate(widths) if width]
+        self._there = len(there)
+        del there[1 : 1 + self._shift]
+        slots = lay_out([columns[i] for i in there], [widths[i] for i in there], self.width - MARGIN, MARGIN)
         self._slots = tuple(slot._replace(column=there[slot.column]) for slot in slots)
         self._texts = self._with_more_columns()
         self.heading_lines = len(self._texts) + 1
@@ -257,7 +269,7 @@ class TableView(LineView):
     @property
     def _without_room(self) -> int:
         """Number of columns without room."""
-        return len(self._table.columns) - self._shift - len(self._slots)
+        return self._there - self._shift - len(self._slots)
 
     def _with_more_columns(self) -> list[str]:
         """Return the lines above the table, and the number of hidden columns with their keys."""
@@ -292,6 +304,8 @@ class TableView(LineView):
             room = slot.width - len(front)
             if width_of(text) > room:
                 room = self._room(row, number) - len(front)
+            if column.is_plot:
+                text = scaled_plot(text, max(1, room))
             text = front + fitted(text, max(0, room), column.is_number)
             look = (row.looks[slot.column] if row.looks else "") or row.style or column.style
             cells.append(Cell(slot.start, slot.start + width_of(text), text, style(look, ground)))

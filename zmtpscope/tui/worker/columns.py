@@ -70,6 +70,7 @@ class Column(NamedTuple):
     rank: int = 0
     width: int = 0
     style: str = ""
+    is_name: bool = False
     """As in `TableColumn`."""
 
 
@@ -118,11 +119,11 @@ COLUMNS = {
     "time": Column("TIME", _time, "ts_ns", True, 0, 12, "muted"),
     "packet": Column("PACKET", partial(_number, name="packet"), "packet", True, 6, 8, "muted"),
     "conn": Column("CONN", partial(_number, name="conn"), "conn", True, 4, 5, "muted"),
-    "from": Column("FROM", partial(_who, receiver=False), "src_port", False, 1, 18),
-    "to": Column("TO", partial(_who, receiver=True), "dst_port", False, 2, 18),
-    "src": Column("SOURCE", partial(_address, end="src"), "src_ip", False, 5, 21),
-    "dst": Column("DESTINATION", partial(_address, end="dst"), "dst_ip", False, 5, 21),
-    "topic": Column("TOPIC", _topic, "topic", False, 0, 20),
+    "from": Column("FROM", partial(_who, receiver=False), "src_port", False, 1, 18, is_name=True),
+    "to": Column("TO", partial(_who, receiver=True), "dst_port", False, 2, 18, is_name=True),
+    "src": Column("SOURCE", partial(_address, end="src"), "src_ip", False, 5, 21, is_name=True),
+    "dst": Column("DESTINATION", partial(_address, end="dst"), "dst_ip", False, 5, 21, is_name=True),
+    "topic": Column("TOPIC", _topic, "topic", False, 0, 20, is_name=True),
     "parts": Column("PARTS", partial(_number, name="parts"), "parts", True, 5, 5, "muted"),
     "size": Column("SIZE", _size, "size", True, 3, 8, "muted"),
     "content": Column("CONTENT", lambda line, shown: line.words, "ts_ns", False, 0, 0),
@@ -137,7 +138,12 @@ def table_columns(names: Sequence[str]) -> tuple[TableColumn, ...]:
     made = []
     for name in names:
         column = COLUMNS.get(name) or Column(safe_text(name).upper(), _nothing, name, False, 3, 16)
-        made.append(TableColumn(name, column.heading, column.is_number, column.width, column.rank, column.style))
+        made.append(
+            TableColumn(
+                *(name, column.heading, column.is_number, column.width, column.rank, column.style),
+                is_name=column.is_name,
+            )
+        )
     return tuple(made)
 
 

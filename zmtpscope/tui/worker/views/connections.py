@@ -39,19 +39,21 @@ OF_ATTEMPTS = ("id", "conn", "src_ip", "dst_ip", "dst_port", "count", "severity"
 ENDED = {"open": "still open", "reused": "end not captured", "evicted": "given up"}
 """Texts for other values of `close` than closes and resets."""
 
+WIDEST_END = 24
+
 COLUMNS = (
     Column("conn", "CONN", str, is_number=True),
-    Column("from", "CONNECTED"),
-    Column("to", "TO"),
-    Column("version", "ZMTP"),
-    Column("mechanism", "MECHANISM"),
-    Column("messages_0", "MSGS >", scaled, is_number=True),
-    Column("messages_1", "< MSGS", scaled, is_number=True),
-    Column("octets_0", "OCTETS >", scaled, is_number=True),
-    Column("octets_1", "< OCTETS", scaled, is_number=True),
-    Column("lasted", "LASTED", seconds, is_number=True),
-    Column("ended", "ENDED"),
-    Column("finding", "WORST FINDING", order=lambda text: SEVERITIES.index(text.split()[0])),
+    Column("from", "CONNECTED", is_name=True),
+    Column("to", "TO", is_name=True),
+    Column("version", "ZMTP", rank=3),
+    Column("mechanism", "MECHANISM", rank=3),
+    Column("messages_0", "MSGS >", scaled, is_number=True, rank=2),
+    Column("messages_1", "< MSGS", scaled, is_number=True, rank=2),
+    Column("octets_0", "OCTETS >", scaled, is_number=True, rank=4),
+    Column("octets_1", "< OCTETS", scaled, is_number=True, rank=4),
+    Column("lasted", "LASTED", seconds, is_number=True, rank=2),
+    Column("ended", "ENDED", is_name=True, widest=WIDEST_END),
+    Column("finding", "WORST FINDING", rank=1, order=lambda text: SEVERITIES.index(text.split()[0])),
 )
 NAMES = [column.name for column in COLUMNS]
 TEXT = NAMES.index("from")

@@ -25,12 +25,12 @@ class DiagnosesView(DerivedView):
         shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),
-            Column("cause", "CAUSE", widest=96),
-            Column("times", "TIMES", scaled, is_number=True),
-            Column("first", "FIRST", shown_time, is_number=True),
-            Column("last", "LAST", shown_time, is_number=True, rank=1),
-            Column("rule", "RULE", rank=3),
-            Column("hint", "WHAT TO DO", rank=2),
+            Column("cause", "CAUSE", widest=96, is_name=True),
+            Column("times", "TIMES", scaled, is_number=True, rank=2),
+            Column("first", "FIRST", shown_time, is_number=True, rank=1),
+            Column("last", "LAST", shown_time, is_number=True, rank=3),
+            Column("rule", "RULE", rank=4),
+            Column("hint", "WHAT TO DO", rank=3),
         )
         summary = self.derived.summary
         text = "looking for causes" if summary is None else summary or "no problem found"

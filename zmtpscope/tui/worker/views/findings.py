@@ -62,14 +62,14 @@ class FindingsView(CountingView):
         shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),
-            Column("id", "ID"),
-            Column("what", "WHAT WAS FOUND"),
+            Column("id", "ID", is_name=True),
+            Column("what", "WHAT WAS FOUND", is_name=True),
             Column("findings", "FINDINGS", scaled, is_number=True),
-            Column("times", "TIMES", scaled, is_number=True),
-            Column("connections", "CONNS", scaled, is_number=True),
-            Column("first", "FIRST", shown_time, is_number=True),
-            Column("last", "LAST", shown_time, is_number=True),
-            Column("hint", "WHAT TO DO"),
+            Column("times", "TIMES", scaled, is_number=True, rank=2),
+            Column("connections", "CONNS", scaled, is_number=True, rank=2),
+            Column("first", "FIRST", shown_time, is_number=True, rank=1),
+            Column("last", "LAST", shown_time, is_number=True, rank=3),
+            Column("hint", "WHAT TO DO", rank=3),
         )
         kinds = sorted(self._kinds.values(), key=lambda kind: (SEVERITIES.index(kind.severity), -kind.times, kind.id))
         counts = Counter[str]()

@@ -115,14 +115,14 @@ class MapView(CountingView):
             return f"{'█' * round(part * BAR):<{BAR}} {percent(part):>4}"
 
         return (
-            Column("who", "WHO"),
-            Column("flow", "FLOW"),
-            Column("connections", "CONNS", str, is_number=True),
+            Column("who", "WHO", is_name=True),
+            Column("flow", "FLOW", is_name=True),
+            Column("connections", "CONNS", str, is_number=True, rank=1),
             Column("messages_1", "MSGS →", scaled, is_number=True),
             Column("messages_0", "← MSGS", scaled, is_number=True),
-            Column("rate", "MSG/S", rate, is_number=True),
-            Column("octets", "OCTETS", scaled, is_number=True),
-            Column("share", "SHARE OF OCTETS", share),
+            Column("rate", "MSG/S", rate, is_number=True, rank=3),
+            Column("octets", "OCTETS", scaled, is_number=True, rank=3),
+            Column("share", "SHARE OF OCTETS", share, rank=2),
             Column("topics", "SUBSCRIBED TO"),
         )
 

@@ -40,16 +40,16 @@ class PeersView(DerivedView):
         """Return the peers, listening ones first."""
         shown_time = shown_times(self.store, wanted.time)
         columns = (
-            Column("peer", "PEER"),
+            Column("peer", "PEER", is_name=True),
             Column("type", "TYPE"),
-            Column("remote", "CONNECTS TO"),
-            Column("state", "STATE"),
-            Column("connections", "CONNS", scaled, is_number=True),
-            Column("failed", "FAILED", scaled, is_number=True, rank=1),
-            Column("first", "FIRST", shown_time, is_number=True, rank=1),
-            Column("last", "LAST", shown_time, is_number=True, rank=1),
-            Column("every", "EVERY", seconds, is_number=True, rank=1),
-            Column("lifeline", "LIFELINE", self._lifeline, order=len),
+            Column("remote", "CONNECTS TO", is_name=True),
+            Column("state", "STATE", rank=1),
+            Column("connections", "CONNS", scaled, is_number=True, rank=2),
+            Column("failed", "FAILED", scaled, is_number=True, rank=2),
+            Column("first", "FIRST", shown_time, is_number=True, rank=3),
+            Column("last", "LAST", shown_time, is_number=True, rank=3),
+            Column("every", "EVERY", seconds, is_number=True, rank=3),
+            Column("lifeline", "LIFELINE", self._lifeline, order=len, is_plot=True),
         )
         found = peers(self.derived.knowledge)
         text = [

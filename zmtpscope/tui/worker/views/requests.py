@@ -41,15 +41,15 @@ class RequestsView(DerivedView):
     def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         shown_time = shown_times(self.store, wanted.time)
         columns = (
-            Column("request", "REQUEST", self._content),
+            Column("request", "REQUEST", self._content, is_name=True),
             Column("outcome", "OUTCOME"),
-            Column("requests", "REQUESTS", scaled, is_number=True),
+            Column("requests", "REQUESTS", scaled, is_number=True, rank=1),
             Column("unanswered", "NO REPLY", scaled, is_number=True),
-            Column("p50", "P50", seconds, is_number=True, rank=1),
-            Column("p99", "P99", seconds, is_number=True, rank=1),
+            Column("p50", "P50", seconds, is_number=True, rank=2),
+            Column("p99", "P99", seconds, is_number=True, rank=2),
             Column("waited", "LONGEST", seconds, is_number=True),
-            Column("asked", "ASKED", shown_time, is_number=True, rank=2),
-            Column("answered", "ANSWERED", shown_time, is_number=True, rank=2),
+            Column("asked", "ASKED", shown_time, is_number=True, rank=3),
+            Column("answered", "ANSWERED", shown_time, is_number=True, rank=3),
             Column("reply", "REPLY", self._content),
         )
         found = [

@@ -37,14 +37,14 @@ WIDTH = 32
 OTHER_TYPES = tuple(name for name in RECORDS if name not in ("message", "frame"))
 
 COLUMNS = (
-    Column("what", "WHAT"),
+    Column("what", "WHAT", is_name=True),
     Column("records", "RECORDS", scaled, is_number=True),
     Column("messages", "MSGS", scaled, is_number=True),
     Column("octets", "OCTETS", scaled, is_number=True),
     Column("rate", "MSG/S", scaled, is_number=True),
-    Column("busiest", "BUSIEST/S", scaled, is_number=True),
+    Column("busiest", "BUSIEST/S", scaled, is_number=True, rank=1),
     Column("p50", "P50", scaled, is_number=True),
-    Column("p90", "P90", scaled, is_number=True),
+    Column("p90", "P90", scaled, is_number=True, rank=1),
     Column("p99", "P99", scaled, is_number=True),
     Column("max", "MAX", scaled, is_number=True),
     Column("plot", "OVER TIME, OR HOW MANY", order=len),

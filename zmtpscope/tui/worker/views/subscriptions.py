@@ -63,7 +63,7 @@ class SubscriptionsView(DerivedView):
         shown = dict(islice(found.names.items(), MAX_SUBSCRIBERS))
         others = len(found.names) - len(shown)
         columns = [
-            Column("topic", "TOPIC", widest=WIDEST_TOPIC),
+            Column("topic", "TOPIC", is_name=True, widest=WIDEST_TOPIC),
             *(Column(key, name, _text, order=_order, rank=1, look=_look) for key, name in shown.items()),
             *([Column("others", "OTHERS", str, is_number=True)] if others else []),
         ]

@@ -29,6 +29,9 @@ class Column(NamedTuple):
     """As in `TableColumn`."""
     widest: int = 60
     """As in `TableColumn`."""
+    is_name: bool = False
+    is_plot: bool = False
+    """As in `TableColumn`."""
     look: Callable[[Any], str] | None = None
     """Style of a cell, "" for its row's; or None."""
 
@@ -76,7 +79,13 @@ def table_of(
     prepare([each.line for each in shown])
     rows = tuple(_row(columns, each, is_raw=wanted.is_raw) for each in shown)
     headings = tuple(
-        TableColumn(column.name, column.heading, column.is_number, widest=column.widest, rank=column.rank)
+        TableColumn(
+            *(column.name, column.heading, column.is_number),
+            widest=column.widest,
+            rank=column.rank,
+            is_name=column.is_name,
+            is_plot=column.is_plot,
+        )
         for column in columns
     )
     return ViewTable(headings, rows, tuple(text))

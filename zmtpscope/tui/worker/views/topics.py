@@ -160,15 +160,15 @@ class TopicsView(CountingView):
             return scaled(count / duration * SECOND) if duration > 0 else ""
 
         return (
-            Column("topic", "TOPIC"),
-            Column("from", "FROM", self._senders, order=self._senders),
+            Column("topic", "TOPIC", is_name=True),
+            Column("from", "FROM", self._senders, order=self._senders, is_name=True),
             Column("messages", "MSGS", scaled, is_number=True),
-            Column("rate", "MSG/S", rate, is_number=True),
-            Column("octets", "OCTETS", scaled, is_number=True),
+            Column("rate", "MSG/S", rate, is_number=True, rank=1),
+            Column("octets", "OCTETS", scaled, is_number=True, rank=3),
             Column("subscribers", "SUBS", lambda counted: str(subscribers(counted)), is_number=True, order=subscribers),
             Column("last", "LAST VALUE", lambda counted: self._values[counted.pair].text, order=_time),
-            Column("change", "CHANGE", lambda counted: self._values[counted.pair].change or "", order=_time),
-            Column("history", "HISTORY", self._history, order=_time),
+            Column("change", "CHANGE", lambda counted: self._values[counted.pair].change or "", order=_time, rank=2),
+            Column("history", "HISTORY", self._history, order=_time, is_plot=True),
         )
 
     @property

@@ -150,14 +150,14 @@ class ZreView(CountingView):
 
     def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         columns = (
-            Column("what", "NODE, OR GROUP"),
-            Column("uuid", "UUID"),
-            Column("endpoint", "ENDPOINT"),
+            Column("what", "NODE, OR GROUP", is_name=True),
+            Column("uuid", "UUID", rank=3),
+            Column("endpoint", "ENDPOINT", is_name=True),
             Column("with", "GROUPS, OR MEMBERS"),
             Column("messages", "MSGS", scaled, is_number=True),
-            Column("shouts", "SHOUTS", scaled, is_number=True),
-            Column("whispers", "WHISPERS", scaled, is_number=True),
-            Column("last", "LAST", shown_times(self.store, wanted.time), is_number=True),
+            Column("shouts", "SHOUTS", scaled, is_number=True, rank=2),
+            Column("whispers", "WHISPERS", scaled, is_number=True, rank=2),
+            Column("last", "LAST", shown_times(self.store, wanted.time), is_number=True, rank=1),
         )
         nodes, groups = self._nodes, self._groups
         lines = [
