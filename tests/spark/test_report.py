@@ -295,7 +295,7 @@ def test_plots_have_the_colours_of_the_page() -> None:
 def test_what_is_wrong_stands_on_top() -> None:
     text = " ".join(" ".join(Elements(harmless_page()).texts).split())
     verdict = "1 error, 3 violations of the protocols, 1 failed handshake and 1 reconnect storm."
-    assert text.index("ZeroMQ in a.pcap") < text.index(verdict) < text.index("Findings Every check")
+    assert text.index("ZeroMQ in a.pcap") < text.index(verdict) < text.index("Findings Findings by id")
     assert "error word likely: word" in text
     assert "2 times, first at 12:00:00.000000 UTC, packet 8 of word." in text
     assert "1 of 2 handshakes failed: word word over WebSocket" in text

@@ -61,14 +61,14 @@ def test_nobody_else_can_read_what_is_kept(folder: StateFolder, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["..", "."])
 def test_a_folder_that_others_may_write_to_is_refused(folder: StateFolder, name: str) -> None:
     os.chmod(os.path.join(folder.path, name), 0o770)
-    with pytest.raises(SettingsError, match=r"option stateLocation: others than you may write to .*, and a state"):
+    with pytest.raises(SettingsError, match=r"option stateLocation: other users can write to .*, and a state"):
         folder.create()
 
 
 def test_a_state_that_others_may_have_written_is_refused(folder: StateFolder) -> None:
     folder.write_state(1, 0, b"state")
     os.chmod(os.path.join(folder.path, "1-0.state"), 0o602)
-    with pytest.raises(SettingsError, match=r"others than you may write to .*1-0.state"):
+    with pytest.raises(SettingsError, match=r"other users can write to .*1-0.state"):
         folder.state(1, 0)
 
 
@@ -76,7 +76,7 @@ def test_a_state_that_others_may_have_written_is_refused(folder: StateFolder) ->
 def test_what_belongs_to_another_user_is_refused(folder: StateFolder) -> None:
     folder.write_state(1, 0, b"state")
     os.chown(os.path.join(folder.path, "1-0.state"), 12345, -1)
-    with pytest.raises(SettingsError, match=r"1-0.state belongs to another user, whose programs"):
+    with pytest.raises(SettingsError, match=r"1-0.state belongs to another user, and a state"):
         folder.state(1, 0)
     os.chown(folder.path, 12345, -1)
     with pytest.raises(SettingsError, match="stream belongs to another user"):
@@ -96,7 +96,7 @@ def test_a_state_is_whole_or_not_there(folder: StateFolder, monkeypatch: pytest.
 
     folder.write_state(1, 0, b"one")
     monkeypatch.setattr(os, "fsync", no_space)
-    with pytest.raises(SettingsError, match="stream: No space left on device -> give a folder that"):
+    with pytest.raises(SettingsError, match="stream: No space left on device -> use a folder that"):
         folder.write_state(1, 0, b"two")
     assert names(folder) == {"1-0.state"}
     assert folder.state(1, 0) == (1, b"one")

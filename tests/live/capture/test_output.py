@@ -372,11 +372,11 @@ def test_what_cannot_begin_is_refused_with_a_sentence(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     refused = [
-        ({"interfaces": ("vc",)}, "no interface named vc; there are"),
+        ({"interfaces": ("vc",)}, "no interface named vc; use one of"),
         ({"interfaces": ("vb",)}, "vb is down"),
         ({"interfaces": ("va",), "write_to": str(tmp_path / "a" / "b")}, f"{tmp_path}/a/b: No such file or directory"),
         ({"interfaces": ("va",), "write_to": str(fifo)}, f"{fifo} exists and is not a plain file"),
-        ({"interfaces": ("va",), "write_to": f"{tmp_path}/f", "ring": RingLimits(files=1)}, "a ring has two files at"),
+        ({"interfaces": ("va",), "write_to": f"{tmp_path}/f", "ring": RingLimits(files=1)}, "a ring needs at least"),
         ({"interfaces": ("va",), "engine": "wings"}, "no engine named wings"),
         ({"interfaces": ("va",), "user": "nobody-here"}, "no user named nobody-here on this machine"),
     ]
