@@ -15,11 +15,13 @@ from textual.widgets import Input, Static
 from tests.suites import some
 from tests.tui.workers import worker_socket
 from zmtpscope.tui.app import Inspector
+from zmtpscope.tui.causes_bar import CausesBar
 from zmtpscope.tui.follow_pane import FollowPane
 from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.records_pane import EVERYTHING
 from zmtpscope.tui.requests import Started, Table, ViewTitle
 from zmtpscope.tui.screen import first_word
+from zmtpscope.tui.title_bar import TitleBar
 from zmtpscope.tui.view_bar import MESSAGES, titles
 from zmtpscope.tui.view_pane import without_hasty_words
 from zmtpscope.tui.widgets.row_list import RowList
@@ -374,6 +376,36 @@ def test_a_cause_tells_its_story_and_back_leads_to_it() -> None:
         assert table.current_row() == row
 
     used(use, "problems/disconnects-without-period.pcap")
+
+
+def test_the_first_screen_names_the_worst_problem_and_a_key_goes_there() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        bar = app.query_one(CausesBar)
+        await until(pilot, lambda: bar.display)
+        assert str(bar.content).startswith("c error  SUB 10.0.0.2 connected to PUB 10.0.0.1:5556 again after 206 ms")
+        assert bar.has_class("error")
+        assert bar.size.height == 1, "the note beside it is none of the problems"
+        await pilot.press("c")
+        await until(pilot, lambda: app.records.spec.filter == "conn in {1, 5}")
+        assert app.records.spec.records == EVERYTHING
+        await pilot.press("b")
+        await until(pilot, lambda: not app.records.spec.filter)
+        await pilot.press("9")
+        await until(pilot, lambda: not bar.display)
+        await pilot.press("c")
+        await until(pilot, lambda: bar.display and app.records.spec.filter == "conn in {1, 5}")
+
+    used(use, "problems/subscription-lost-on-reconnect.pcap", size=(80, 24))
+
+
+def test_a_note_is_no_problem_to_open_on() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "1 note" in str(app.query_one(TitleBar).content))
+        assert not app.query_one(CausesBar).display
+        await pilot.press("c")
+        await until(pilot, lambda: any("no errors or warnings" in each.message for each in app._notifications))
+
+    used(use)
 
 
 def test_a_cause_has_room_in_80_columns_and_the_rest_stands_below() -> None:

@@ -22,8 +22,9 @@ from textual.widgets import ContentSwitcher, Input
 
 from zmtpscope.tui import profiles
 from zmtpscope.tui.banner import Banner
+from zmtpscope.tui.causes_bar import CausesBar
 from zmtpscope.tui.client import Client, Notice
-from zmtpscope.tui.commands import BY_NAME, COMMANDS, RANK_OF_WIDGETS, Command, CommandError, parse
+from zmtpscope.tui.commands import BY_NAME, COMMANDS, RANK_OF_WIDGETS, Command, CommandError, bindings, parse
 from zmtpscope.tui.follow_pane import FOLLOWED, FollowPane
 from zmtpscope.tui.harmless import HarmlessLines, fault
 from zmtpscope.tui.help_screen import HelpScreen
@@ -35,6 +36,7 @@ from zmtpscope.tui.profiles import Profile, ProfileError
 from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
 from zmtpscope.tui.requests import (
+    EVERYTHING,
     CancelSaving,
     ListChanged,
     ListSpec,
@@ -71,24 +73,6 @@ KEYS_OF_WIDGETS: dict[str, type[Widget]] = {
 }
 
 
-def _bindings() -> list[BindingType]:
-    """Return the key bindings of all commands.
-
-    Instant commands precede the focused widget: keys typed after `/` may be queued already, and belong to the filter.
-    """
-    return [
-        Binding(
-            command.keys,
-            f"command('{command.name}')",
-            command.title,
-            show=command.rank > 0,
-            priority=command.is_instant,
-        )
-        for command in COMMANDS
-        if command.keys
-    ]
-
-
 ALWAYS_QUITS = Binding("ctrl+c", "quit", "Quit", show=False, priority=True)
 
 
@@ -97,7 +81,7 @@ class Inspector(App[None]):
 
     TITLE = "zmtpscope"
     AUTO_FOCUS = "RowList"
-    BINDINGS: ClassVar[list[BindingType]] = [ALWAYS_QUITS, *_bindings()]
+    BINDINGS: ClassVar[list[BindingType]] = [ALWAYS_QUITS, *bindings()]
     CSS = """
     ContentSwitcher { height: 1fr; }
     """
@@ -115,6 +99,7 @@ class Inspector(App[None]):
         self._title_bar = TitleBar(what)
         self._banner = Banner()
         self._view_bar = ViewBar()
+        self._causes_bar = CausesBar(BY_NAME["cause"].keys)
         self._filter = filter
         self._reading = ReadAgain()
         """Settings added while running."""
@@ -139,6 +124,7 @@ class Inspector(App[None]):
         yield self._title_bar
         yield self._banner
         yield self._view_bar
+        yield self._causes_bar
         with ContentSwitcher(initial=MESSAGES.name):
             yield self.records
         yield KeyBar(self._rank_of)
@@ -174,6 +160,7 @@ class Inspector(App[None]):
         if isinstance(notice, Progress):
             self._title_bar.show_progress(notice)
             self._banner.show(notice.problems)
+            self._causes_bar.show(notice.causes)
             self.records.show_nothing(notice.nothing)
         elif isinstance(notice, SavingState):
             self._show_saving(notice)
@@ -367,6 +354,7 @@ class Inspector(App[None]):
             self.pane.left_for_another()
         self._open_view = switcher.current = name
         self._view_bar.show(self._views, name)
+        self._causes_bar.want(name == MESSAGES.name)
         self.pane.take_focus()
 
     def _new_pane(self, name: str) -> Pane:
@@ -399,6 +387,16 @@ class Inspector(App[None]):
     def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
         """Show the counted rows or the record of a row."""
         self._go(self._show_row(event.row, event.view.records))
+
+    async def do_cause(self, argument: str) -> None:
+        """Show the records of the worst problem, or of the next one if they are shown."""
+        row = self._causes_bar.next_cause()
+        if row is None:
+            raise CommandError("there are no errors or warnings")
+        self._go(self._show_row(row, EVERYTHING))
+
+    def on_causes_bar_chosen(self, event: CausesBar.Chosen) -> None:
+        self._go(self._show_row(event.row, EVERYTHING))
 
     def on_records_pane_record_asked(self, event: RecordsPane.RecordAsked) -> None:
         self.run_worker(reported(self, self._show_record(event.number)))

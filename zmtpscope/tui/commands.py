@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from textual.binding import Binding, BindingType
+
 
 class Command(NamedTuple):
     """A command. Each `Pane` in which it has a meaning has a method `do_NAME`, or `Inspector` has one for all."""
@@ -57,6 +59,7 @@ COMMANDS = (
     Command("back", "b,backspace,alt+left", "Back", rank=9),
     Command("forward", "B,alt+right", "Forward"),
     Command("view", "", "Another view", "NAME of the view"),
+    Command("cause", "c", "Go to the worst problem, then to the next"),
     Command("follow", "o", "Follow", "conn, peer or topic", is_optional=True, rank=6),
     Command("maximise", "backslash", "One pane only, or all", is_instant=True),
     Command("time", "t", "Times", "r, a or d", is_optional=True, rank=11, group="List"),
@@ -92,6 +95,24 @@ COMMANDS = (
 """All commands, in the order of the help."""
 
 BY_NAME = {command.name: command for command in COMMANDS}
+
+
+def bindings() -> list[BindingType]:
+    """Return the key bindings of all commands.
+
+    Instant commands precede the focused widget: keys typed after `/` may be queued already, and belong to the filter.
+    """
+    return [
+        Binding(
+            command.keys,
+            f"command('{command.name}')",
+            command.title,
+            show=command.rank > 0,
+            priority=command.is_instant,
+        )
+        for command in COMMANDS
+        if command.keys
+    ]
 
 
 class Typed(NamedTuple):

@@ -463,6 +463,8 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     diagnoses: str | None = None
     """Number of diagnoses by severity, in words, from the first `diagnosed` records; None if not known yet."""
     diagnosed: int = 0
+    causes: tuple[TableRow, ...] = ()
+    """The first rows of the view of diagnoses that are errors or warnings, worst first."""
     epoch: int = 0
     """Incremented when the capture is read again with new record numbers."""
 

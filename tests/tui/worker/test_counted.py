@@ -84,6 +84,8 @@ def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile
     assert derived.steps - steps == len(RULES) + 1
     assert sum(fed) == records
     assert views.diagnoses == "1 error, 1 note"
+    assert [row.style for row in views.causes] == ["error"], "a note is no problem"
+    assert views.causes is views.causes
 
 
 def test_while_records_still_come_causes_are_looked_for_now_and_then() -> None:

@@ -9,12 +9,14 @@ import numpy as np
 
 from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.filter import Filter
+from zmtpscope.findings import SEVERITIES
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Table, TableOf, ViewTitle
+from zmtpscope.tui.requests import Table, TableOf, TableRow, ViewTitle
 from zmtpscope.tui.worker.views.catalogue import VIEWS
 from zmtpscope.tui.worker.views.view import Counter, Step, View, ViewTable, Wanted
 
 if TYPE_CHECKING:
+    from zmtpscope.diagnosis.diagnosis import Explained
     from zmtpscope.tui.worker.views.derived import Derived
 
 C = TypeVar("C", bound=Counter)
@@ -23,6 +25,9 @@ MAX_SAVED = 1_000_000
 """Maximum rows of a view in a file."""
 MAX_VIEWS = 16
 """Maximum views kept; the one shown longest ago is dropped."""
+MAX_CAUSES = 2
+"""Maximum diagnoses shown above the messages."""
+ALARMING = SEVERITIES[:2]
 
 
 def view_titles() -> tuple[ViewTitle, ...]:
@@ -120,6 +125,9 @@ class CountedViews:
         self._looked_at: Counting[Any] | None = None
         self._derived: Counting[Derived] | None = None
         """Derived from all records; created when first needed."""
+        self._explained: list[Explained] | None = None
+        """The diagnoses of `_causes`."""
+        self._causes: tuple[TableRow, ...] = ()
 
     @property
     def is_behind(self) -> bool:
@@ -179,6 +187,16 @@ class CountedViews:
     def diagnosed(self) -> int:
         """Number of records the diagnoses are derived from."""
         return 0 if self._derived is None else self._derived.looked_at
+
+    @property
+    def causes(self) -> tuple[TableRow, ...]:
+        """The worst diagnoses as rows of their view: at most `MAX_CAUSES`, and only errors and warnings."""
+        explained = None if self._derived is None else self._derived.counter.diagnoses
+        if self._derived is not None and explained is not self._explained:  # making them again needs all knowledge
+            rows = VIEWS["diagnoses"].of(self._derived.counter).table(Wanted(most=MAX_CAUSES)).rows
+            self._causes = tuple(row for row in rows if row.style in ALARMING)
+            self._explained = explained
+        return self._causes
 
     def _derived_of(self, filter: str) -> Counting[Derived]:
         """Return data derived from matching records, shared by views with the same filter."""

@@ -186,6 +186,7 @@ class Worker:
             epoch=self._epoch,
             diagnoses=self._views.diagnoses,
             diagnosed=self._views.diagnosed,
+            causes=self._views.causes,
         )
         if progress != self._said:
             self._said = progress

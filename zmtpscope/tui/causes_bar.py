@@ -1,0 +1,72 @@
+"""The lines above the messages: the worst problems in the traffic."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.widgets import Static
+
+from zmtpscope.tui.requests import TableRow
+
+
+class CausesBar(Static):
+    """Shows one line per cause, in the colour of the worst one. It is hidden without causes and in other views.
+
+    A click on a line posts `Chosen`.
+    """
+
+    DEFAULT_CSS = """
+    CausesBar { height: auto; padding: 0 1; color: $text-warning; background: $warning 20%; display: none; }
+    CausesBar { text-wrap: nowrap; text-overflow: ellipsis; }
+    CausesBar.error { color: $text-error; background: $error 25%; }
+    """
+
+    class Chosen(Message):
+        """Request to go to the records of a cause."""
+
+        def __init__(self, row: TableRow) -> None:
+            super().__init__()
+            self.row = row
+
+    def __init__(self, key: str) -> None:
+        super().__init__(markup=False)
+        self._key = key
+        """The key that goes to a cause."""
+        self._causes: tuple[TableRow, ...] = ()
+        self._is_wanted = True
+        self._last = ""
+        """Key of the row of the cause that was gone to last."""
+
+    def show(self, causes: tuple[TableRow, ...]) -> None:
+        """Show these rows of the view of diagnoses, worst first."""
+        if causes == self._causes:
+            return
+        self._causes = causes
+        lines = [Text.assemble((f"{self._key} {row.cells[0]}", "bold"), f"  {row.cells[1]}") for row in causes]
+        self.update(Text("\n").join(lines))
+        self.set_class(any(row.style == "error" for row in causes), "error")
+        self._update_display()
+
+    def want(self, is_wanted: bool) -> None:
+        """Show or hide the causes."""
+        self._is_wanted = is_wanted
+        self._update_display()
+
+    def _update_display(self) -> None:
+        self.display = self._is_wanted and bool(self._causes)
+
+    def next_cause(self) -> TableRow | None:
+        """Return the cause after the one returned last, or the first; None without causes."""
+        if not self._causes:
+            return None
+        keys = [row.key for row in self._causes]
+        row = self._causes[(keys.index(self._last) + 1) % len(keys) if self._last in keys else 0]
+        self._last = row.key
+        return row
+
+    def on_click(self, event: events.Click) -> None:
+        if event.y < len(self._causes):
+            row = self._causes[event.y]
+            self._last = row.key
+            self.post_message(self.Chosen(row))
