@@ -174,6 +174,17 @@ def test_columns_without_a_text_are_not_there() -> None:
     with_table(use)
 
 
+def test_numbers_of_deeper_rows_are_shown_in_full() -> None:
+    columns = (TableColumn("node", "node"), TableColumn("last", "last", is_number=True))
+
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        rows = (TableRow("nodes", ("nodes", "")), TableRow("alice", ("alice", "7.301455"), depth=1))
+        shown.show(Table(columns, rows, 1, 1))
+        assert lines(shown)[2].split() == ["alice", "7.301455"]
+
+    with_table(use)
+
+
 def test_a_plot_without_room_is_scaled_and_shows_its_end() -> None:
     columns = (TableColumn("peer", "peer", width=50, is_name=True), TableColumn("lifeline", "lifeline", is_plot=True))
 

@@ -154,8 +154,9 @@ class TableView(LineView):
         for index, column in enumerate(self._table.columns):
             if column.width or not any(_cell(row, index) for row in self._table.rows):
                 continue
-            # deeper rows may extend over empty cells to the right
-            shown = (row for row in self._table.rows if not row.depth or _cell(row, index + 1))
+            # texts of deeper rows may extend over empty cells to the right
+            is_number = column.is_number
+            shown = (row for row in self._table.rows if not row.depth or is_number or _cell(row, index + 1))
             needed = max((width_of(self._front(row, index) + _cell(row, index)) for row in shown), default=0)
             needed = max(needed, self._width_of_heading(column))
             self._widths[index] = max(self._widths[index], min(needed, column.widest))
