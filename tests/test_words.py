@@ -36,10 +36,8 @@ NOT_YET = frozenset(
         "docs/decisions/filters.md",
         "docs/decisions/live-capture.md",
         "docs/decisions/diagnosis.md",
-        "docs/decisions/payloads.md",
         "docs/decisions/python.md",
         "docs/decisions/sockets.md",
-        "docs/decisions/spark.md",
         "docs/decisions/store.md",
         "docs/decisions/tui.md",
     }
