@@ -27,7 +27,6 @@ MAX_FEW = 3
 """A short page may have these at least."""
 NOT_YET = frozenset(
     {
-        "docs/decisions/capture.md",
         "docs/decisions/columns.md",
         "docs/decisions/compiled.md",
         "docs/decisions/core.md",
@@ -35,7 +34,6 @@ NOT_YET = frozenset(
         "docs/decisions/export.md",
         "docs/decisions/filters.md",
         "docs/decisions/live-capture.md",
-        "docs/decisions/diagnosis.md",
         "docs/decisions/python.md",
         "docs/decisions/sockets.md",
         "docs/decisions/store.md",
