@@ -31,7 +31,6 @@ NOT_YET = frozenset(
         "docs/decisions/curve.md",
         "docs/decisions/export.md",
         "docs/decisions/filters.md",
-        "docs/decisions/live-capture.md",
         "docs/decisions/python.md",
         "docs/decisions/sockets.md",
         "docs/decisions/store.md",
