@@ -28,11 +28,9 @@ MAX_FEW = 3
 NOT_YET = frozenset(
     {
         "docs/decisions/columns.md",
-        "docs/decisions/curve.md",
         "docs/decisions/export.md",
         "docs/decisions/filters.md",
         "docs/decisions/python.md",
-        "docs/decisions/sockets.md",
         "docs/decisions/store.md",
         "docs/decisions/tui.md",
     }
