@@ -28,9 +28,11 @@ def exposed(path: str | Path, status: os.stat_result) -> Exposed | None:
 
 
 def exposed_in(folder: Path) -> Exposed | None:
-    """Return how others can change a program started by its path: `folder` (resolved) and all its parents, where
-    another folder could be put in its place. In a folder with the sticky bit, such as /tmp, only the owner can.
-    Raises `OSError`."""
+    """Return how other users can replace a program in `folder` (a resolved path); None if they cannot.
+
+    Also checks all parents, because another folder could be moved into the path there. A parent with the sticky bit,
+    such as /tmp, is safe unless its owner is another user. Raises `OSError`.
+    """
     found = exposed(folder, folder.stat())
     return found or next(_exposed_above(folder), None)
 

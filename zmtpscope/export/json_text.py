@@ -212,7 +212,8 @@ class _Pieces:
             yield data[run][start:stop]
 
     def _backs(self, rows: slice, kept: NDArray[np.int8], closing_of: Int64, meaning: Int64) -> list[bytes]:
-        """Everything from `bodies_kept` on; up to `peer_socket_type` where the meaning is open."""
+        """Return the end of each line, from `bodies_kept` on. For rows of meaning `OPEN` it stops after
+        `peer_socket_type`."""
         columns = self.columns.run_of[rows], self.columns.packet_ends[rows], self.columns.time_ends[rows]
         chosen, counts = _groups(*columns, kept, closing_of, meaning)
         run_of, packets, times = (column[chosen] for column in columns)

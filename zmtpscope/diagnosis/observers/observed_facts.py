@@ -87,7 +87,8 @@ JOIN = "join"
 class ObservedSubscription:
     """A subscription, or a group that a DISH joined (`form` is join), and its messages.
 
-    `moment` is the first of `times` equal ones. It matched `messages`, the first at `first_ns`.
+    The side subscribed to the topic `times` times, first at `moment`. The subscription matched `messages` messages, the
+    first at `first_ns`.
     """
 
     topic: bytes

@@ -161,7 +161,7 @@ class Texts:
 
 @dataclass(slots=True, eq=False)
 class Lists:
-    """list: `items[edges[row] : edges[row + 1]]`. Rows that are not `known` are null and have no items."""
+    """A column of lists. A row contains `items[edges[row] : edges[row + 1]]`, or null if it is not `known`."""
 
     items: Integers | Octets | Texts
     edges: Int64

@@ -303,8 +303,10 @@ def longest_names(names: Sequence[bytes], data: bytes, starts: Int64, sizes: Int
 
 
 def first_frames(run: MessageRun) -> Int64:
-    """Return the topic octets of each message that contains its topic as such: a subscription, the first of several
-    frames, or the group of RADIO."""
+    """Return the topic size of each message whose first frame holds only a topic or group, and `NO_TOPIC` for others.
+
+    Such messages are subscriptions, and messages of several frames from a publisher or RADIO.
+    """
     frames = run.first
     kinds, sizes = run.flags[frames] & SPECIAL, run.sizes[frames]
     marked = (kinds & MARKED) != 0

@@ -7,8 +7,10 @@ from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships
 
 
 class HeldOctets:
-    """Unread octets of one side and octets of its message under way, from stream offset `base` on, with the side's
-    share of the budget. `data` are these and the new octets, while they are read."""
+    """The octets held for one side: unread ones, and those of its incomplete message. Counts them in the budget.
+
+    The held octets start at stream offset `base`. While the side is read, `data` contains the held and the new octets.
+    """
 
     __slots__ = ("_is_limited", "_memberships", "_share", "base", "budget", "data", "parts")
 

@@ -122,7 +122,7 @@ class Outputs:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether a leftover is open."""
+        """Whether a leftover has started and not ended yet."""
         return self._stretch is not None
 
     def leave_until(self, stop: int, ordinal: int) -> None:

@@ -260,7 +260,10 @@ class Session:
                         yield _ServerPair(made, public, True)
 
     def _candidates(self, size: int) -> Iterator[bytes]:
-        """Yield candidates for k and a box of `size` octets: proven, from the key files, or derived."""
+        """Yield the keys k that might open a box of `size` octets.
+
+        This is the proven key if there is one. Otherwise, the keys come from the key files or are derived from secrets.
+        """
         if self.key is not None:
             yield self.key
         elif self.settled:

@@ -106,7 +106,7 @@ class SideStream:
 
     @property
     def identity(self) -> str | None:
-        """The identity of the side, by its handshake, even if encrypted."""
+        """The identity that the side sent in its handshake, unencrypted or decrypted; None if unknown."""
         return None if self.reading is None else self.reading.identity
 
     def identity_at(self, offset: int) -> str | None:

@@ -66,7 +66,7 @@ class Attempt:
         """Number of records."""
 
     def add(self, side: int | None, said: object) -> None:
-        """Add the compared values of a record."""
+        """Add a record: `said` contains the values to compare with other attempts."""
         self.said[side] = (*self.said.get(side, ()), said)
         self.count += 1
 

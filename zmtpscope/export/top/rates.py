@@ -216,7 +216,7 @@ class Rates:
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _count(self, columns: Columns) -> None:
-        """Count messages of one interval."""
+        """Update subscriptions from the messages of one interval, and count its other messages."""
         for place in np.flatnonzero(columns.marked).tolist():
             run, row = columns.runs[int(columns.run_of[place])], int(columns.row_of[place])
             topic = run.topic(row)

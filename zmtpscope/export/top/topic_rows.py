@@ -57,7 +57,7 @@ class TopicRows:
         return found
 
     def _rows_of_run(self, run: MessageRun, rows: Int64, sender: Peer) -> Int64 | int:
-        """Return the row of the topic of each message in `rows` of a run."""
+        """Return the display row of the topic of each message. `rows` are the numbers of the messages in the run."""
         if run.topics is None:
             return self._topics.row(Topic(sender, None))
         sizes = np.minimum(run.topics[rows], LONGEST_TOPIC)

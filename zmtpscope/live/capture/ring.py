@@ -74,8 +74,11 @@ class RingSocket(PacketSocket):
         return self._looked + (SETTLE if self._found else LOOK)
 
     def read(self) -> Batch | None:
-        """Return the rest of a full block, or the packets that the last look found complete in the block being
-        filled."""
+        """Return the next packets, or None if there are none yet.
+
+        If the kernel has finished the block, these are all of its remaining packets. Otherwise, they are the packets
+        that the previous call found complete.
+        """
         begin = self._block * BLOCK
         status, count, first, end = _block(self._ring, begin)
         at = self._at or begin + first

@@ -226,7 +226,7 @@ def spans(
 
 
 def _apart(places: Sequence[int], distance: float) -> list[int]:
-    """Return the places, in order, that leave this much room for the previous label."""
+    """Return the places where labels do not overlap: each is at least `distance` after the one returned before it."""
     found = list(places[:1])
     for place in places[1:]:
         if place - found[-1] >= distance:

@@ -84,7 +84,8 @@ def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequen
 
 
 def scaled_plot(text: str, width: int) -> str:
-    """Return a plot in at most `width` cells. Each shows, of the cells it replaces, the first in `PLOTTED`."""
+    """Shrink a plot to at most `width` cells. Each new cell replaces several, and shows the character of them that is
+    first in `PLOTTED`."""
     if len(text) <= width:
         return text
     edges = [len(text) * cell // width for cell in range(width + 1)]

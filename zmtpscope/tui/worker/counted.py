@@ -110,9 +110,9 @@ def _wanted(request: TableOf) -> Wanted:
 
 
 class CountedViews:
-    """All views shown so far. Only the last one is updated; derived data of all records follows when there is time.
+    """All views shown so far. `step` updates only the view shown last; the worker updates `derived` when it is idle.
 
-    `is_complete` returns whether the store is complete, `ongoing` the state of the analyser.
+    `is_complete` is called to learn whether the store is complete, and `ongoing` to get the state of the analyser.
     """
 
     def __init__(
