@@ -1,4 +1,4 @@
-"""The columns of message rows. Every field of a message row is derived here (docs/decisions/analyser.md).
+"""The columns of message rows. Every field of a message row is derived here (docs/decisions/columns.md).
 
 `octets` joins the octets kept of all runs. The body of frame j is `sizes[j]` octets; the first `held[j]` of them were
 kept, at `octets[starts[j]:]`.
