@@ -25,12 +25,6 @@ MAX_SHARE = 0.0125
 """Vague words per word of a page."""
 MAX_FEW = 3
 """A short page may have these at least."""
-MODULES_NOT_YET = frozenset(
-    {
-        "zmtpscope/export/json_text.py",
-    }
-)
-"""Modules that are not rewritten yet. A module leaves this set for good."""
 
 
 def prose(text: str) -> str:
@@ -67,6 +61,4 @@ def test_a_page_names_what_acts(page: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(ROOT)))
 def test_a_module_names_what_acts(module: Path) -> None:
-    vague, name = vague_words(docstrings_and_comments(module)), str(module.relative_to(ROOT))
-    assert not vague or name in MODULES_NOT_YET
-    assert vague or name not in MODULES_NOT_YET, f"{name} is rewritten: take it out of MODULES_NOT_YET"
+    assert not vague_words(docstrings_and_comments(module))

@@ -1,5 +1,5 @@
-"""Pieces of the JSON lines of message rows: pieces that many rows share, and pieces of single rows. `json_text.py` adds
-numbers, bodies and texts, and joins the lines."""
+"""Pieces of the JSON lines of message rows: pieces that many rows share, and pieces of single rows. The compiled loop
+adds numbers, bodies and texts, and joins the lines."""
 
 from __future__ import annotations
 
