@@ -100,6 +100,8 @@ def test_what_is_told_of_a_connection_does_not_depend_on_the_others(
 
 
 def is_own(record: dict[str, Any]) -> bool:
+    if record["record"] == "stall":
+        return record["until"] != "running"  # it lasts to the end of the capture, whichever connection that is of
     return record["record"] != "finding" or COMPARING.match(record["id"]) is None
 
 

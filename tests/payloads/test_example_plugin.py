@@ -223,7 +223,7 @@ def install_broken(folder: pathlib.Path, code: str, monkeypatch: pytest.MonkeyPa
         ("        while True: reader.give('x', 1)", "PAYLOAD-02", "broken: more than 10000 fields"),
         ("        while True: reader.go_to(1); reader.octets('x')", "PAYLOAD-02", "broken: more than 10000 fields"),
         ("        return self.dissect(message, reader)", "PAYLOAD-05", "broken: nested too deep"),
-        ("        reader.octets('\\ud800\\x1b', 99)", "PAYLOAD-03", "\\ud800\\x1b needs 99 octets, there are 6"),
+        ("        reader.octets('\\ud800\\x1b', 99)", "PAYLOAD-03", "\\ud800\\x1b needs 99 octets, but only 6 remain"),
     ],
 )
 def test_a_plugin_that_fails_is_told_and_the_octets_are_shown(

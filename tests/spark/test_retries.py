@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 from tests.readings import CAPTURES
 from tests.spark.local import in_any_order, local_rows, shuffled_frame
-from zmtpscope.spark import ingest, ingestion, shuffle
+from zmtpscope.spark import ingest, ingestion, sending, shuffle
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.source import ZmtpDataSource
 
@@ -26,6 +27,12 @@ FILES = [str(CAPTURES / "patterns" / name) for name in ("pubsub.pcap", "reqrep.p
 PUBSUB = FILES[:1]
 
 Batches = Iterator[pa.RecordBatch]
+
+
+@pytest.fixture(autouse=True)
+def classes_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers get the code of the classes that tests make, which they could not import."""
+    monkeypatch.setattr(sending, "pickle", cloudpickle)
 
 
 def killer(folder: Path) -> Callable[[Callable[..., Batches]], Callable[..., Batches]]:
@@ -70,6 +77,8 @@ def test_rows_of_a_shared_scan_come_once(spark: SparkSession, tmp_path: Path) ->
     dying = killer(tmp_path)
 
     class Source(ZmtpDataSource):
+        __reduce__ = object.__reduce__  # by value: workers cannot import this class
+
         @classmethod
         def name(cls) -> str:
             return "dying_zmtp"

@@ -44,7 +44,7 @@ def repeated(what: str) -> int:
     if re.match(r"\d+ gaps? more of", what):
         return int(what.split()[0])
     if what.startswith("retried"):
-        return int(what.split()[2]) if " times, " in what else 1
+        return int(what.split()[1]) if " times, " in what else 1
     if what.startswith("PING/PONG"):
         return int(what.split()[1]) if " times " in what else 1
     return 0

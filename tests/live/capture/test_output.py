@@ -312,7 +312,7 @@ def test_without_any_room_a_private_capture_ends_with_the_directory_and_what_to_
         status = wait_for(session, lambda status: status.ended)
         assert status.failure == (
             "/dev/shm: No space left on device; no space to buffer packets until they are read -> set TMPDIR to a "
-            "directory with room, or name a file with -w"
+            "directory with free space, or name a file with -w"
         )
         assert contents_so_far(session).octets == [ethernet(number, 1400) for number in range(status.packets)]
         assert status.packets > 500
