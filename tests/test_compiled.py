@@ -39,6 +39,16 @@ def test_all_that_can_be_compiled_is() -> None:
         assert pair.compiled is not pair.twin
 
 
+@pytest.mark.skipif(not compiled.IS_WANTED, reason="ZMTPSCOPE_COMPILED=0: what is tested is Python")
+def test_a_compiled_module_of_another_version_is_named() -> None:
+    def unknown() -> None:
+        """A function that the compiled module does not have."""
+
+    unknown.__module__ = "zmtpscope.capture.pcap"
+    with pytest.raises(ImportError, match=r"^zmtpscope\.capture\.pcap_compiled is of another version of zmtpscope"):
+        compiled.where_possible(unknown)
+
+
 @pytest.mark.parametrize("form", [["--json"], ["-q"], []])
 def test_what_is_read_is_the_same_without(form: list[str]) -> None:
     def output(wanted: str) -> bytes:

@@ -1,7 +1,6 @@
 """Functions with a compiled version, if it was built when zmtpscope was installed.
 
-Each has a Python twin with the documentation, which runs if nothing was compiled: `name` in `module.py` is the twin
-of
+Each has a Python twin with the documentation, which runs if nothing was compiled: `name` in `module.py` is the twin of
 `name` in `module_compiled.pyx` next to it. Both return the same for any input (docs/seams.md, P20).
 """
 
@@ -39,7 +38,10 @@ def state() -> str:
 
 
 def where_possible(twin: Function) -> Function:
-    """Return the compiled version of a twin, or the twin itself if there is none."""
+    """Return the compiled version of a twin, or the twin itself if there is none.
+
+    Raises `ImportError` if the compiled module is older than its twin.
+    """
     name = f"{twin.__module__}_compiled"
     try:
         compiled: Function = getattr(import_module(name), twin.__name__) if IS_WANTED else twin
@@ -47,6 +49,10 @@ def where_possible(twin: Function) -> Function:
         if error.name != name:
             raise
         compiled = twin
+    except AttributeError:
+        raise ImportError(
+            f"{name} is of another version of zmtpscope: compile it again (make, or pip install)"
+        ) from None
     if compiled is twin:
         return twin
     PAIRS[f"{twin.__module__}.{twin.__name__}"] = Pair(compiled, twin)

@@ -1,4 +1,4 @@
-"""Rules for programs that end whenever a certain message comes."""
+"""Rules for programs that exit after a certain message."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FASTER = 10
 MIN_TIMES = 3
 
 HINT = (
-    "see the log of that program for the last message: it fails on it and is restarted; messages sent to it "
-    "meanwhile, or queued in it, are lost"
+    "see the log of that program for the last message: the program fails on it, or takes it as an order to exit; "
+    "messages sent to it meanwhile, or queued in it, are lost"
 )
 
 
