@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from captures.problems import scenarios, table
+from captures.problems import scenarios
 from captures.problems.scenario import SCENARIOS, Scenario
 from tests.readings import CAPTURES
 
@@ -36,8 +36,3 @@ def test_every_problem_has_a_near_miss_or_is_one() -> None:
     nearly = {scenario.near_miss_of for scenario in SCENARIOS.values() if scenario.near_miss_of}
     assert blamed == nearly
     assert [name for name, each in SCENARIOS.items() if not each.diagnosis and not each.near_miss_of] == []
-
-
-def test_the_page_lists_what_the_truth_files_say() -> None:
-    """After changes: python -m captures.problems.table"""
-    assert table.table() in table.README.read_text()
