@@ -30,7 +30,7 @@ def project() -> dict[str, Any]:
 def test_make_commands_are_targets(path: Path) -> None:
     text = path.read_text()
     commands = re.findall(r"(?:`|^ +|run: )make ([a-z-]+)", text, re.MULTILINE)
-    assert commands or path.name == "SECURITY.md"
+    assert commands or path.name in {"CHANGELOG.md", "SECURITY.md"}
     assert set(commands) - TARGETS == set()
 
 

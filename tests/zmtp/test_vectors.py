@@ -22,7 +22,7 @@ TCP = [vector for vector in VECTORS if vector["transport"] == "tcp"]
 
 RELATIONS = {"ZMTP3X-META-08", "PLAIN-06"}
 """Findings about both sides, which are not for a reader of one side. PLAIN-06 says who was refused and why, so it needs
-to know who asked (conformance.md 1.7)."""
+to know who asked (conformance.md)."""
 
 AT_THE_CLOSE = {"NULL-06"}
 """Findings of a close, which the vectors do not tell of unless something is cut."""

@@ -1,6 +1,6 @@
 """All findings of zmtpscope: id, default severity, source, text, hint.
 
-Ids and severities are from conformance.md, section 1, which also states the exact conditions. Ids are stable: they are
+Ids and severities are from conformance.md, which also states the exact conditions. Ids are stable: they are
 never reused and never renumbered.
 """
 

@@ -1,4 +1,4 @@
-"""Match PINGs and PONGs (conformance.md 1.4, wire.md 10.3).
+"""Match PINGs and PONGs (conformance.md, wire.md 10.3).
 
 A capture shows less than the peers sent: packets are lost, a hole delays a side, boxes stay encrypted, packets are
 swapped. So a PONG matches any open PING with its context. An unmatched PONG is kept until its PING cannot arrive any

@@ -1,4 +1,4 @@
-"""Match requests and replies on one connection (conformance.md 1.6, wire.md 10.1).
+"""Match requests and replies on one connection (conformance.md, wire.md 10.1).
 
 A REQ waits for the reply to each request (REQREP-02), and each message of a REP is the reply to a request, with its
 envelope (REQREP-04). Usually requests and replies alternate, or replies arrive in the order of requests. Then whole

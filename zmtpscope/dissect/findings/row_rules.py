@@ -1,4 +1,4 @@
-"""Rules for message rows: conditions over columns, by socket type of the sender (conformance.md 1.5, 1.6)."""
+"""Rules for message rows: conditions over columns, by socket type of the sender (conformance.md)."""
 
 from __future__ import annotations
 

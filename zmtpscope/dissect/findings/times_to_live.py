@@ -1,4 +1,4 @@
-"""Sides that are silent for longer than they announced (conformance.md 1.5, ZMTP31-PING-06).
+"""Sides that are silent for longer than they announced (conformance.md, ZMTP31-PING-06).
 
 A PING announces a time to live: if nothing follows within it, the other side should close. The first traffic of any
 kind counts; libzmq also stops its clock there. One more second is allowed for a close in flight.

@@ -1,6 +1,6 @@
 """Find messages without a matching subscription or group membership of the receiver.
 
-See conformance.md 1.5, ZMTP-SUB-05 and ZMTP31-GROUP-06. Messages in flight are no such messages: a second is allowed
+See conformance.md, ZMTP-SUB-05 and ZMTP31-GROUP-06. Messages in flight are no such messages: a second is allowed
 after a cancel, and for a subscription that was captured late. A late packet delays its side, so a message waits until
 the subscribing side was read for a second longer without a gap, or until the connection ends. ZMTP 1.0 is skipped: its
 subscribers filter, and its sides do not announce their types.
