@@ -8,7 +8,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, began
 from zmtpscope.findings.capturing import ATTEMPTS, HALF_OPEN
@@ -107,7 +107,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
         return None
-    end, heard = ending.moment.ns, connection.sides[1 - connection.listener].last_ns or 0
+    end, heard = ending.moment.ns, connection.client.last_ns or 0
     first = bisect_left(own, max(heard, connection.start.ns + 1, end - LONGEST_DEAD), key=began)
     for later in islice(own, first, first + MAX_LATER):
         later_end = ending_of(later)
@@ -173,13 +173,11 @@ def _until(stay: Stay) -> tuple[int, int]:
 
 
 def _stay(connection: ObservedConnection) -> Stay:
-    ending = ending_of(connection)
-    until = connection.last_ns if ending is None else ending.moment.ns
-    return Stay(until, connection.start.ns, _kind(connection)[1])
+    return Stay(end_of(connection, connection.last_ns), connection.start.ns, _kind(connection)[1])
 
 
 def _kind(connection: ObservedConnection) -> tuple[Kind, tuple[str, str | None]]:
-    side = connection.sides[1 - connection.listener]
+    side = connection.client
     return (connection.endpoint, side.socket_type), (side.ip, side.identity)
 
 

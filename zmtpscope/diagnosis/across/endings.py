@@ -57,6 +57,12 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
     return Ending(side, moment, cause, is_reset, violation if cause == "violation" else None)
 
 
+def end_of(connection: ObservedConnection, otherwise: int) -> int:
+    """Return when a connection ended (ns); `otherwise` if it is open, or its end was not captured."""
+    ending = ending_of(connection)
+    return otherwise if ending is None else ending.moment.ns
+
+
 def is_of_another(connection: ObservedConnection) -> bool:
     """Whether a middlebox sent the RST that ended the connection.
 

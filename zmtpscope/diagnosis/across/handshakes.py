@@ -65,7 +65,7 @@ def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
     for connection in knowledge.connections:
         hung = _hung(connection, knowledge.last_ns)
         if hung is not None:
-            client = connection.sides[1 - connection.listener].ip
+            client = connection.client.ip
             found.setdefault((connection.endpoint, client, hung.silent == connection.listener), []).append(hung)
     return {waiting: each for waiting, each in found.items() if _is_certain(each)}
 
@@ -103,7 +103,7 @@ def rejects_type(connection: ObservedConnection) -> bool:
     ending = ending_of(connection)
     if ending is None or ending.is_reset or ending.side == connection.listener:
         return False
-    ready = connection.sides[connection.listener].ready
+    ready = connection.server.ready
     if ready is None or connection.sides[ending.side].ready is not None:
         return False
     setup = ready.ns - connection.start.ns

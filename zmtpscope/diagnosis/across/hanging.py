@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import Ending, ending_of
+from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of
 from zmtpscope.diagnosis.across.hops import Asked, answered_later, next_hop
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of, steady
@@ -124,8 +124,7 @@ def hanging(knowledge: Knowledge) -> list[Hanging]:
             ending = ending_of(connection)
             if ending is None and not connection.is_open:
                 continue
-            until = knowledge.last_ns if ending is None else ending.moment.ns
-            found.append(Hanging(connection, requests, until, ending))
+            found.append(Hanging(connection, requests, end_of(connection, knowledge.last_ns), ending))
     return found
 
 

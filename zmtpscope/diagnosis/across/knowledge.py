@@ -91,7 +91,7 @@ class Knowledge:
         """The connections of each client address to each endpoint, in order of start."""
         found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
         for connection in self.connections:
-            client = connection.sides[1 - connection.listener].ip
+            client = connection.client.ip
             found.setdefault((client, connection.endpoint), []).append(connection)
         return found
 
@@ -100,7 +100,7 @@ class Knowledge:
         """The connections of each client (address, and identity or None) to each endpoint, in order of start."""
         found: dict[tuple[str, str | None, Endpoint], list[ObservedConnection]] = {}
         for connection in self.connections:
-            client = connection.sides[1 - connection.listener]
+            client = connection.client
             found.setdefault((client.ip, client.identity, connection.endpoint), []).append(connection)
         return found
 

@@ -91,7 +91,7 @@ def peers(knowledge: Knowledge) -> list[Peer]:
 
 
 def _listener(endpoint: Endpoint, connections: Sequence[ObservedConnection]) -> Peer:
-    sides = [each.sides[each.listener] for each in connections]
+    sides = [each.server for each in connections]
     identity = next((side.identity for side in reversed(sides) if side.identity), None)
     socket_type = next((side.socket_type for side in reversed(sides) if side.socket_type), None)
     return Peer(address(endpoint), identity, socket_type, None, tuple(connections))
@@ -106,7 +106,7 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
     by_client: dict[Client, dict[Known, list[ObservedConnection]]] = {}
     attempts: dict[Client, list[RunFinding]] = {}
     for connection in knowledge.connections:
-        side = connection.sides[1 - connection.listener]
+        side = connection.client
         known = by_client.setdefault((side.ip, connection.endpoint), {})
         known.setdefault((side.identity or None, side.socket_type), []).append(connection)
     for finding in knowledge.findings:

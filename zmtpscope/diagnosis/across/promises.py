@@ -92,7 +92,7 @@ def _until_first_ping(connection: ObservedConnection, asker: int) -> int | None:
 
 
 def _pinger(connection: ObservedConnection, asker: int) -> Pinger:
-    client = connection.sides[1 - connection.listener]
+    client = connection.client
     return connection.endpoint, client.ip, client.identity, asker == connection.listener
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from zmtpscope.diagnosis.across.endings import Ending, ending_of
+from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import address, name_of, topic_name
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
@@ -93,7 +93,7 @@ class Subscriber:
     @cached_property
     def ended_ns(self) -> int:
         """The end of its connection, or its last packet (ns). Data after FIN or RST is not delivered."""
-        return self.connection.last_ns if self.ending is None else self.ending.moment.ns
+        return end_of(self.connection, self.connection.last_ns)
 
     @cached_property
     def is_filtered(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import end_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 
 MIN_CHOSEN = 32_768
@@ -32,9 +32,8 @@ def passing(knowledge: Knowledge) -> frozenset[tuple[str, Endpoint]]:
     for connection in knowledge.connections:
         endpoint = connection.endpoint
         if endpoint[1] >= MIN_CHOSEN and is_agreed(connection):
-            client, ending = connection.sides[1 - connection.listener].ip, ending_of(connection)
-            until = FOR_EVER if ending is None else ending.moment.ns
-            served = found.setdefault((endpoint[0], connection.sides[connection.listener].socket_type, client), {})
+            client, until = connection.client.ip, end_of(connection, FOR_EVER)
+            served = found.setdefault((endpoint[0], connection.server.socket_type, client), {})
             known = served.get(endpoint, Served(connection.start.ns, until, endpoint))
             served[endpoint] = known._replace(until_ns=max(known.until_ns, until))
     return frozenset(

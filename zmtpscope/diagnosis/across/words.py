@@ -25,7 +25,7 @@ def address(endpoint: Endpoint) -> str:
 
 def client_name(connection: ObservedConnection) -> str:
     """Return the name of the client, for example `DEALER "worker-1" 10.0.0.2`."""
-    side = connection.sides[1 - connection.listener]
+    side = connection.client
     node = zre_node(side.identity)
     identity = f"ZRE {node}" if node else f'"{shown(side.identity)}"' if side.identity else None
     words = [None if node else side.socket_type, identity, side.ip]
@@ -34,7 +34,7 @@ def client_name(connection: ObservedConnection) -> str:
 
 def server_name(connection: ObservedConnection) -> str:
     """Return the name of the listener, for example `PUB 10.0.0.1:5556`."""
-    side = connection.sides[connection.listener]
+    side = connection.server
     return " ".join(word for word in (side.socket_type, address(connection.endpoint)) if word)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.words import client_name, duration
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
@@ -51,12 +51,12 @@ def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
     last: dict[tuple[Endpoint, str | None], GoneWorker] = {}
     latest: dict[tuple[Endpoint, str | None], list[int]] = {}
     for connection in knowledge.connections:
-        broker, worker = connection.sides[connection.listener], connection.sides[1 - connection.listener]
+        broker, worker = connection.server, connection.client
         if broker.socket_type not in BROKERS or worker.socket_type not in WORKERS or not is_agreed(connection):
             continue
         ending = ending_of(connection)
         kind: tuple[Endpoint, str | None] = connection.endpoint, worker.socket_type
-        latest.setdefault(kind, []).append(knowledge.last_ns + STAYED if ending is None else ending.moment.ns)
+        latest.setdefault(kind, []).append(end_of(connection, knowledge.last_ns + STAYED))
         has_left = ending is not None and ending.side != connection.listener
         if ending is not None and has_left and broker.rhythm is not None and broker.rhythm.count >= MIN_WORK:
             known = last.get(kind)

@@ -40,7 +40,7 @@ def _farewells(knowledge: Knowledge) -> dict[str, list[RunFinding]]:
 def said_farewell(departure: Disconnect, knowledge: Knowledge) -> bool:
     """Whether a node that closed a connection sent a farewell beacon around that time."""
     connection, ending = departure.connection, departure.ending
-    node = zre_node(connection.sides[1 - connection.listener].identity)
+    node = zre_node(connection.client.identity)
     if node is None:
         return False
     return any(

@@ -287,10 +287,19 @@ class ObservedConnection:
         return _turned_round(self.stream) if side else self.stream
 
     @property
+    def client(self) -> ObservedSide:
+        """The side that connected, as far as known."""
+        return self.sides[1 - self.listener]
+
+    @property
+    def server(self) -> ObservedSide:
+        """The side that was connected to, as far as known."""
+        return self.sides[self.listener]
+
+    @property
     def endpoint(self) -> tuple[str, int]:
-        """Address and port that were connected to."""
-        side = self.sides[self.listener]
-        return side.ip, side.port
+        """Address and port of the server."""
+        return self.server.ip, self.server.port
 
     @property
     def is_open(self) -> bool:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.handshakes import MIN_IDLE, MIN_WAIT, OTHER_CAUSES, hung_handshakes, rejects_type
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import (
@@ -71,7 +71,7 @@ def _common_role(connection: ObservedConnection, now: int) -> str | None:
     if commands == ["HELLO", "HELLO"]:
         return "client"
     ending, greeted = ending_of(connection), max(side.greeting.ns for side in sides if side.greeting is not None)
-    waited = now - greeted if ending is None else ending.moment.ns - greeted
+    waited = end_of(connection, now) - greeted
     least = MIN_WAIT if ending is not None else MIN_IDLE
     return "server" if commands == [None, None] and waited >= least else None
 
@@ -122,8 +122,7 @@ def _leaves_early(connection: ObservedConnection) -> bool:
 
 
 def _ends(connection: ObservedConnection) -> Evidence:
-    ending = ending_of(connection)
-    lasted = 0 if ending is None else ending.moment.ns - connection.start.ns
+    lasted = end_of(connection, connection.start.ns) - connection.start.ns
     return Evidence(connection.start, f"the connection begins; it ends {duration(lasted)} later", connection.ref)
 
 

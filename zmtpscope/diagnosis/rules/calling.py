@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
@@ -100,7 +100,7 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
     is_left = ending is not None and ending.side != side
     if (ending is None and not connection.is_open) or is_left or caller.last_outage is not None or called.is_sending:
         return None
-    waiting = Waiting(connection, side, knowledge.last_ns if ending is None else ending.moment.ns)
+    waiting = Waiting(connection, side, end_of(connection, knowledge.last_ns))
     enough = max(MIN_WAIT, MANY_TIMES * caller.calls.longest_ns)
     return waiting if waiting.waited >= enough else None
 

@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from statistics import median
 from typing import NamedTuple, TypeVar
 
-from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
 from zmtpscope.diagnosis.across.one_way import OneWay, opposite
 from zmtpscope.diagnosis.across.words import duration, name_of
@@ -169,7 +169,7 @@ def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
     found: dict[str, list[ObservedConnection]] = {}
     for same in knowledge.by_client.values():
         last = same[-1]
-        client, listener = last.sides[1 - last.listener].rhythm, last.sides[last.listener].rhythm
+        client, listener = last.client.rhythm, last.server.rhythm
         ending = ending_of(last)
         is_left = ending is not None and ending.side != last.listener and ending.cause == "closed" and not last.is_open
         if is_left and client is not None and listener is not None and not client.opens(listener):
@@ -180,15 +180,14 @@ def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
 
 
 def _ended_at(connection: ObservedConnection) -> int:
-    ending = ending_of(connection)
-    return 0 if ending is None else ending.moment.ns
+    return end_of(connection, 0)
 
 
 def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
     ending = ending_of(connection)
     if ending is None and not connection.is_open:
         return
-    until = knowledge.last_ns if ending is None else ending.moment.ns
+    until = end_of(connection, knowledge.last_ns)
     for side in (0, 1):
         if _may_be_silent(connection, side, until):
             is_left = ending is None or ending.side != side
@@ -333,7 +332,7 @@ def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge)
     own, until = connection.sides[side].rhythm, knowledge.last_ns
     if own is None or side != connection.listener or connection.sides[side].socket_type not in SENDERS:
         return None
-    last = max(each.sides[each.listener].last_ns or 0 for each in knowledge.by_endpoint[connection.endpoint])
+    last = max(each.server.last_ns or 0 for each in knowledge.by_endpoint[connection.endpoint])
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
     if turns < MIN_MESSAGES or silent < max(MANY_TURNS * own.longest_ns, LONG_SILENCE):
         return None
@@ -345,7 +344,7 @@ def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[Obs
     """Return the rhythms of the clients of each endpoint, by endpoint and socket type."""
     found: dict[tuple[Endpoint, str | None], list[ObservedRhythm]] = {}
     for connection in knowledge.connections:
-        client = connection.sides[1 - connection.listener]
+        client = connection.client
         if client.rhythm is not None:
             found.setdefault((connection.endpoint, client.socket_type), []).append(client.rhythm)
     return _by_last(found)
@@ -356,7 +355,7 @@ Fed = tuple[str, str | None, str | None]
 
 
 def _fed(connection: ObservedConnection) -> Fed:
-    server, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
+    server, client = connection.server, connection.client
     return client.ip, client.socket_type, server.socket_type
 
 
@@ -365,7 +364,7 @@ def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]
     """Return the rhythms of all servers that send to a client, by its address and the socket types."""
     found: dict[Fed, list[ObservedRhythm]] = {}
     for connection in knowledge.connections:
-        server = connection.sides[connection.listener]
+        server = connection.server
         if server.rhythm is not None and server.socket_type in SENDERS:
             found.setdefault(_fed(connection), []).append(server.rhythm)
     return _by_last(found)

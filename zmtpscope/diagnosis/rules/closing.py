@@ -111,7 +111,7 @@ def _goes_on(first: HalfClosed, same: Sequence[HalfClosed], knowledge: Knowledge
     endpoint, ip = first.program
     own = knowledge.by_endpoint[endpoint] if ip is None else knowledge.by_address[ip, endpoint]
     return any(
-        (each.sides[each.listener if ip is None else 1 - each.listener].last_ns or 0) > first.moment.ns
+        ((each.server if ip is None else each.client).last_ns or 0) > first.moment.ns
         for each in own
         if each is not first.connection
     )

@@ -85,7 +85,7 @@ def _connections(knowledge: Knowledge) -> dict[tuple[str, Endpoint], list[Observ
         if each.client is not None and each.endpoint is not None
     }
     for connection in knowledge.connections if found else ():
-        known = found.get((connection.sides[1 - connection.listener].ip, connection.endpoint))
+        known = found.get((connection.client.ip, connection.endpoint))
         if known is not None:
             known.append(connection)
     return found
@@ -204,7 +204,7 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
     clients = {each.client for each in tried.findings}
     found: dict[str, None] = {}
     for each in knowledge.by_endpoint.get(tried.endpoint, ()):
-        client, is_between = each.sides[1 - each.listener].ip, _is_between(each, tried)
+        client, is_between = each.client.ip, _is_between(each, tried)
         is_meanwhile = each.start.ns < tried.first_ns + patience and each.last_ns > tried.first_ns
         if client in clients or not (is_meanwhile or is_between) or not is_agreed(each) or len(found) == MAX_SERVED:
             continue
@@ -369,7 +369,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         waiting = [
             each
             for each in knowledge.by_endpoint.get(finding.endpoint, ())
-            if each.is_open and each.sides[each.listener].last_ns is None and each.start.ns < finding.moment.ns
+            if each.is_open and each.server.last_ns is None and each.start.ns < finding.moment.ns
         ]
         others = [
             where
@@ -398,7 +398,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _answers(connection: ObservedConnection, ns: int) -> bool:
     """Whether the listener was connected at that time or soon after, and sent data later."""
     soon = ns + NOT_ANSWERED.patience
-    return connection.start.ns <= soon < (connection.sides[connection.listener].last_ns or 0)
+    return connection.start.ns <= soon < (connection.server.last_ns or 0)
 
 
 def _mutual(knowledge: Knowledge) -> dict[str, str]:

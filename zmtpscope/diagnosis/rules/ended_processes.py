@@ -49,7 +49,7 @@ def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
 def is_abandoned(departure: Disconnect, now: int) -> bool:
     """Whether a publisher left and its subscribers have not returned."""
     connection = departure.connection
-    is_publisher = connection.sides[connection.listener].socket_type in PUBLISHERS_AND_RADIO
+    is_publisher = connection.server.socket_type in PUBLISHERS_AND_RADIO
     is_left = departure.by_listener and not departure.is_missed and departure.back_ns is None
     return is_publisher and is_left and now - departure.ending.moment.ns >= MIN_GONE
 
@@ -115,8 +115,7 @@ def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
     """Whether each lost port replaced another port of the listener, or was replaced by one."""
     known = passing(knowledge)
     return all(
-        each.by_listener and (each.connection.sides[1 - each.connection.listener].ip, each.connection.endpoint) in known
-        for each in departures
+        each.by_listener and (each.connection.client.ip, each.connection.endpoint) in known for each in departures
     )
 
 
@@ -126,7 +125,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
     for departures in found:
         if is_in_turn(departures, knowledge):
             connection = departures[0].connection
-            key = connection.endpoint[0], connection.sides[connection.listener].socket_type
+            key = connection.endpoint[0], connection.server.socket_type
             hosts.setdefault(key, []).extend(departures)
     for (host, socket_type), left in hosts.items():
         left.sort(key=ended)
@@ -153,7 +152,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
 def _name(departure: Disconnect) -> str:
     """Return, for example, `ROUTER :5555`."""
     connection = departure.connection
-    return " ".join(filter(None, (connection.sides[connection.listener].socket_type, f":{connection.endpoint[1]}")))
+    return " ".join(filter(None, (connection.server.socket_type, f":{connection.endpoint[1]}")))
 
 
 def _began(departures: Sequence[Disconnect]) -> int:

@@ -48,7 +48,7 @@ def _fails(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found: dict[tuple[Endpoint, str, str | None], list[Disconnect]] = {}
     for departure in disconnects(knowledge):
         if departure.by_listener:
-            client = departure.connection.sides[1 - departure.connection.listener]
+            client = departure.connection.client
             found.setdefault((departure.connection.endpoint, client.ip, client.identity), []).append(departure)
     for departures in found.values():
         failures = [failure for each in departures if (failure := _failure(each)) is not None]
@@ -58,7 +58,7 @@ def _fails(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _failure(departure: Disconnect) -> Failure | None:
     connection = departure.connection
-    server, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
+    server, client = connection.server, connection.client
     rhythm, sizes = client.rhythm, client.sizes
     if rhythm is None or sizes is None or connection.requests is not None or not connection.is_whole:
         return None

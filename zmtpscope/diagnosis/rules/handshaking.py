@@ -36,7 +36,7 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for connection in knowledge.connections:
         finding = connection.finding(*MISMATCH)
         if finding is not None and connection.finding(*NO_MECHANISM) is None and not _read_more(connection, finding):
-            client = connection.sides[1 - connection.listener].ip
+            client = connection.client.ip
             found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
     for (endpoint, client), met in found.items():
         known = knowledge.by_address[client, endpoint]
@@ -73,7 +73,7 @@ def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool
 
 def _mechanism(connections: Sequence[ObservedConnection], *, listens: bool) -> str | None:
     """Return the mechanism that a side announced on any of the connections."""
-    sides = [each.sides[each.listener ^ (not listens)] for each in connections]
+    sides = [each.server if listens else each.client for each in connections]
     return next((side.mechanism for side in sides if side.mechanism), None)
 
 
@@ -132,7 +132,7 @@ def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
         return []
     start, found = first.connection.start.ns, list[Other]()
     for each in knowledge.by_endpoint[endpoint]:
-        last, ending = each.sides[each.listener].last_ns, ending_of(each)
+        last, ending = each.server.last_ns, ending_of(each)
         is_over = ending is not None and ending.moment.ns < start - AT_ONCE
         if each.start.ns < start and last is not None and is_agreed(each) and not is_over:
             found.append(Other(each.conn_id, last >= start + MIN_WAIT))

@@ -86,7 +86,7 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if connection.is_whole and connection.conn_id not in broken_promises(knowledge):
             for time_out in _of_connection(connection, knowledge):
                 silent = time_out.silent == connection.listener
-                client = connection.sides[1 - connection.listener].ip
+                client = connection.client.ip
                 found.setdefault((client, connection.endpoint, silent), []).append(time_out)
     for same in _silent_at_once(found):
         yield _diagnosis(same)
@@ -125,7 +125,7 @@ def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
     name = name_of(connection, first.silent)
     others = [_other_of(pair[0]) for pair in same]
     again = f"; the same {how_often(times)}" if len(times) > 1 else ""
-    whom = connection.sides[1 - connection.listener].ip
+    whom = connection.client.ip
     if len(others) > 1:
         is_server = first.silent == connection.listener
         whom = counted(len(others), "client" if is_server else "server")
@@ -160,7 +160,7 @@ def _other_of(time_out: TimeOut) -> str:
     """Return the client or server that waited for a sign of life."""
     connection = time_out.connection
     is_server = time_out.silent == connection.listener
-    return connection.sides[1 - connection.listener].ip if is_server else address(connection.endpoint)
+    return connection.client.ip if is_server else address(connection.endpoint)
 
 
 def _is_likely(time_out: TimeOut) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import address, duration, name_of
+from zmtpscope.diagnosis.across.words import address, client_name, duration, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
@@ -50,14 +50,14 @@ class Asked(NamedTuple):
     @property
     def client(self) -> str:
         """The address of the client."""
-        return self.connections[0].sides[1 - self.connections[0].listener].ip
+        return self.connections[0].client.ip
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client, by address and identity, and host."""
     found: dict[tuple[str, str | None, str], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
-        client = connection.sides[1 - connection.listener]
+        client = connection.client
         if client.socket_type == "DEALER" and client.jupyter is not None and client.jupyter.requests:
             found.setdefault((client.ip, client.identity, connection.endpoint[0]), []).append(connection)
     for connections in found.values():
@@ -71,7 +71,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _is_unanswered(connection: ObservedConnection) -> bool:
     """Whether the connection is complete, the kernel did not end it, and sent no response to a request."""
-    client, kernel = connection.sides[1 - connection.listener], connection.sides[connection.listener]
+    client, kernel = connection.client, connection.server
     ending = ending_of(connection)
     return (
         connection.is_whole
@@ -84,10 +84,7 @@ def _is_unanswered(connection: ObservedConnection) -> bool:
 
 def _asked(connections: list[ObservedConnection], knowledge: Knowledge) -> Asked:
     moments = {id_: moment for each in _clients(connections) for id_, moment in each.asked.items()}
-    until = 0
-    for connection in connections:
-        ending = ending_of(connection)
-        until = max(until, knowledge.last_ns if ending is None else ending.moment.ns)
+    until = max(end_of(each, knowledge.last_ns) for each in connections)
     return Asked(connections, min(moments.values(), key=_time), until, set(moments))
 
 
@@ -95,7 +92,7 @@ def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
     """Whether a publisher of the host was captured and published neither a response to the client nor a busy status."""
     found = False
     for connection in _between(knowledge).get((asked.client, asked.host, "SUB"), ()):
-        published = connection.sides[connection.listener]
+        published = connection.server
         found = found or (connection.is_whole and is_agreed(connection))
         jupyter = published.jupyter
         if jupyter is not None and (
@@ -124,14 +121,14 @@ def _between(knowledge: Knowledge) -> dict[tuple[str, str, str | None], list[Obs
     """Return the connections by addresses of client and listener, and the client's socket type."""
     found: dict[tuple[str, str, str | None], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
-        client = connection.sides[1 - connection.listener]
+        client = connection.client
         found.setdefault((client.ip, connection.endpoint[0], client.socket_type), []).append(connection)
     return found
 
 
 def _diagnosis(asked: Asked, heartbeats: int | None) -> Diagnosis:
     connection = asked.connections[0]
-    client, kernel = name_of(connection, 1 - connection.listener), name_of(connection, connection.listener)
+    client, kernel = client_name(connection), server_name(connection)
     count = sum(each.requests for each in _clients(asked.connections))
     alive = f", although it answers {counted(heartbeats, 'heartbeat')}" if heartbeats else ""
     return Diagnosis.of(
@@ -158,11 +155,11 @@ MIN_BUSY = 10 * SECOND
 def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each kernel that is busy, and for each connection on which requests wait."""
     for connection in knowledge.connections:
-        client, kernel = connection.sides[1 - connection.listener], connection.sides[connection.listener]
+        client, kernel = connection.client, connection.server
         if client.jupyter is None or client.rhythm is None or not connection.is_whole or not connection.is_open:
             continue
         for other in _between(knowledge).get((client.ip, connection.endpoint[0], "SUB"), ()):
-            published = other.sides[other.listener].jupyter
+            published = other.server.jupyter
             if published is None or published.busy is None or not _is_same_kernel(connection, published):
                 continue
             since, waiting = published.busy, client.rhythm.since(published.busy.ns)
@@ -174,16 +171,16 @@ def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _is_same_kernel(shell: ObservedConnection, published: ObservedJupyter) -> bool:
     """Whether a shell connection and a publisher belong to one kernel: both responded to the same request."""
-    client, kernel = shell.sides[1 - shell.listener].jupyter, shell.sides[shell.listener].jupyter
+    client, kernel = shell.client.jupyter, shell.server.jupyter
     asked = client is not None and published.busy_with in client.asked
     return asked or (kernel is not None and not published.responses.keys().isdisjoint(kernel.responses))
 
 
 def _busy_diagnosis(connection: ObservedConnection, publisher: ObservedConnection, waiting: int, now: int) -> Diagnosis:
-    published, asker = publisher.sides[publisher.listener].jupyter, connection.sides[1 - connection.listener].jupyter
+    published, asker = publisher.server.jupyter, connection.client.jupyter
     assert published is not None
     assert published.busy is not None
-    client, kernel = name_of(connection, 1 - connection.listener), name_of(connection, connection.listener)
+    client, kernel = client_name(connection), server_name(connection)
     request = None if asker is None else asker.asked.get(published.busy_with or "")
     more = f"{counted(waiting, 'request')}{' or more' if waiting == MAX_RECENT else ''}"
     return Diagnosis.of(
@@ -205,7 +202,7 @@ def _busy_diagnosis(connection: ObservedConnection, publisher: ObservedConnectio
 
 def _clients(connections: Sequence[ObservedConnection]) -> Iterator[ObservedJupyter]:
     for connection in connections:
-        client = connection.sides[1 - connection.listener]
+        client = connection.client
         if client.jupyter is not None:
             yield client.jupyter
 

@@ -46,7 +46,7 @@ def disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint],
     for departure in disconnects(knowledge):
         connection = departure.connection
         if departure.by_listener:
-            client = connection.sides[1 - connection.listener]
+            client = connection.client
             found.setdefault((client.ip, client.identity, connection.endpoint), []).append(departure)
     return found
 
@@ -197,7 +197,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
             and _is_worth_telling(departure, knowledge)
             and not said_farewell(departure, knowledge)
         ):
-            client = connection.sides[1 - connection.listener]
+            client = connection.client
             is_replaced = departure.replaced_ns is not None
             who = (None, None) if departure.by_listener and not is_replaced else (client.ip, client.identity)
             found.setdefault((connection.endpoint, *who, is_replaced), []).append(departure)
@@ -255,7 +255,7 @@ def _is_done(departure: Disconnect) -> bool:
     """Whether a client closed its connection with nothing left to do, as programs that end do."""
     connection = departure.connection
     is_waiting = connection.requests is not None and connection.requests.waiting
-    client = connection.sides[1 - connection.listener].socket_type
+    client = connection.client.socket_type
     return client in DONE_WHEN_THEY_LEAVE and not departure.ending.is_reset and not is_waiting
 
 
@@ -292,7 +292,7 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
 def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
     """Return the diagnosis for a client that had reconnected before its old connections were reset."""
     connection, ending = departures[0].connection, departures[0].ending
-    client = connection.sides[1 - connection.listener]
+    client = connection.client
     silent = ending.moment.ns - (client.last_ns or connection.start.ns)
     times = [each.ending.moment.ns for each in departures]
     again = f", {how_often(times)}" if len(times) > 1 else ""
@@ -380,7 +380,7 @@ def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
         error = None if closed is None else connection.finding(closed.text.rpartition(" ")[2])
         if closed is None or error is None or error.side is None or error.id in OTHER_CAUSES:
             continue
-        client = connection.sides[1 - connection.listener].ip
+        client = connection.client.ip
         key = connection.endpoint, client, error.id, error.side ^ connection.listener
         found.setdefault(key, []).append((connection, closed, error))
     for (endpoint, client, id_, _), met in found.items():

@@ -28,7 +28,7 @@ class Reset(NamedTuple):
     def pair(self) -> tuple[Endpoint, str, bool]:
         """The endpoint, the address of the client, and whether the reset was in the name of the listener."""
         connection = self.connection
-        client = connection.sides[1 - connection.listener].ip
+        client = connection.client.ip
         return connection.endpoint, client, self.ending.side == connection.listener
 
     @property

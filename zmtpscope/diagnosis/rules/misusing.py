@@ -120,7 +120,7 @@ def _has_one_request(connection: ObservedConnection) -> bool:
 
 def _is_kept(connection: ObservedConnection) -> bool:
     """Whether a client sent one message, received one, and keeps the connection open."""
-    client, server = connection.sides[1 - connection.listener].rhythm, connection.sides[connection.listener].rhythm
+    client, server = connection.client.rhythm, connection.server.rhythm
     is_one = client is not None and client.count == 1 and server is not None and server.count == 1
     return is_one and connection.is_open and is_agreed(connection)
 

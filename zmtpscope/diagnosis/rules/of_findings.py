@@ -142,12 +142,12 @@ def _came_about(knowledge: Knowledge) -> dict[Asker, list[ObservedConnection]]:
 
 
 def _asker(connection: ObservedConnection) -> Asker:
-    client = connection.sides[1 - connection.listener]
+    client = connection.client
     return connection.endpoint, client.ip, client.username
 
 
 def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:
     """Whether the server closed on the client each time, and the client never waited for an answer in vain."""
     connection, hung = met[0].connection, hung_handshakes(knowledge)
-    client = connection.sides[1 - connection.listener].ip
+    client = connection.client.ip
     return all((connection.endpoint, client, listens) not in hung for listens in (False, True))

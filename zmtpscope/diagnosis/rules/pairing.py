@@ -33,7 +33,7 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for connection in knowledge.connections:
         finding = connection.finding(*TOLD) or connection.finding(*ONLY_CLOSED)
         if finding is not None:
-            client = connection.sides[1 - connection.listener].ip
+            client = connection.client.ip
             found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
     for (endpoint, client), met in found.items():
         connection, finding = next((each for each in met if each.finding.id in TOLD), met[0])
@@ -84,11 +84,11 @@ def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
 
     The listener's type is the one at that time, since another program may take its port.
     """
-    own = _first_type(each.connection.sides[each.connection.listener ^ (not listens)] for each in met)
+    own = _first_type(each.connection.server if listens else each.connection.client for each in met)
     if own is None and not listens and met[0].finding.id not in TOLD:  # other connections of the client may show it
-        client = met[0].connection.sides[1 - met[0].connection.listener].ip
+        client = met[0].connection.client.ip
         connections = knowledge.by_address[client, met[0].connection.endpoint]
-        return _first_type(each.sides[1 - each.listener] for each in connections)
+        return _first_type(each.client for each in connections)
     if own is not None or not listens:
         return own
     known = _listening(knowledge)[met[0].connection.endpoint]
@@ -108,9 +108,7 @@ def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
     """Return the socket types of the listener of each endpoint, in order of time."""
     return {
         endpoint: [
-            Listening(each.start.ns, socket_type)
-            for each in connections
-            if (socket_type := each.sides[each.listener].socket_type)
+            Listening(each.start.ns, socket_type) for each in connections if (socket_type := each.server.socket_type)
         ]
         for endpoint, connections in knowledge.by_endpoint.items()
     }
@@ -141,7 +139,7 @@ def _first_type(sides: Iterable[ObservedSide]) -> str | None:
 
 def _sentence(connection: ObservedConnection, finding: ObservedFinding, types: list[str | None]) -> str:
     if all(types):
-        client = connection.sides[1 - connection.listener].ip
+        client = connection.client.ip
         return f"{types[1]} of {client} connects to {types[0]} at {address(connection.endpoint)}, and these do not fit"
     silent = finding.side or 0
     return (
@@ -163,16 +161,16 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for connection in knowledge.connections:
         finding = connection.finding(IDENTITY)
         if finding is not None:
-            identity = connection.sides[1 - connection.listener].identity or ""
+            identity = connection.client.identity or ""
             found.setdefault((connection.endpoint, identity), []).append(Met(connection, finding))
     by_identity: dict[tuple[Endpoint, str], list[ObservedConnection]] = {key: [] for key in found}
     for connection in knowledge.connections if found else ():
-        key = connection.endpoint, connection.sides[1 - connection.listener].identity or ""
+        key = connection.endpoint, connection.client.identity or ""
         if key in by_identity:
             by_identity[key].append(connection)
     for (endpoint, identity), met in found.items():
         connection, same = met[0].connection, by_identity[endpoint, identity]
-        hosts = sorted({each.sides[1 - each.listener].ip for each in same})
+        hosts = sorted({each.client.ip for each in same})
         ignored, replaced = _ignored(same), _replaced(same)
         yield Diagnosis.of(
             "identity-collision",
@@ -220,7 +218,7 @@ def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
     Both got messages. None if there is no such connection.
     """
     for before, after in pairwise(same):
-        last = before.sides[before.listener].last_ns or 0
+        last = before.server.last_ns or 0
         if _sent_and_got(before)[1] and _sent_and_got(after)[1] and last <= after.start.ns < before.last_ns:
             return before
     return None
@@ -254,7 +252,7 @@ def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnect
 
 def _host_and_port(connection: ObservedConnection) -> str:
     """Return address and port of the client; two clients of one host differ by port."""
-    side = connection.sides[1 - connection.listener]
+    side = connection.client
     return address((side.ip, side.port))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.across.words import client_name, duration, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
@@ -24,7 +24,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
             found.setdefault(connection.endpoint, []).append(connection)
     for same in found.values():
         first = same[0]
-        rhythm, name = first.sides[first.listener].rhythm, name_of(first, first.listener)
+        rhythm, name = first.server.rhythm, server_name(first)
         if rhythm is None or rhythm.longest_from is None:
             continue
         several = f"{rhythm.asked} messages" if rhythm.asked < MAX_RECENT else f"{rhythm.asked} messages and more"
@@ -34,7 +34,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "note",
             name,
             f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, though "
-            f"{name_of(first, 1 - first.listener)} sent {several} meanwhile; no other pause of it was longer than "
+            f"{client_name(first)} sent {several} meanwhile; no other pause of it was longer than "
             f"{duration(rhythm.second_ns)}{more}",
             "check what that program did meanwhile: it was stopped, blocked in a call, or busy",
             evidence=(Evidence(rhythm.longest_from, "its last message before"),),
@@ -47,13 +47,13 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _has_paused(connection: ObservedConnection) -> bool:
     """Whether the listener answers about every message, and once left several unanswered for a long time."""
-    own, other = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
+    own, other = connection.server.rhythm, connection.client.rhythm
     if own is None or other is None or own.opens(other):
         return False
     if own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
         return False
     is_long = own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
-    is_stalled = bool(connection.sides[connection.listener].stalls)
+    is_stalled = bool(connection.server.stalls)
     is_cut_off = any(outage.retransmissions for side in connection.sides for outage in side.outages)
     return is_long and own.asked >= MIN_UNANSWERED and not (is_stalled or is_cut_off)
 

@@ -19,7 +19,7 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for connection in knowledge.connections:
         finding = connection.finding(HEADER)
         if finding is not None and not is_agreed(connection):
-            client = connection.sides[1 - connection.listener].ip
+            client = connection.client.ip
             found.setdefault((client, connection.endpoint), []).append(Met(connection, finding))
     for (client, endpoint), met in found.items():
         connection, finding = met[0]

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import address, duration, name_of
+from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
@@ -90,8 +90,7 @@ def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved 
         return None
     if pushed.count < max(MIN_SENT, PUSHES * (0 if asked is None else asked.count)):
         return None
-    ending = ending_of(new)
-    silent = (now if ending is None else ending.moment.ns) - heard.first_ns
+    silent = end_of(new, now) - heard.first_ns
     return Moved(old, new, after, silent) if silent >= max(MIN_SILENCE, MANY_PAUSES * pushed.longest_ns) else None
 
 
@@ -157,7 +156,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for endpoint, connections in knowledge.by_endpoint.items():
         asking = [each for each in connections if _asks(each)]
         served = [each for each in asking if _is_served(each)]
-        sizes = [sizes for each in served if (sizes := each.sides[1 - each.listener].sizes) is not None]
+        sizes = [sizes for each in served if (sizes := each.client.sizes) is not None]
         largest = [each.largest for each in sizes]
         left_out = [
             each for each in asking if sizes and _is_left_out(each, min(largest), max(largest), knowledge.last_ns)
@@ -165,12 +164,12 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if not left_out or len(left_out) > len(served):
             continue  # the ROUTER answers some kinds of clients, and others never
         first = left_out[0]
-        name, client = name_of(first, first.listener), name_of(first, 1 - first.listener)
-        rhythm = first.sides[1 - first.listener].rhythm
+        name, client = server_name(first), client_name(first)
+        rhythm = first.client.rhythm
         count = 0 if rhythm is None else rhythm.count
         earlier = next((each for each in served if _is_same_identity(each, first)), None)
         if earlier is None:
-            what = f", although it answers each message of {name_of(served[0], 1 - served[0].listener)}"
+            what = f", although it answers each message of {client_name(served[0])}"
         else:
             what = ": it still has the earlier connection of that identity, whose end it missed, and ignores this one"
         more = f"; the same of {counted(len(left_out) - 1, 'other connection')}" if left_out[1:] else ""
@@ -192,14 +191,14 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one note for each endpoint at which a ROUTER sent nothing to any client."""
     for endpoint, connections in knowledge.by_endpoint.items():
-        if any(each.sides[each.listener].rhythm is not None for each in connections):
+        if any(each.server.rhythm is not None for each in connections):
             continue
         waited = [(wait, each) for each in connections if (wait := _waits(each, knowledge.last_ns)) >= LONG_WAIT]
         if not waited:
             continue
         longest, first = max(waited, key=itemgetter(0))
-        name, client = name_of(first, first.listener), name_of(first, 1 - first.listener)
-        rhythm = first.sides[1 - first.listener].rhythm
+        name, client = server_name(first), client_name(first)
+        rhythm = first.client.rhythm
         assert rhythm is not None
         more = f"; the same of {counted(len(waited) - 1, 'other connection')}" if waited[1:] else ""
         yield Diagnosis.of(
@@ -219,29 +218,25 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _waits(connection: ObservedConnection, now: int) -> int:
     """Return how long a DEALER has waited since its last message to a ROUTER (ns); 0 if it sends a stream of them."""
-    server, client, ending = connection.sides[connection.listener], _client(connection), ending_of(connection)
+    server, client = connection.server, connection.client
     if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
         return 0
     if client.rhythm is None or client.rhythm.count > MAX_FEW or client.last_outage is not None:
         return 0
     if not connection.is_whole or not is_agreed(connection):
         return 0
-    return (now if ending is None else ending.moment.ns) - client.rhythm.last.ns
-
-
-def _client(connection: ObservedConnection) -> ObservedSide:
-    return connection.sides[1 - connection.listener]
+    return end_of(connection, now) - client.rhythm.last.ns
 
 
 def _sizes(connection: ObservedConnection) -> tuple[int, int] | None:
     """Return the sizes of the last message of a client, and of the largest one before."""
-    sizes = connection.sides[1 - connection.listener].sizes
+    sizes = connection.client.sizes
     return None if sizes is None else (sizes.of_last, sizes.before)
 
 
 def _is_same_identity(earlier: ObservedConnection, later: ObservedConnection) -> bool:
     """Whether an earlier connection has the identity of a later one, and the listener did not close it."""
-    one, other = earlier.sides[1 - earlier.listener].identity, later.sides[1 - later.listener].identity
+    one, other = earlier.client.identity, later.client.identity
     values = earlier.values
     has_closed = values is not None and values[f"fin_ns_{earlier.listener}"] is not None
     return bool(one) and one == other and earlier.start.ns < later.start.ns and not has_closed
@@ -249,7 +244,7 @@ def _is_same_identity(earlier: ObservedConnection, later: ObservedConnection) ->
 
 def _asks(connection: ObservedConnection) -> bool:
     """Whether a DEALER sent several messages to a ROUTER that listens."""
-    server, client = connection.sides[connection.listener], connection.sides[1 - connection.listener]
+    server, client = connection.server, connection.client
     if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
         return False
     is_asking = client.rhythm is not None and client.rhythm.count >= MIN_ASKED
@@ -258,16 +253,16 @@ def _asks(connection: ObservedConnection) -> bool:
 
 def _is_served(connection: ObservedConnection) -> bool:
     """Whether the ROUTER sent one message for each message of the client."""
-    sent, came = connection.sides[connection.listener].rhythm, connection.sides[1 - connection.listener].rhythm
+    sent, came = connection.server.rhythm, connection.client.rhythm
     return sent is not None and came is not None and 0 <= came.count - sent.count <= 1
 
 
 def _is_left_out(connection: ObservedConnection, smallest: int, largest: int, now: int) -> bool:
     """Whether the ROUTER sent the client nothing, for long, for messages of a usual size."""
-    client, ending = connection.sides[1 - connection.listener], ending_of(connection)
-    if connection.sides[connection.listener].rhythm is not None or client.last_outage is not None:
+    client = connection.client
+    if connection.server.rhythm is not None or client.last_outage is not None:
         return False
-    until = now if ending is None else ending.moment.ns
+    until = end_of(connection, now)
     is_usual = client.sizes is not None and smallest <= client.sizes.largest * SAME_SIZE <= largest * SAME_SIZE**2
     return is_usual and client.rhythm is not None and until - client.rhythm.first_ns >= MIN_WAIT
 

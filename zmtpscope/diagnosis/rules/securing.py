@@ -28,7 +28,7 @@ def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for connection in knowledge.connections:
         newer = _newer_side(connection)
         if newer is not None and connection.endpoint not in secured:
-            client = connection.sides[1 - connection.listener].ip
+            client = connection.client.ip
             found.setdefault((connection.endpoint, client, newer ^ connection.listener), []).append(connection)
     for (endpoint, client, _), connections in found.items():
         connection, newer = connections[0], _newer_side(connections[0]) or 0
@@ -102,7 +102,7 @@ def _passwords(knowledge: Knowledge) -> Diagnosis | None:
     ]
     if not seen:
         return None
-    clients = {each.connection.sides[1 - each.connection.listener].ip for each in seen}
+    clients = {each.connection.client.ip for each in seen}
     servers = dict.fromkeys(each.connection.endpoint for each in seen)
     more = f" and {len(servers) - 1} more" if len(servers) > 1 else ""
     return Diagnosis.of(

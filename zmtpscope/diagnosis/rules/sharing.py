@@ -67,7 +67,7 @@ def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total:
     why = ""
     if late >= LATER_NS:
         why = f", which connected {duration(late)} later: what was sent until then was gone"
-    stalled = sum(stall.duration_ns for stall in least.connection.sides[least.connection.listener].stalls)
+    stalled = sum(stall.duration_ns for stall in least.connection.server.stalls)
     if stalled:
         why += f"; it took nothing for {duration(stalled)}"
     return Diagnosis.of(

@@ -40,7 +40,7 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
     scans = _scans(knowledge)
     came_to_look: dict[str, list[str]] = {client: [] for client in scans}
     for connection in knowledge.connections if scans else ():
-        visitor = connection.sides[1 - connection.listener]
+        visitor = connection.client
         if visitor.ip in came_to_look and visitor.ready is None:  # a ZMTP client sends READY
             came_to_look[visitor.ip].append(connection.conn_id)
     for client, by_endpoint in scans.items():
@@ -66,7 +66,7 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
         if said_nothing(connection):
-            client = connection.sides[1 - connection.listener].ip
+            client = connection.client.ip
             found.setdefault((client, connection.endpoint), []).append(connection)
     for (client, endpoint), visits in found.items():
         speaks_zmtp = any(map(is_agreed, knowledge.by_address[client, endpoint]))  # and checks the port before
@@ -136,7 +136,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
     speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
     for (client, endpoint), connections in knowledge.by_address.items() if speaking else ():
         others = knowledge.by_endpoint[endpoint]
-        if endpoint not in speaking or any(each.sides[each.listener].greeting is not None for each in others):
+        if endpoint not in speaking or any(each.server.greeting is not None for each in others):
             continue  # it also speaks ZMTP
         ended = [
             (each, end) for each in connections if (end := ending_of(each)) is not None and _is_in_clear(each, end)
@@ -165,7 +165,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
     """Whether the listener closed a connection on which the client spoke ZMTP."""
-    client = connection.sides[1 - connection.listener]
+    client = connection.client
     return connection.is_whole and ending.side == connection.listener and client.greeting is not None
 
 
@@ -175,7 +175,7 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for connection in knowledge.connections:
         finding = connection.finding(FOREIGN)
         if finding is not None and finding.side is not None:
-            client, listens = connection.sides[1 - connection.listener].ip, finding.side == connection.listener
+            client, listens = connection.client.ip, finding.side == connection.listener
             found.setdefault((client, connection.endpoint, listens), []).append(Met(connection, finding))
     for (client, endpoint, listens), met in found.items():
         connection, first = met[0]

@@ -122,7 +122,7 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
 
 def _failed(connection: ObservedConnection) -> Ending | None:
     """Return the end of a ZMTP client's connection whose handshake never completed, or None."""
-    client, values = connection.sides[1 - connection.listener], connection.values
+    client, values = connection.client, connection.values
     if client.greeting is None or values is None or values["opened_by"] is None or values["only_side"] is not None:
         return None
     is_captured = not (values["gap_bytes"] or values["unseen_bytes"]) and values["close"] not in ("reused", "evicted")
