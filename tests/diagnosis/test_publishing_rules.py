@@ -43,6 +43,15 @@ def test_what_a_sibling_got_before_is_what_a_late_subscriber_missed() -> None:
     assert diagnosis.count == 11
 
 
+def test_two_subscribers_of_one_host_are_told_apart_by_their_ports() -> None:
+    late = Subscriber(2, 200, "prices")
+    (diagnosis,) = diagnosed(_early(), late, rule=LATE)
+    assert diagnosis.text.startswith("SUB 10.0.0.2:50200 subscribed")
+    assert "200 ms after SUB 10.0.0.2:50000 did" in diagnosis.text
+    assert [each.text.split(" ")[-1] for each in diagnosis.evidence] == ["10.0.0.2:50000", '"prices"']
+    assert diagnosis.evidence[1].text.startswith("SUB 10.0.0.2:50200")
+
+
 def test_that_it_was_away_more_than_once_is_told() -> None:
     """Of the second time no message is proven to be missing."""
     whole = Subscriber(2, 0, "prices")

@@ -96,6 +96,11 @@ class Terminal:
         """Text, character for character."""
         self._ask("send-keys -H " + " ".join(f"{octet:x}" for octet in text.encode()))
 
+    def click(self, text: str) -> None:
+        """A click on the first place where this text stands on the screen."""
+        line, at = next((line, row.index(text)) for line, row in enumerate(self.screen()) if text in row)
+        self.type(f"\x1b[<0;{at + 1};{line + 1}M\x1b[<0;{at + 1};{line + 1}m")
+
     def resize(self, columns: int, lines: int) -> None:
         """Another size from now on."""
         self.columns, self.lines = columns, lines

@@ -276,9 +276,9 @@ def test_a_list_without_messages_says_how_to_see_the_other_records() -> None:
 def test_what_has_no_room_in_a_view_stands_below_it_in_full() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("6")
-        await until(pilot, lambda: bool(app.query("#findings CutCells")))
-        below = app.query_one("#findings CutCells", Static)
-        await until(pilot, lambda: "nothing listens on that port: start the server" in str(below.content))
+        await until(pilot, lambda: bool(app.query("#problems CutCells")))
+        below = app.query_one("#problems CutCells", Static)
+        await until(pilot, lambda: "FIN or RST without notice means" in str(below.content))
 
     used(use, size=(80, 24))
 
@@ -338,7 +338,7 @@ def test_all_views_are_named_in_80_columns_whichever_is_open() -> None:
 
 def test_a_request_leads_to_its_record_and_back() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
-        await pilot.press("R")
+        await pilot.press("0")
         await until(pilot, lambda: bool(app.query("#requests TableView")))
         table = app.query_one("#requests TableView", TableView)
         await until(pilot, lambda: table.current_row() is not None)
@@ -357,9 +357,9 @@ def test_a_request_leads_to_its_record_and_back() -> None:
 def test_a_cause_tells_its_story_and_back_leads_to_it() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         rows = app.records.rows
-        await pilot.press("9")
-        await until(pilot, lambda: bool(app.query("#diagnoses TableView")))
-        table = app.query_one("#diagnoses TableView", TableView)
+        await pilot.press("6")
+        await until(pilot, lambda: bool(app.query("#problems TableView")))
+        table = app.query_one("#problems TableView", TableView)
         await until(pilot, lambda: table.current_row() is not None)
         await pilot.press("right", "j", "j")
         await until(pilot, lambda: (row := table.current_row()) is not None and "RST of" in row.cells[1])
@@ -390,7 +390,7 @@ def test_the_first_screen_names_the_worst_problem_and_a_key_goes_there() -> None
         assert app.records.spec.records == EVERYTHING
         await pilot.press("b")
         await until(pilot, lambda: not app.records.spec.filter)
-        await pilot.press("9")
+        await pilot.press("6")
         await until(pilot, lambda: not bar.display)
         await pilot.press("c")
         await until(pilot, lambda: bar.display and app.records.spec.filter == "conn in {1, 5}")
@@ -410,11 +410,11 @@ def test_a_note_is_no_problem_to_open_on() -> None:
 
 def test_a_cause_has_room_in_80_columns_and_the_rest_stands_below() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
-        await pilot.press("9")
-        await until(pilot, lambda: bool(app.query("#diagnoses CutCells")))
-        below = app.query_one("#diagnoses CutCells", Static)
+        await pilot.press("6")
+        await until(pilot, lambda: bool(app.query("#problems CutCells")))
+        below = app.query_one("#problems CutCells", Static)
         await until(pilot, lambda: "ZMQ_SNDHWM above the number of its subscriptions" in str(below.content))
-        table = app.query_one("#diagnoses TableView", TableView)
+        table = app.query_one("#problems TableView", TableView)
         said = "SUB 10.0.0.2 connected to PUB 10.0.0.1:5556"
         await until(pilot, lambda: said in "".join(segment.text for segment in table.draw(0, "", 79)))
 

@@ -18,6 +18,7 @@ from tests.tui.terminal import Terminal
 from tests.waiting import PATIENCE
 
 PUBSUB = CAPTURES / "patterns/pubsub.pcap"
+OF_DAY = r"\d\d:\d\d:\d\d\.\d{6} "
 LATE = CAPTURES / "patterns/late-subscription.pcap"
 
 
@@ -102,6 +103,36 @@ def test_a_pipe_without_a_capture_yet_is_waited_for_and_every_way_out_restores_t
             shown.press(way)
         shown.wait_for("ended with 143" if way == "SIGTERM" else "ended with 0")
         assert not shown.is_taken
+
+
+def test_the_worst_problems_are_shown_above_the_messages_and_a_key_or_a_click_goes_to_each(tmp_path: Path) -> None:
+    problems = CAPTURES / "problems"
+    refused, late = problems / "connection-refused.pcap", problems / "subscription-lost-on-reconnect.pcap"
+    with terminal(tmp_path, refused, late) as shown:
+        shown.wait_for("c error  Nothing listens at 10.0.0.1:5599", "c error  SUB 10.0.0.2 connected")
+        shown.press("c")
+        shown.wait_until(lambda screen: is_field(screen, "id", "ZMTP-CONN-14"), "the moment of the first")
+        shown.press("c")
+        shown.wait_for("filter conn in {")
+        shown.press("b", "b")
+        shown.wait_until(lambda screen: "filter conn" not in screen, "all messages again")
+        shown.click("SUB 10.0.0.2 connected")
+        shown.wait_for("filter conn in {")
+        shown.click("6 Problems")
+        shown.wait_for("what to do")
+        shown.click("1 Messages")
+        shown.wait_for("filter conn in {")
+        shown.click("q Quit")
+        assert shown.wait_for_end() == 0
+
+
+def test_times_of_day_are_never_cut(tmp_path: Path) -> None:
+    with terminal(tmp_path, PUBSUB, columns=80, lines=24) as shown:
+        shown.wait_for("19 messages", "payload 0")
+        shown.press("t")
+        shown.wait_until(lambda screen: re.search(OF_DAY, screen) is not None, "times of day")
+        shown.press("t")
+        shown.wait_until(lambda screen: re.search(rf"\d{{4}}-\d\d-\d\d {OF_DAY}", screen) is not None, "dates")
 
 
 def test_the_title_of_the_terminal_stays(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 
-DIAGNOSES = "diagnoses"
+PROBLEMS = "problems"
 """Name of the view whose key the title bar shows."""
 
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
@@ -148,11 +148,8 @@ class Inspector(App[None]):
 
     async def _learn_views(self) -> None:
         self._views = (MESSAGES, *await self.client.ask(Views()))
-        for view in self._views:
-            if not view.key.isdecimal():  # digits are posted by lists, since they may be counts
-                self.bind(view.key, f"view('{view.name}')", description=view.title, show=False)
         self._view_bar.show(self._views, self._open_view)
-        self._title_bar.show_key_of_diagnoses(next(view.key for view in self._views if view.name == DIAGNOSES))
+        self._title_bar.show_key_of_diagnoses(next(view.key for view in self._views if view.name == PROBLEMS))
 
     # -- notices from the worker ---------------------------------------------------------------------------------------
 
@@ -235,9 +232,8 @@ class Inspector(App[None]):
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable commands and views while an input is focused, or something covers the view."""
-        is_of_view = action in ("command", "view")
-        return not (is_of_view and (isinstance(self.focused, Input) or self.screen.is_modal))
+        """Disable commands while an input is focused, or something covers the view."""
+        return not (action == "command" and (isinstance(self.focused, Input) or self.screen.is_modal))
 
     async def action_command(self, name: str) -> None:
         """Run a command of `commands.py` after its key was pressed."""
@@ -260,10 +256,6 @@ class Inspector(App[None]):
         if self.pane.has_command(command.name):
             return self.pane
         return self if hasattr(self, f"do_{command.name}") else None
-
-    def action_view(self, name: str) -> None:
-        """Open a view whose key is a letter."""
-        self._begin(BY_NAME["view"], name)
 
     def _ask_for(self, command: Command) -> None:
         self.push_screen(

@@ -39,7 +39,7 @@ class CausesBar(Static):
         """Key of the row of the cause that was gone to last."""
 
     def show(self, causes: tuple[TableRow, ...]) -> None:
-        """Show these rows of the view of diagnoses, worst first."""
+        """Show these rows of the view of problems, worst first."""
         if causes == self._causes:
             return
         self._causes = causes

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from textual.binding import Binding, BindingType
 
+from zmtpscope.tui.requests import TIMES
+
 
 class Command(NamedTuple):
     """A command. Each `Pane` in which it has a meaning has a method `do_NAME`, or `Inspector` has one for all."""
@@ -62,7 +64,7 @@ COMMANDS = (
     Command("cause", "c", "Go to the worst problem, then to the next"),
     Command("follow", "o", "Follow", "conn, peer or topic", is_optional=True, rank=6),
     Command("maximise", "backslash", "One pane only, or all", is_instant=True),
-    Command("time", "t", "Times", "r, a or d", is_optional=True, rank=11, group="List"),
+    Command("time", "t", "Times", ", ".join(TIMES), is_optional=True, rank=11, group="List"),
     Command(
         "sort",
         "s",
@@ -132,6 +134,14 @@ def row_place(argument: str, count: int) -> int:
     if not digits.isdecimal() or not 0 < int(digits) <= count:
         raise CommandError(f"there is no row {argument}: rows are numbered from 1 to {count:,}" if count else "no rows")
     return int(digits) - 1
+
+
+def time_format(argument: str) -> str:
+    """Return a format of times, or "" for none given. Raises `CommandError` if there is no such format."""
+    if argument and argument not in TIMES:
+        formats = ", ".join(f"{name} ({meaning})" for name, meaning in TIMES.items())
+        raise CommandError(f"there is no time format {argument}: {formats}")
+    return argument
 
 
 def parse(line: str) -> Typed:

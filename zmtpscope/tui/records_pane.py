@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
-from zmtpscope.tui.commands import CommandError, row_place
+from zmtpscope.tui.commands import CommandError, row_place, time_format
 from zmtpscope.tui.menu import may_overwrite
 from zmtpscope.tui.pane import Pane
 from zmtpscope.tui.profiles import Profile
@@ -35,6 +35,7 @@ from zmtpscope.tui.requests import (
     Rows,
     SaveRows,
     Sort,
+    next_time,
 )
 from zmtpscope.tui.widgets.details_pane import DetailsPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
@@ -44,8 +45,6 @@ from zmtpscope.tui.widgets.styles import is_style
 
 SETTLED = 0.05
 """Delay in seconds between the last key and the request for details."""
-
-TIMES = ("r", "a", "d")
 
 
 class RecordsPane(Pane):
@@ -346,8 +345,8 @@ class RecordsPane(Pane):
 
     async def do_time(self, argument: str) -> None:
         """Set the time format, or switch to the next one."""
-        following = TIMES[(TIMES.index(self.spec.time) + 1) % len(TIMES)] if self.spec.time in TIMES else TIMES[0]
-        await self.open(replace(self.spec, time=argument or following))
+        time = time_format(argument) or next_time(self.spec.time, has_neighbours=True)
+        await self.open(replace(self.spec, time=time))
 
     async def do_sort(self, argument: str) -> None:
         """Sort by a column, or by the one under the cursor; `-size` puts the largest first."""

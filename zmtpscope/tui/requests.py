@@ -30,6 +30,26 @@ EVERYTHING = tuple(name for name in RECORDS if name != "frame")
 """Types of records in a new list, and all types. Frame records exist only if requested."""
 
 
+TIMES = {
+    "r": "seconds since the first packet",
+    "a": "time of day",
+    "ad": "date and time of day",
+    "d": "seconds since the row above",
+    "e": "seconds since 1970-01-01 UTC",
+    "u": "time of day, UTC",
+    "ud": "date and time of day, UTC",
+}
+"""Formats of times, as of `-t`."""
+CYCLED_TIMES = ("r", "a", "ad", "d")
+"""The formats that a key cycles through."""
+
+
+def next_time(time: str, *, has_neighbours: bool) -> str:
+    """Return the format after `time`; the time since the row above needs a neighbour in time."""
+    cycled = CYCLED_TIMES if has_neighbours else CYCLED_TIMES[:-1]
+    return cycled[(cycled.index(time) + 1) % len(cycled)] if time in cycled else cycled[0]
+
+
 class Sort(Struct, frozen=True, array_like=True):
     """The column that rows are sorted by."""
 
@@ -40,8 +60,7 @@ class Sort(Struct, frozen=True, array_like=True):
 class ListSpec(Struct, frozen=True, array_like=True):
     """The records of a list, and their appearance.
 
-    `columns` are names of `worker/columns.py` or fields. `filter` is one of `-Y` ("" for all), `time` one of `-t` (a,
-    r, d).
+    `columns` are names of `worker/columns.py` or fields. `filter` is one of `-Y` ("" for all), `time` one of `TIMES`.
     """
 
     records: tuple[str, ...] = MESSAGES
@@ -265,7 +284,7 @@ class TableOf(Request[Table], frozen=True):
     """Request a view (`worker/views/`) of the records that match `filter`.
 
     At most `most` rows are returned: those that contain a text, with the rows above and below them. `opened` are the
-    keys of rows with shown children. `time` is one of `-t` (r, a).
+    keys of rows with shown children. `time` is one of `TIMES`.
     """
 
     reply: ClassVar[object] = Table
@@ -355,6 +374,14 @@ class SaveTable(Request[bool], frozen=True):
     path: str
     table: TableOf
     force: bool = False
+
+
+class RowJson(Request[str], frozen=True):
+    """Request a row of a view as JSON, with unscaled numbers; times are nanoseconds."""
+
+    reply: ClassVar[object] = str
+    table: TableOf
+    key: str
 
 
 class StopCapture(Request[None], frozen=True):
@@ -464,7 +491,7 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     """Number of diagnoses by severity, in words, from the first `diagnosed` records; None if not known yet."""
     diagnosed: int = 0
     causes: tuple[TableRow, ...] = ()
-    """The first rows of the view of diagnoses that are errors or warnings, worst first."""
+    """The first rows of the view of problems that are errors or warnings, worst first."""
     epoch: int = 0
     """Incremented when the capture is read again with new record numbers."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,19 +13,21 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
-from zmtpscope.tui.commands import CommandError, row_place
+from zmtpscope.tui.commands import CommandError, row_place, time_format
 from zmtpscope.tui.menu import may_overwrite
 from zmtpscope.tui.pane import Pane
 from zmtpscope.tui.requests import (
     MESSAGES,
     Completion,
     FilterProblem,
+    RowJson,
     SaveTable,
     Sort,
     Table,
     TableOf,
     TableRow,
     ViewTitle,
+    next_time,
 )
 from zmtpscope.tui.widgets.filter_bar import FilterBar
 from zmtpscope.tui.widgets.filter_hints import NOTHING
@@ -36,8 +37,6 @@ LOOK_SECONDS = 0.5
 """Interval between two updates, in seconds."""
 FIRST_LOOK_SECONDS = 0.05
 
-TIMES = ("r", "a")
-"""Formats of times in views: the one of differences needs neighbours."""
 FORMS = {"line": "the row", "json": "JSON", "filter": "the filter of its records"}
 """Formats in which a row can be copied."""
 MAX_NAMES = 3
@@ -237,10 +236,7 @@ class ViewPane(Pane):
 
     async def do_time(self, argument: str) -> None:
         """Set the format of times, or switch to the next one."""
-        if argument and argument not in TIMES:
-            raise CommandError(f"times of a view are {' or '.join(TIMES)}, not {argument}")
-        following = TIMES[(TIMES.index(self._request.time) + 1) % len(TIMES)]
-        self._change(time=argument or following)
+        self._change(time=time_format(argument) or next_time(self._request.time, has_neighbours=False))
 
     async def do_follow(self, argument: str) -> None:
         """Follow the records of the row."""
@@ -256,15 +252,15 @@ class ViewPane(Pane):
     async def do_copy(self, argument: str) -> None:
         """Copy the current row, or its filter."""
         row = self._row()
-        names = [column.name for column in self._table.columns]
-        cells = {name: cell for name, cell in zip(names, row.cells, strict=True) if cell}
-        texts = {"line": "\t".join(cells.values()), "json": msgspec.json.encode(cells).decode(), "filter": row.filter}
-        choices = [(name, FORMS[name]) for name, text in texts.items() if text]
-        form = argument or await self.choose("Copy", choices)
-        if form and not texts.get(form):
-            raise CommandError(f"there is no {form} to copy: {', '.join(name for name, _ in choices)}")
+        forms = {name: title for name, title in FORMS.items() if name != "filter" or row.filter}
+        form = argument or await self.choose("Copy", list(forms.items()))
+        if form and form not in forms:
+            raise CommandError(f"there is no {form} to copy: {', '.join(forms)}")
+        if form == "json":
+            self.app.copy_to_clipboard(await self.client.ask(RowJson(self._request, row.key)))
+        elif form:
+            self.app.copy_to_clipboard(row.filter if form == "filter" else "\t".join(filter(None, row.cells)))
         if form:
-            self.app.copy_to_clipboard(texts[form])
             self.notify(f"copied: {FORMS[form]}", markup=False)
 
     async def do_export(self, argument: str) -> None:

@@ -18,7 +18,7 @@ from zmtpscope.tui.worker.counted import CountedViews
 
 LOST = CAPTURES / "problems/subscription-lost-on-reconnect.pcap"
 NO_FRAMES = Options()
-DERIVED = ("diagnoses", "peers", "requests", "subscriptions")
+DERIVED = ("problems", "peers", "requests", "subscriptions")
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def test_only_what_is_new_is_derived_while_a_capture_grows(fed: list[int]) -> No
 
 def test_a_table_of_the_same_records_is_made_once() -> None:
     views = CountedViews(store_of(LOST), lambda: True)
-    first = counted(views, "diagnoses")
-    assert views.table(TableOf("diagnoses")).rows is first.rows
-    assert views.table(TableOf("diagnoses", opened=(first.rows[0].key,))).rows != first.rows
+    first = counted(views, "problems")
+    assert views.table(TableOf("problems")).rows is first.rows
+    assert views.table(TableOf("problems", opened=(first.rows[0].key,))).rows != first.rows
 
 
 def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile(fed: list[int]) -> None:

@@ -53,6 +53,11 @@ class Subscriber:
         return self.identity or self.ip
 
     @property
+    def end(self) -> tuple[ObservedConnection, int]:
+        """Its connection and side, to name it (`names_of`)."""
+        return self.connection, self.side
+
+    @property
     def client(self) -> tuple[str, str | None, str | None]:
         """Address, identity and socket type, by which a reconnecting program is recognised."""
         return self.ip, self.identity, self.socket_type

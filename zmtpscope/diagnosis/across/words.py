@@ -23,12 +23,12 @@ def address(endpoint: Endpoint) -> str:
     return host_port(*endpoint)
 
 
-def client_name(connection: ObservedConnection) -> str:
+def client_name(connection: ObservedConnection, *, with_port: bool = False) -> str:
     """Return the name of the client, for example `DEALER "worker-1" 10.0.0.2`."""
     side = connection.client
     node = zre_node(side.identity)
     identity = f"ZRE {node}" if node else f'"{shown(side.identity)}"' if side.identity else None
-    words = [None if node else side.socket_type, identity, side.ip]
+    words = [None if node else side.socket_type, identity, address((side.ip, side.port)) if with_port else side.ip]
     return " ".join(word for word in words if word)
 
 
@@ -41,6 +41,19 @@ def server_name(connection: ObservedConnection) -> str:
 def name_of(connection: ObservedConnection, side: int) -> str:
     """Return the name of the peer on a side."""
     return server_name(connection) if side == connection.listener else client_name(connection)
+
+
+End = tuple[ObservedConnection, int]
+"""A connection, and the side of it that is named."""
+
+
+def names_of(*ends: End) -> list[str]:
+    """Return the names of different peers of one sentence: clients that share a name are named with their ports."""
+    names = [name_of(connection, side) for connection, side in ends]
+    return [
+        client_name(connection, with_port=True) if side != connection.listener and names.count(name) > 1 else name
+        for name, (connection, side) in zip(names, ends, strict=True)
+    ]
 
 
 def duration(ns: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of, names_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.records import SECOND
@@ -76,14 +76,15 @@ def _others_got(publisher: Publisher, subscriber: Subscriber, since: int, now: i
 def _diagnosis(met: list[tuple[Subscriber, ObservedRhythm, int, Subscriber]], now: int) -> Diagnosis:
     subscriber, rhythm, messages, other = met[0]
     connection = subscriber.connection
-    who, publisher = name_of(connection, subscriber.side), name_of(connection, 1 - subscriber.side)
+    who, favoured = names_of(subscriber.end, other.end)
+    publisher = name_of(connection, 1 - subscriber.side)
     more = f"; the same of {counted(len(met) - 1, 'other subscriber')}" if len(met) > 1 else ""
     return Diagnosis.of(
         PASSED_OVER,
         "warn",
         publisher,
         f"{publisher} sent nothing to {who} after packet {rhythm.last.packet}, for {duration(now - rhythm.last.ns)}, "
-        f"while {name_of(other.connection, other.side)} got {counted(messages, 'message')} to which {who} is "
+        f"while {favoured} got {counted(messages, 'message')} to which {who} is "
         f"subscribed, too{more}",
         HINT,
         evidence=(Evidence(rhythm.last, f"the last message to {who}"),),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, Delivery, deliveries, got_most
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.publishers import Subscriber
-from zmtpscope.diagnosis.across.words import address, duration, name_of, topic_name
+from zmtpscope.diagnosis.across.words import address, duration, name_of, names_of, topic_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
 from zmtpscope.findings import SEVERITIES
@@ -116,22 +116,22 @@ def _stalled(
     state = "; it is still closed" if last.until == RUNNING else ""
     if last.until == DISCONNECTED and times == 1:
         state = ", until the connection ended: it may be stopped, or hang"
-    fewer = ""
+    receiver, was_left = 1 - sender, last.until == DISCONNECTED
+    name, fewer = name_of(connection, receiver), ""
     if behind is not None and behind.messages > 0:
-        sibling = name_of(behind.sibling.connection, behind.sibling.side)
+        name, sibling = names_of((connection, receiver), behind.sibling.end)
         fewer = (
             f", and it got at least {counted(behind.messages, 'message')} of {topic_name(behind.delivery.key.topic)} "
             f"fewer than {sibling} since it closed first"
         )
     if skipped:
         fewer += f"; messages to it were dropped: their own numbers have {counted(skipped, 'gap')} since"
-    receiver, was_left = 1 - sender, last.until == DISCONNECTED
     is_blocked = connection.sides[sender].socket_type == "PUSH" and severity == "warn"
     return Diagnosis.of(
         PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,
         severity,
         _subject(connection, receiver),
-        f"{name_of(connection, receiver)} does not take what {name_of(connection, sender)} sends: its receive window "
+        f"{name} does not take what {name_of(connection, sender)} sends: its receive window "
         f"was closed for {duration(total)}{how}{state}{fewer}",
         DROPPING if connection.sides[sender].socket_type in PUBLISHERS_AND_RADIO else WAITING,
         evidence=(
@@ -185,7 +185,7 @@ def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery
     if not most.messages:
         return None
     receiver = 1 - sender
-    name, sibling = name_of(connection, receiver), name_of(most.sibling.connection, most.sibling.side)
+    name, sibling = names_of((connection, receiver), most.sibling.end)
     first = most.sibling.topics[delivery.key].first
     return Diagnosis.of(
         SLOW_RECEIVER,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import address, client_name, duration
+from zmtpscope.diagnosis.across.words import address, duration, names_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
@@ -63,6 +63,7 @@ def _shares(connections: Sequence[ObservedConnection]) -> list[Share]:
 
 def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total: int) -> Diagnosis:
     most = max(shares, key=_messages)
+    favoured, other = names_of(*((each.connection, 1 - each.connection.listener) for each in (most, least)))
     late = least.since - most.since
     why = ""
     if late >= LATER_NS:
@@ -74,8 +75,8 @@ def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total:
         UNBALANCED,
         "warn",
         f"PUSH {address(endpoint)}",
-        f"{client_name(most.connection)} got {most.messages} of the {total} messages of PUSH {address(endpoint)}, and "
-        f"{client_name(least.connection)} {least.messages}{why}",
+        f"{favoured} got {most.messages} of the {total} messages of PUSH {address(endpoint)}, and "
+        f"{other} {least.messages}{why}",
         "a PUSH distributes messages in turn among the connected peers with room when it sends: start sending when "
         "all workers have reported, keep queues short (ZMQ_SNDHWM, ZMQ_RCVHWM), or let workers request work (ROUTER "
         "and REQ)",

@@ -9,7 +9,7 @@ from zmtpscope.diagnosis.across.deliveries import Delivery, Missed, deliveries, 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_of, publisher_name, publishers
 from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
-from zmtpscope.diagnosis.across.words import duration, name_of, of_topics, topic_name
+from zmtpscope.diagnosis.across.words import duration, name_of, names_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages, Rule
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
@@ -106,6 +106,7 @@ def _late_diagnosis(
     """Return the diagnosis for the worst delivery of `late`; `returns` counts its other returns to the topic."""
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
+    who, earlier = names_of(subscriber.end, sibling.end)
     delay = delay_of(subscriber.connection, subscription)
     after = f", {duration(delay)} after its own handshake" if _is_delayed(delivery) and delay is not None else ""
     others = len({each.key for each, _ in late}) - 1
@@ -115,7 +116,7 @@ def _late_diagnosis(
         published = "before"
         how = (
             f"{subscriber.asked_for(key.topic or b'')} at {publisher_name(subscriber)} "
-            f"{duration(_since_sibling(delivery, early))} after {_name(sibling)} did{after}"
+            f"{duration(_since_sibling(delivery, early))} after {earlier} did{after}"
         )
     else:
         published = "meanwhile"
@@ -129,12 +130,11 @@ def _late_diagnosis(
         "late-subscriber",
         _late_severity(delivery, early),
         f"{name} at {publisher.name}",
-        f"{_name(subscriber)} {how}, and missed {counted(early.messages, 'message')} at least, "
-        f"published {published}{more}",
+        f"{who} {how}, and missed {counted(early.messages, 'message')} at least, published {published}{more}",
         f"{_late_hint(delivery)}; {EXACTLY}",
         evidence=(
-            Evidence(first, f"the first message of {topic_name(key.topic)} to {_name(sibling)}"),
-            _evidence(subscriber, subscription),
+            Evidence(first, f"the first message of {topic_name(key.topic)} to {earlier}"),
+            _evidence(subscriber, subscription, who),
         ),
         about=(each.subscriber for each, _ in late),
         count=sum(missed.messages for _, missed in late),
@@ -203,7 +203,7 @@ def _lost_diagnosis(
         "ZMQ_SNDHWM above the number of its subscriptions: libzmq drops those that exceed it when it connects again"
         + ("; nothing where it is another program of that host" if may_be_other else ""),
         evidence=(
-            _evidence(before, lost[0]),
+            _evidence(before, lost[0], _name(before)),
             Evidence(start, "the connection on which it was not made again", after.connection.ref),
         ),
         about=(before, after),
@@ -276,9 +276,9 @@ def _name(subscriber: Subscriber) -> str:
     return name_of(subscriber.connection, subscriber.side)
 
 
-def _evidence(subscriber: Subscriber, subscription: ObservedSubscription) -> Evidence:
+def _evidence(subscriber: Subscriber, subscription: ObservedSubscription, name: str) -> Evidence:
     ref = ref_of_subscription(subscriber.connection, subscriber.side, subscription)
-    return Evidence(subscription.moment, f"{_name(subscriber)} {subscriber.asked_for(subscription.topic)}", ref)
+    return Evidence(subscription.moment, f"{name} {subscriber.asked_for(subscription.topic)}", ref)
 
 
 TABLE = (

@@ -92,9 +92,9 @@ def _number(line: Line, shown: Shown, *, name: str) -> str:
 def _who(line: Line, shown: Shown, *, receiver: bool) -> str:
     values = line.values
     side = values.get("side")
-    if side is None or values.get("src_ip") is None:
-        return ""
     end, kind = ("dst", "peer_socket_type") if receiver else ("src", "socket_type")
+    if side is None or values.get("src_ip") is None:
+        return _address(line, shown, end=end)
     said = values.get(kind) if values["record"] in ("message", "frame") else None
     who = 1 - side if receiver else side
     return shown.sides.name(values["conn"], who, said, values[f"{end}_ip"], values[f"{end}_port"])
@@ -116,7 +116,7 @@ def _size(line: Line, shown: Shown) -> str:
 
 
 COLUMNS = {
-    "time": Column("TIME", _time, "ts_ns", True, 0, 12, "muted"),
+    "time": Column("TIME", _time, "ts_ns", True, style="muted"),
     "packet": Column("PACKET", partial(_number, name="packet"), "packet", True, 6, 8, "muted"),
     "conn": Column("CONN", partial(_number, name="conn"), "conn", True, 4, 5, "muted"),
     "from": Column("FROM", partial(_who, receiver=False), "src_port", False, 1, 18, is_name=True),
@@ -133,14 +133,19 @@ COLUMNS = {
 DEFAULT = ("time", "conn", "from", "to", "topic", "parts", "size", "content")
 
 
-def table_columns(names: Sequence[str]) -> tuple[TableColumn, ...]:
-    """Return the columns of a list."""
+TIME_WIDTHS = {"r": 12, "d": 12, "a": 15, "u": 15, "e": 17, "ad": 26, "ud": 26}
+"""Cells of times by their format; a time is never cut."""
+
+
+def table_columns(names: Sequence[str], time: str = "r") -> tuple[TableColumn, ...]:
+    """Return the columns of a list with this format of times."""
     made = []
     for name in names:
         column = COLUMNS.get(name) or Column(safe_text(name).upper(), _nothing, name, False, 3, 16)
         made.append(
             TableColumn(
-                *(name, column.heading, column.is_number, column.width, column.rank, column.style),
+                *(name, column.heading, column.is_number),
+                *(TIME_WIDTHS.get(time, column.width) if name == "time" else column.width, column.rank, column.style),
                 is_name=column.is_name,
             )
         )

@@ -193,8 +193,8 @@ class CountedViews:
         """The worst diagnoses as rows of their view: at most `MAX_CAUSES`, and only errors and warnings."""
         explained = None if self._derived is None else self._derived.counter.diagnoses
         if self._derived is not None and explained is not self._explained:  # making them again needs all knowledge
-            rows = VIEWS["diagnoses"].of(self._derived.counter).table(Wanted(most=MAX_CAUSES)).rows
-            self._causes = tuple(row for row in rows if row.style in ALARMING)
+            rows = VIEWS["problems"].of(self._derived.counter).table(Wanted(most=MAX_CAUSES)).rows
+            self._causes = tuple(row for row in rows if row.style in ALARMING and not row.depth)
             self._explained = explained
         return self._causes
 

@@ -89,7 +89,7 @@ class RecordList:
     def __init__(self, name: str, generation: int, spec: ListSpec, store: Store, sides: Sides) -> None:
         self.name, self.generation, self.spec = name, generation, spec
         columns = spec.columns or DEFAULT
-        self.columns = table_columns(columns)
+        self.columns = table_columns(columns, spec.time)
         self._maker = RowMaker(columns, store.options, sides)
         self._store = store
         self._operand = None if spec.sort is None else operand_of(sort_field(spec.sort.column))

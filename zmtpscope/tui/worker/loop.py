@@ -35,6 +35,7 @@ from zmtpscope.tui.requests import (
     Progress,
     ReadAgain,
     Request,
+    RowJson,
     Rows,
     SaveCapture,
     SaveRows,
@@ -106,6 +107,7 @@ class Worker:
             ),
             SaveTable: self._save_table,
             SaveCapture: self._save_capture,
+            RowJson: self._row_json,
             StopCapture: lambda request: self._loading.stop(),
             CancelSaving: lambda request: self._cancel_saving(),
             CopyTextOf: self._text_of,
@@ -216,6 +218,11 @@ class Worker:
         from zmtpscope.tui.worker.saved_table import table_saving_of  # slow to import: rows are shown first
 
         return self._save(lambda: table_saving_of(request, lambda: self._views.raw_table(request.table), self._loading))
+
+    def _row_json(self, request: RowJson) -> str:
+        from zmtpscope.tui.worker.saved_table import row_json  # slow to import: rows are shown first
+
+        return row_json(self._views.raw_table(request.table), request.key)
 
     def _read_again(self, request: ReadAgain) -> int:
         from zmtpscope.tui.worker.reading_again import loading_again  # keys and CURVE are slow to import

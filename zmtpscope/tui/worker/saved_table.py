@@ -12,7 +12,8 @@ import msgspec
 
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.words import size
-from zmtpscope.tui.requests import SaveTable
+from zmtpscope.tui.requests import SaveTable, TableRow
+from zmtpscope.tui.worker.channel import CannotAnswer
 from zmtpscope.tui.worker.loading import Loading
 from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, target_of
 from zmtpscope.tui.worker.views.view import ViewTable
@@ -55,9 +56,21 @@ def _save(path: Path, table: ViewTable) -> Steps:
 def _json_lines(table: ViewTable, begin: int, end: int) -> Iterator[bytes]:
     """Yield an object for each row: its non-empty cells by column."""
     for row in table.rows[begin:end]:
-        cells = zip(table.columns, row.cells, strict=True)
-        values = {column.name: _number(cell) if column.is_number else cell for column, cell in cells if cell}
-        yield msgspec.json.encode({"depth": row.depth, **values}) + b"\n"
+        yield msgspec.json.encode({"depth": row.depth, **_values(table, row)}) + b"\n"
+
+
+def row_json(table: ViewTable, key: str) -> str:
+    """Return a row as JSON. Raises `CannotAnswer` if the table has it no longer."""
+    row = next((row for row in table.rows if row.key == key), None)
+    if row is None:
+        raise CannotAnswer("the row has gone")
+    return msgspec.json.encode(_values(table, row)).decode()
+
+
+def _values(table: ViewTable, row: TableRow) -> dict[str, int | float | str]:
+    """Return the non-empty cells by column."""
+    cells = zip(table.columns, row.cells, strict=True)
+    return {column.name: _number(cell) if column.is_number else cell for column, cell in cells if cell}
 
 
 def _number(cell: str) -> int | float | str:

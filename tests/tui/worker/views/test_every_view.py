@@ -24,7 +24,6 @@ from zmtpscope.tui.worker.views.view import ViewTable, Wanted
 MESSAGES = " and record == message"
 COUNTED = {
     **dict.fromkeys(("messages", "messages_0", "messages_1"), MESSAGES),
-    "findings": " and record == finding",
     "records": "",
 }
 """Which of the records that the filter of a row holds of the numbers in a column count."""

@@ -1,30 +1,43 @@
-"""The view of findings groups them, the worst first, and leads to the records that show them."""
+"""Findings stand below the problems, by kind, the worst first, and lead to the records that show them."""
 
 from __future__ import annotations
 
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of, view_of_capture
-from zmtpscope.findings import SEVERITIES
+from zmtpscope.filter import Filter
+from zmtpscope.tui.worker.views.view import Wanted
 
 
 def test_the_worst_come_first_with_how_often_and_what_to_do() -> None:
-    table = view_of_capture("findings", "damage/holes.pcap").table()
-    assert cells(table, "severity", "id", "findings", "times", "connections") == [
-        ("warn", "ZMTP-CONN-05", "11", "13", "1"),
-        ("note", "ZMTP-CONN-14", "1", "6", "1"),
-        ("chat", "ZMTP-GREETING-03", "2", "2", "1"),
-        ("chat", "ZMTP-CONN-06", "1", "1", "1"),
+    table = view_of_capture("problems", "damage/holes.pcap").table(Wanted(opened=("findings",)))
+    assert cells(table, "severity", "rule", "times", depth=1) == [
+        ("warn", "ZMTP-CONN-05", "13"),
+        ("note", "ZMTP-CONN-14", "6"),
+        ("chat", "ZMTP-GREETING-03", "2"),
+        ("chat", "ZMTP-CONN-06", "1"),
     ]
-    assert table.rows[0].cells[-1].startswith("capture with a larger buffer")
-    assert [row.style for row in table.rows] == ["warn", "note", "chat", "chat"]
-    assert list(SEVERITIES).index("warn") < list(SEVERITIES).index("note")
+    kinds = [row for row in table.rows if row.depth]
+    assert kinds[0].cells[-1].startswith("capture with a larger buffer")
+    assert [row.style for row in kinds] == ["warn", "note", "chat", "chat"]
+
+
+def test_below_causes_the_findings_are_one_line_until_they_are_opened_or_searched() -> None:
+    view = view_of_capture("problems", "problems/login-refused.pcap")
+    assert cells(view.table(), "cause")[-1][0].startswith("all findings in the traffic: warn: 6, note")
+    assert any(row.key == "warn PLAIN-06" for row in view.table(Wanted(containing="refused the client")).rows)
+
+
+def test_a_kind_leads_to_its_findings() -> None:
+    store = store_of(CAPTURES / "damage/holes.pcap")
+    table = view_of("problems", store).table(Wanted(opened=("findings",)))
+    found = [len(store.select(Filter(row.filter))) for row in table.rows if row.depth]
+    assert found == [11, 1, 2, 1]
 
 
 def test_single_findings_lead_to_the_record_that_they_are_about() -> None:
-    path = CAPTURES / "security/incompatible-socket-types.pcap"
-    store = store_of(path)
-    table = opened_whole(view_of("findings", store))
-    single = [row for row in table.rows if row.depth == 1]
+    store = store_of(CAPTURES / "security/incompatible-socket-types.pcap")
+    table = opened_whole(view_of("problems", store))
+    single = [row for row in table.rows if row.key.startswith("record ")]
     assert single
     for row in single:
         assert row.record is not None
@@ -35,6 +48,6 @@ def test_single_findings_lead_to_the_record_that_they_are_about() -> None:
 
 
 def test_where_nothing_was_found_the_view_says_so() -> None:
-    view = view_of_capture("findings", "patterns/pubsub.pcap", filter="record == message")
-    assert view.table().text == ("nothing was found",)
+    view = view_of_capture("problems", "patterns/pubsub.pcap", filter="record == message")
+    assert view.table().text == ("no problem found",)
     assert view.table().rows == ()

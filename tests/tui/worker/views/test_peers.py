@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.tui.worker.views.fed import cell, cells, opened_whole, view_of_capture
+from tests.diagnosis.publishing_traffic import Subscriber
+from tests.traffic import Capture, Conversation
+from tests.tui.worker.views.fed import cell, cells, derived_of, derived_view_of, opened_whole, view_of_capture
+from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.store import Spool, Store
 from zmtpscope.tui.worker.views.peers import AWAY, CONNECTED, ENDED, LIFELINE
 
 
@@ -29,3 +34,28 @@ def test_lifelines_show_when_a_peer_was_away() -> None:
     assert first[0] == CONNECTED
     assert first[-1] == second[0] == AWAY
     assert ENDED in lifelines[peer.key]
+
+
+def test_the_lifeline_of_a_closed_peer_ends_when_it_closed_although_packets_came_later() -> None:
+    """A FIN without an answer: the other side goes on sending until the capture ends."""
+    early, late = Subscriber(2, 0, "prices"), Subscriber(3, 0, "prices")
+    early.at(500)
+    early.add(0, FIN | ACK)
+    for each in (early, late):
+        each.at(2_000)
+        each.publish(b"prices", b"body")
+    store = stored(early, late)
+    derived = derived_of(store, range(len(store)))
+    table = opened_whole(derived_view_of("peers", derived))
+    line = next(cell(table, row, "lifeline") for row in table.rows if not row.depth and row.cells[0] == "10.0.0.2")
+    assert line.index(ENDED) < LIFELINE // 3
+    assert line.endswith(AWAY)
+
+
+def stored(*connections: Conversation) -> Store:
+    """What the analyser makes of connections."""
+    packets = sorted((packet for each in connections for packet in each.packets), key=lambda packet: packet.time)
+    store = Store(Options(), spool=Spool(in_memory=True))
+    for batch in Analyser(Options()).run(Capture(packets)):
+        store.append(batch)
+    return store

@@ -14,6 +14,7 @@ from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.export.words import severities_in_words
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.store import Store
+from zmtpscope.tui.worker.views.findings import CountedFindings
 from zmtpscope.tui.worker.views.kept_requests import KeptRequests
 from zmtpscope.tui.worker.views.view import Counter, Step, View
 
@@ -36,6 +37,7 @@ class Derived(Counter):
         self.store = store
         self._ongoing = ongoing
         self.requests = KeptRequests()
+        self.findings = CountedFindings(store, self.find)
         self.diagnoses: list[Explained] | None = None
         """The last result; None before the first search."""
         self._derivation = Derivation()
@@ -56,6 +58,7 @@ class Derived(Counter):
         tables = self._derivation.feed(self.store.batch(step.rows))
         self._near = int(step.rows[-1]) if len(step.rows) else self._near
         self.requests.take(tables, self._near)
+        self.findings.feed(step)
         self._knowledge = None
         self._is_looked_through = False
 

@@ -89,9 +89,11 @@ class PeersView(DerivedView):
         scale = LIFELINE / max(1, end + 1 - start)
         line, ends = [AWAY] * LIFELINE, set[int]()
         for each in connections:
-            until = end if each.is_open else each.last_ns
-            low, high = int((each.start.ns - start) * scale), int((until - start) * scale)
+            ending = ending_of(each)
+            closed = each.last_ns if ending is None else ending.moment.ns
+            is_open = ending is None and each.is_open
+            low, high = int((each.start.ns - start) * scale), int(((end if is_open else closed) - start) * scale)
             line[low : high + 1] = CONNECTED * (high + 1 - low)
-            if not each.is_open:
+            if not is_open:
                 ends.add(high)
         return "".join(ENDED if place in ends else shown for place, shown in enumerate(line))

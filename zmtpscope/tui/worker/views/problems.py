@@ -1,4 +1,4 @@
-"""The view of diagnoses: each problem with its cause and evidence."""
+"""The view of problems: diagnoses with their evidence, and the findings of the analyser below."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_CONNECTIONS = 100
 """Maximum connections whose records a diagnosis leads to."""
 
 
-class DiagnosesView(DerivedView):
-    """One line per cause, worst first. Below it are linked evidence and consequences."""
+class ProblemsView(DerivedView):
+    """One line per cause, worst first, with linked evidence and consequences below. Findings come last."""
 
     def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
         shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),
-            Column("cause", "CAUSE", widest=96, is_name=True),
+            Column("cause", "PROBLEM", widest=96, is_name=True),
             Column("times", "TIMES", scaled, is_number=True, rank=2),
             Column("first", "FIRST", shown_time, is_number=True, rank=1),
             Column("last", "LAST", shown_time, is_number=True, rank=3),
@@ -36,6 +36,11 @@ class DiagnosesView(DerivedView):
         text = "looking for causes" if summary is None else summary or "no problem found"
         self._numbers = {each.conn_id: each.stream.conn for each in self.derived.knowledge.connections}
         lines = [self._line(each.diagnosis, each.consequences) for each in self.derived.diagnoses or ()]
+        if findings := self.derived.findings.summary:
+            values = None, f"all findings in the traffic: {findings}", *[None] * 5
+            line = Line("findings", values, "record == finding", children=self.derived.findings.lines)
+            line.is_open, line.is_sorted = not lines, True
+            lines.append(line)
         return table_of(columns, lines, wanted, [text])
 
     def _line(self, diagnosis: Diagnosis, consequences: Sequence[Diagnosis] = ()) -> Line:
