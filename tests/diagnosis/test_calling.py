@@ -38,9 +38,9 @@ def talk(answered: int = 0, number: int = 0, client: int = 2) -> Talk:
     return made
 
 
-def found(*talks: Talk) -> list[Diagnosis]:
+def found(*talks: Talk, rule: str = RULE) -> list[Diagnosis]:
     knowledge = knowledge_of(*talks, payloads=Registry())
-    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == RULE]
+    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == rule]
 
 
 def test_the_last_calls_have_no_reply_while_those_before_had_one() -> None:
@@ -173,3 +173,65 @@ def test_calls_take_room_until_they_have_a_reply() -> None:
     assert calls is not None
     assert (calls.answered, len(calls.open), calls.is_incomplete) == (5, 1, False)
     assert derivation.room.left == 0
+
+
+FAILING = "call-failing"
+
+
+def failed(id_: str, *error: str) -> bytes:
+    """An exception that a zerorpc server reports."""
+    return msgpack.packb([{"message_id": "s", "v": 3, "response_to": id_}, "ERR", list(error)])
+
+
+def test_exceptions_of_zerorpc_are_counted_by_method() -> None:
+    made = talk(2)
+    for number in range(3):
+        made.multipart(CLIENT, b"", event(f"x{number}", "divide")).wait(0.2)
+        made.multipart(SERVER, b"", failed(f"x{number}", "ZeroDivisionError", "division by zero", "Traceback"))
+    (diagnosis,) = found(made.close(CLIENT), rule=FAILING)
+    assert diagnosis.statement == (
+        'ROUTER 10.0.0.1:5555 answered 3 of 3 calls of divide with an error: "ZeroDivisionError: division by zero"'
+    )
+    assert (diagnosis.severity, diagnosis.count) == ("note", 3), "the caller may expect it"
+
+
+def rpc_talk(*replies: dict[str, object], types: tuple[str, str] = ("REQ", "REP")) -> Talk:
+    """A client of JSON-RPC that calls get_price and gets these replies."""
+    made = Talk(0, at=0).handshake(*types).wait(0.5)
+    for number, reply in enumerate(replies):
+        made.multipart(CLIENT, b"", rpc(number, method="get_price")).wait(0.01)
+        made.multipart(SERVER, b"", rpc(number, **reply)).wait(0.1)
+    return made.close(CLIENT)
+
+
+@pytest.mark.parametrize("types", [("REQ", "REP"), ("REQ", "ROUTER"), ("DEALER", "ROUTER")])
+def test_errors_of_json_rpc_are_counted_between_any_sockets_that_call(types: tuple[str, str]) -> None:
+    made = rpc_talk({"result": 1}, {"error": {"code": -1, "message": "locked"}}, {"error": "busy"}, types=types)
+    (diagnosis,) = found(made, rule=FAILING)
+    assert diagnosis.statement.endswith('answered 2 of 3 calls of get_price with an error: "locked"')
+
+
+def test_a_result_of_null_is_no_error() -> None:
+    assert not found(rpc_talk({"result": None}, {"result": None, "error": None}), rule=FAILING)
+
+
+def test_a_request_of_a_req_without_a_reply_is_told_once() -> None:
+    made = Talk(0, at=0).handshake("REQ", "REP").wait(0.5)
+    made.multipart(CLIENT, b"", rpc(0, method="get_price")).wait(8).close(CLIENT)
+    assert not found(made)
+    assert found(made, rule="request-unanswered")
+
+
+def jupyter(kind: str, asked: str, content: dict[str, object]) -> list[bytes]:
+    """A message of a client or kernel; `asked` is the type of the request."""
+    header, parent = {"msg_id": "m", "msg_type": kind}, {"msg_id": "p", "msg_type": asked} if asked else {}
+    return [b"<IDS|MSG>", b"", *map(orjson.dumps, (header, parent, {}, content))]
+
+
+def test_errors_of_a_kernel_are_counted() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for status in ({"status": "ok"}, {"status": "error", "ename": "NameError", "evalue": "x"}):
+        made.multipart(CLIENT, *jupyter("execute_request", "", {"code": "x"})).wait(0.1)
+        made.multipart(SERVER, *jupyter("execute_reply", "execute_request", dict(status))).wait(0.1)
+    (diagnosis,) = found(made.close(CLIENT), rule=FAILING)
+    assert diagnosis.statement.endswith('answered 1 of 2 calls of execute_request with an error: "NameError: x"')

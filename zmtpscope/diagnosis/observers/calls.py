@@ -1,4 +1,4 @@
-"""Calls between DEALER and ROUTER: zerorpc and JSON-RPC 2.0 match replies by id, 7/MDP and 18/MDP by order."""
+"""Calls and their replies: zerorpc and JSON-RPC 2.0 match replies by id, 7/MDP and 18/MDP by order."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCall
 from zmtpscope.diagnosis.observers.observer import Observer, Rows
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.records import to_text
 
-ROUTING = frozenset({"DEALER", "ROUTER"})
+CALLING = frozenset({"DEALER", "ROUTER", "REQ", "REP"})
 MESSAGEPACK, JSON = "messagepack", "json"
+ERROR = "ERR"
+"""The name of the zerorpc event that reports an exception."""
 OF_ITS_OWN = "_zpc_"
 """Prefix of the names of events that zerorpc itself sends, such as heartbeats."""
 MARK = b'"jsonrpc"'
-LONGEST_ID, LONGEST_NAME = 80, 40
+LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 OCTETS = 500
 """Memory of an open call."""
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
@@ -28,18 +31,22 @@ WORK = "work"
 
 
 class Call(NamedTuple):
-    """A call with this id, or (`replies`) a reply to one; without an id, a reply to the oldest."""
+    """A call with this id, or (`replies`) a reply to one; without an id, a reply to the oldest.
+
+    `error` is the text of a reply that contains an error.
+    """
 
     id: str | None
     name: str
     replies: bool
+    error: str | None = None
 
 
 class CallObserver(Observer):
     """Observes the calls on one connection."""
 
     def rows(self, rows: Rows) -> None:
-        if not ROUTING.issuperset(self.observed.socket_types()):
+        if not CALLING.issuperset(self.observed.socket_types()):
             return
         found = [
             (int(run.orders[row]), side, run, row, call)
@@ -49,12 +56,14 @@ class CallObserver(Observer):
         ]
         for _, number, run, row, call in sorted(found, key=_order):
             caller = self.observed.sides[1 - number if call.replies else number]
+            moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
             if call.replies and caller.calls is not None:
-                if caller.calls.reply(call.id, int(run.times[row])):
+                name = caller.calls.reply(call.id, moment.ns)
+                if name is not None:
                     self.room.give_back(self.observed, OCTETS)
+                    caller.replied(name, call.error, moment)
             elif call.id is not None and not call.replies:
                 caller.calls = caller.calls or ObservedCalls()
-                moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
                 self._call(caller.calls, call.id, moment, call.name)
 
     def _call(self, calls: ObservedCalls, id_: str, moment: Moment, name: str) -> None:
@@ -97,13 +106,14 @@ def _of_zerorpc(fields: Any) -> Call | None:
     """
     if not (isinstance(fields, list) and len(fields) == 3 and isinstance(fields[0], dict)):
         return None
-    header, name, _ = fields
+    header, name, arguments = fields
     own, asked = header.get("message_id"), header.get("response_to")
     if not (isinstance(own, bytes | str) and "v" in header and isinstance(name, bytes | str)):
         return None
     if isinstance(asked, bytes | str):
-        return Call(_text(asked)[:LONGEST_ID], "", replies=True)
-    shown = _text(name)[:LONGEST_NAME]
+        error = shown_error(arguments[:2]) if name in (ERROR, ERROR.encode()) and isinstance(arguments, list) else None
+        return Call(_text(asked)[:LONGEST_ID], "", True, error)
+    shown = shown_name(_text(name))
     return None if shown.startswith(OF_ITS_OWN) else Call(_text(own)[:LONGEST_ID], shown, replies=False)
 
 
@@ -114,7 +124,11 @@ def _of_json_rpc(fields: Any) -> Call | None:
     id_, method = fields.get("id"), fields.get("method")
     if id_ is None or isinstance(id_, dict | list):
         return None
-    return Call(repr(id_)[:LONGEST_ID], str(method)[:LONGEST_NAME], replies=method is None)
+    if method is not None:
+        return Call(repr(id_)[:LONGEST_ID], shown_name(str(method)), replies=False)
+    error = fields.get("error")
+    texts = [error.get("message")] if isinstance(error, dict) else [] if error is None else [error]
+    return Call(repr(id_)[:LONGEST_ID], "", True, None if error is None else shown_error(texts))
 
 
 def _of_mdp(run: MessageRun, row: int) -> Call | None:
@@ -138,7 +152,18 @@ def _of_mdp(run: MessageRun, row: int) -> Call | None:
 
 
 def _request(name: bytes, body: list[bytes]) -> Call:
-    return Call(blake2b(b"\0".join(body), digest_size=8).hexdigest(), _text(name)[:LONGEST_NAME], replies=False)
+    return Call(blake2b(b"\0".join(body), digest_size=8).hexdigest(), shown_name(_text(name)), replies=False)
+
+
+def shown_name(text: str) -> str:
+    """Return the beginning of a name, escaped for a sentence."""
+    return to_text(text[:LONGEST_NAME].encode("utf-8", "backslashreplace"))
+
+
+def shown_error(texts: Iterable[Any]) -> str:
+    """Return the parts of an error, such as its type and message, escaped for a sentence."""
+    text = ": ".join(_text(each) for each in texts if isinstance(each, bytes | str) and each)
+    return to_text(text[:LONGEST_ERROR].encode("utf-8", "backslashreplace"))
 
 
 def _text(octets: bytes | str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.calls import shown_error, shown_name
+from zmtpscope.diagnosis.observers.observed import ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import MAX_IDS, ObservedJupyter
 from zmtpscope.diagnosis.observers.observer import Observer, Rows
 
@@ -20,13 +22,15 @@ class JupyterObserver(Observer):
     """Observes the Jupyter messages on one connection."""
 
     def rows(self, rows: Rows) -> None:
-        for side, runs in zip(self.observed.sides, rows.sides, strict=True):
+        sides = self.observed.sides
+        for side, other, runs in zip(sides, reversed(sides), rows.sides, strict=True):
             for run in runs:
                 for row, made in enumerate(run.payloads or ()):
                     if made is not None and made.protocol == PROTOCOL and isinstance(made.fields, dict):
                         side.jupyter = side.jupyter or ObservedJupyter()
                         moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
                         self._note(side.jupyter, made.fields, moment)
+                        self._reply(other, made.fields, moment)
 
     def _note(self, observed: ObservedJupyter, fields: dict[str, Any], moment: Moment) -> None:
         kind, parent, content = fields.get("msg_type"), fields.get("parent"), fields.get("content")
@@ -42,6 +46,14 @@ class JupyterObserver(Observer):
         if kind == "status" and isinstance(content, dict):
             observed.busy = None if content.get("execution_state") == "idle" else moment
             observed.busy_with = asked[:LONGEST_ID] if isinstance(asked, str) else None
+
+    def _reply(self, asker: ObservedSide, fields: dict[str, Any], moment: Moment) -> None:
+        """Count a reply of a kernel to a request of `asker`, with its error."""
+        parent, content = fields.get("parent"), fields.get("content")
+        name = parent.get("msg_type") if isinstance(parent, dict) else None
+        if isinstance(name, str) and str(fields.get("msg_type")).endswith("_reply") and isinstance(content, dict):
+            texts = content.get("ename"), content.get("evalue")
+            asker.replied(shown_name(name), shown_error(texts) if content.get("status") == "error" else None, moment)
 
     def _respond(self, observed: ObservedJupyter, id_: str, ns: int) -> None:
         """Remember a response to a request, in place of the oldest one if there is no room."""

@@ -18,6 +18,7 @@ from zmtpscope.diagnosis.observers.observed_facts import (
     ObservedCalls,
     ObservedHeartbeats,
     ObservedJupyter,
+    ObservedReplies,
     ObservedRequests,
     ObservedRhythm,
     ObservedRound,
@@ -33,6 +34,9 @@ from zmtpscope.records import RECORDS
 from zmtpscope.zmtp.regime import Form
 
 Answer = TypeVar("Answer")
+
+MAX_NAMES = 64
+"""Maximum number of names of calls to remember for a side."""
 
 
 @dataclass(slots=True, eq=False)
@@ -190,6 +194,8 @@ class ObservedSide:
     """Its Jupyter messages, or None."""
     calls: ObservedCalls | None = None
     """Its calls, or None."""
+    replies: dict[str, ObservedReplies] = field(default_factory=dict)
+    """The replies to its calls, by name of the call."""
     phantom: Moment | None = None
     """Its first message, if that repeats its identity."""
     last_messages: ObservedMessages | None = None
@@ -210,6 +216,13 @@ class ObservedSide:
         """The last outage, if it contains retransmissions without an acknowledgement up to now or the end."""
         last = self.outages[-1] if self.ended_outages or self.running_outage else None
         return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
+
+    def replied(self, name: str, error: str | None, moment: Moment) -> None:
+        """Count a reply to a call of this side; `error` is its text if the call failed."""
+        if name not in self.replies and len(self.replies) < MAX_NAMES:
+            self.replies[name] = ObservedReplies()
+        if name in self.replies:
+            self.replies[name].add(error, moment)
 
     def heard(self, ns: int) -> None:
         """Note data of this side at a time (ns)."""

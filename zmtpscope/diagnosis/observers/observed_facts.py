@@ -183,14 +183,35 @@ class ObservedCalls:
     is_incomplete: bool = False
     """There were more calls than remembered."""
 
-    def reply(self, id_: str | None, ns: int) -> bool:
-        """Remove the call that a reply belongs to (without an id, the oldest), and return whether it was open."""
+    def reply(self, id_: str | None, ns: int) -> str | None:
+        """Remove the call that a reply belongs to (without an id, the oldest), and return its name if it was open."""
         called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
-        if called is not None:
-            self.answered += 1
-            self.longest_ns = max(self.longest_ns, ns - called[0].ns)
-            self.last_answered_ns = max(self.last_answered_ns, called[0].ns)
-        return called is not None
+        if called is None:
+            return None
+        self.answered += 1
+        self.longest_ns = max(self.longest_ns, ns - called[0].ns)
+        self.last_answered_ns = max(self.last_answered_ns, called[0].ns)
+        return called[1]
+
+
+@dataclass(slots=True, eq=False)
+class ObservedReplies:
+    """The replies to all calls of one name. `error` is the text of the first reply with an error, at `moment`."""
+
+    count: int = 0
+    errors: int = 0
+    error: str = ""
+    moment: Moment | None = None
+    last_ns: int = 0
+
+    def add(self, error: str | None, moment: Moment) -> None:
+        """Count a reply; `error` is None if the call succeeded."""
+        self.count += 1
+        if error is not None:
+            self.errors += 1
+            self.last_ns = moment.ns
+            if self.moment is None:
+                self.error, self.moment = error, moment
 
 
 MAX_IDS = 64

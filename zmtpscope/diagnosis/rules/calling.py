@@ -1,18 +1,22 @@
-"""Rules for calls between DEALER and ROUTER without a reply, matched by payload ids or by counts (MDP)."""
+"""Rules for calls whose replies payload ids or counts (MDP) match: calls without a reply, and replies with an error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_facts import ObservedReplies
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
-UNANSWERED = "call-unanswered"
+UNANSWERED, FAILING = "call-unanswered", "call-failing"
+ROUTING = {"DEALER", "ROUTER"}
 
 MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3
@@ -96,6 +100,8 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
     caller, called = connection.sides[side], connection.sides[1 - side]
     if caller.calls is None or not caller.calls.open or not connection.is_whole or not is_agreed(connection):
         return None
+    if not ROUTING.issuperset(connection.socket_types()):
+        return None  # requests of a REQ, or to a REP, have their own rules
     ending = ending_of(connection)
     is_left = ending is not None and ending.side != side
     if (ending is None and not connection.is_open) or is_left or caller.last_outage is not None or called.is_sending:
@@ -139,7 +145,84 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
     )
 
 
+class Failed(NamedTuple):
+    """All replies to the calls of one name at an endpoint, with the connections of their callers."""
+
+    name: str
+    replies: list[tuple[ObservedConnection, int, ObservedReplies]]
+
+    @property
+    def calls(self) -> int:
+        """The number of calls with a reply."""
+        return sum(each.count for _, _, each in self.replies)
+
+    @property
+    def errors(self) -> int:
+        """The number of replies with an error."""
+        return sum(each.errors for _, _, each in self.replies)
+
+    @property
+    def first(self) -> tuple[ObservedConnection, int, ObservedReplies]:
+        """The connection, the caller's side and the replies with the first error."""
+        return min((each for each in self.replies if each[2].moment), key=lambda each: _moment(each[2]).ns)
+
+    @property
+    def share(self) -> str:
+        """E.g. `3 of 9 calls of get_price with an error: "database is locked"`."""
+        error = self.first[2].error
+        return f"{self.errors} of {counted(self.calls, 'call')} of {self.name} with an error" + (
+            f': "{error}"' if error else ""
+        )
+
+
+def _failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each endpoint with replies that contain an error."""
+    found: dict[Endpoint, dict[str, Failed]] = {}
+    for connection in knowledge.connections:
+        for side in (0, 1):
+            for name, replies in connection.sides[side].replies.items():
+                failed = found.setdefault(connection.endpoint, {}).setdefault(name, Failed(name, []))
+                failed.replies.append((connection, side, replies))
+    for names in found.values():
+        same = sorted((each for each in names.values() if each.errors), key=lambda each: -each.errors)
+        if same:
+            yield _failing_at(same)
+
+
+def _failing_at(same: list[Failed]) -> Diagnosis:
+    connection, side, _ = same[0].first
+    server = name_of(connection, 1 - side)
+    more = f"; also {' and '.join(each.share for each in same[1:MAX_NAMED])}" if same[1:] else ""
+    more += ", …" if len(same) > MAX_NAMED else ""
+    return Diagnosis.of(
+        FAILING,
+        "note",
+        server,
+        f"{server} answered {same[0].share}{more}",
+        "see the log of that program for these calls: the network and the sockets work, since each error is a reply",
+        evidence=(Evidence(_moment(each.first[2]), f"the first error of {each.name}") for each in same[:MAX_EVIDENCE]),
+        about=(connection for each in same for connection, _, replies in each.replies if replies.errors),
+        count=sum(each.errors for each in same),
+        last_ns=max(replies.last_ns for each in same for _, _, replies in each.replies),
+    )
+
+
+def _moment(replies: ObservedReplies) -> Moment:
+    assert replies.moment is not None
+    return replies.moment
+
+
 TABLE = (
+    Rule(
+        FAILING,
+        "note",
+        "Calls are answered with an error",
+        "A reply of JSON-RPC 2.0 has the member error, one of zerorpc is the event ERR, or one of Jupyter has the "
+        "status error. The call reached the program, and the program rejected it or failed. Whether the caller "
+        "expects the error, a capture does not show; so it is a note.",
+        "The replies contain results.",
+        _failing,
+    ),
     Rule(
         UNANSWERED,
         "warn",
