@@ -91,8 +91,8 @@ _MODULES = {
     **dict.fromkeys(("Sniffer", "sniff"), "api.sniffing"),
     **dict.fromkeys(("Departure", "Evidence", "Payload", "Property", "Record"), "api.rows"),
 }
-"""Modules of the public names that are not record classes. All are loaded on first use, because commands and single
-parts of the package need none of them."""
+"""The module of each public name, except record classes. A module is loaded on first use of its name, because commands
+need none of them."""
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
-"""Functions with a compiled version, if it was built when zmtpscope was installed.
+"""Functions with an optional compiled version.
 
-Each has a Python twin with the documentation, which runs if nothing was compiled: `name` in `module.py` is the twin of
-`name` in `module_compiled.pyx` next to it. Both return the same for any input (docs/seams.md, P20).
+`name` in `module.py` is the Python twin of `name` in `module_compiled.pyx` next to it. The twin has the documentation,
+and runs if nothing was compiled when zmtpscope was installed. Both return equal results for any input (docs/seams.md,
+P20).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PAIRS: dict[str, Pair] = {}
 
 
 def state() -> str:
-    """Describe in words whether compiled functions are in use."""
+    """Return a sentence on whether compiled functions are in use, for `--version`."""
     scanner = os.path.join(os.path.dirname(__file__), "zmtp", "scanner_compiled")
     if not any(os.path.exists(scanner + suffix) for suffix in EXTENSION_SUFFIXES):
         return "not compiled, so slower"

@@ -1,8 +1,7 @@
-"""The libsodium functions that CURVE needs (curve.md 7): stateless, and the only importer of PyNaCl.
+"""The libsodium functions that CURVE needs (curve.md 7). They keep no state, and only this module imports PyNaCl.
 
-Keys are 32 octets, nonces 24. A box is its 16-octet authenticator followed by as many octets as its content. Times
-are
-measured on one core of a small machine.
+Keys are 32 octets, nonces 24. A box is a 16-octet authenticator and the encrypted content, which is as long as the
+plain content. Times are measured on one core of a small machine.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ def public_key(secret: bytes) -> bytes:
 
 
 def shared_key(public: bytes, secret: bytes) -> bytes | None:
-    """Return the key of all boxes between the owners of `public` and `secret`; about 32 us.
+    """Return the key of all boxes between the owners of two key pairs; about 32 us.
 
-    Both sides get the same key. None if libsodium refuses `public`: a point of low order, with which every secret
-    would
-    give the same key. Raises `ValueError` if a key is not 32 octets.
+    The result is the same from (`public` of A, `secret` of B) and from (`public` of B, `secret` of A). None if
+    libsodium refuses `public`, a point of low order, which would give the same key with every secret. Raises
+    `ValueError` if a key is not 32 octets.
     """
     try:
         return crypto_box_beforenm(public, secret)
@@ -40,11 +39,10 @@ def shared_key(public: bytes, secret: bytes) -> bytes | None:
 
 
 def open_box(box: bytes, nonce: bytes, key: bytes) -> bytes | None:
-    """Decrypt a box; None if it does not open: another key or nonce, changed octets, or not a box.
+    """Decrypt a box. Return None if key or nonce are wrong, octets were changed, or it is no box.
 
-    The authenticator is compared before anything is decrypted. About 2 us and 0.65 ns an octet: once per message.
-    Opens
-    boxes made with a shared key as well as secret boxes (cookies), which are the same.
+    The authenticator is compared before anything is decrypted. About 2 us and 0.65 ns an octet: once per message. Boxes
+    made with a shared key and secret boxes (cookies) have the same format.
     """
     try:
         return crypto_secretbox_open(box, nonce, key)
@@ -53,7 +51,8 @@ def open_box(box: bytes, nonce: bytes, key: bytes) -> bytes | None:
 
 
 def seal_box(content: bytes, nonce: bytes, key: bytes) -> bytes:
-    """Return the box that `open_box` opens with the same nonce and key. Never use a nonce twice with one key."""
+    """Encrypt `content` in a box, which `open_box` decrypts with the same nonce and key. Never use a nonce twice with
+    one key."""
     return crypto_secretbox(content, nonce, key)
 
 

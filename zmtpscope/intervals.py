@@ -1,11 +1,11 @@
-"""Intervals: of time, or of octets."""
+"""Intervals of time, or of octets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 Interval = tuple[int, int]
-"""Its start, and its end, which is not part of it."""
+"""An interval: its start, and its end, which is excluded."""
 
 
 def disjoint(intervals: Iterable[Interval]) -> list[Interval]:

@@ -37,10 +37,10 @@ FULL = Body("full", None)
 class DecodeAs(NamedTuple):
     """A rule of `-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`.
 
-    It forces connections or datagrams to be read as ZMTP regardless of their first octets, or selects a payload
-    dissector for them or for one topic. `selector` is "tcp.port", "udp.port", "conn" or "topic"; `value` is the port,
-    the connection number or the topic. `payload` contains the name and the argument of a payload dissector.
-    `socket_type` is the type of the side with the port, used if the capture lacks its own announcement.
+    The rule forces zmtpscope to read connections or datagrams as ZMTP regardless of their first octets, or selects a
+    payload dissector for them or for a topic. `selector` is "tcp.port", "udp.port", "conn" or "topic"; `value` is the
+    port, the connection number or the topic. `payload` is the name and the argument of a payload dissector.
+    `socket_type` is the type of the side with the port, if its handshake was not captured.
     """
 
     selector: str
@@ -55,8 +55,8 @@ class DecodeAs(NamedTuple):
         return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
 
     def socket_types(self, ports: tuple[int, int]) -> tuple[str | None, str | None]:
-        """Return the socket types of the sides with these ports: the type of the rule and its usual partner, if there
-        is one.
+        """Return the socket types of the sides with these ports: the type of the rule, and the usual partner type if
+        there is one.
 
         Both are None if the rule has no type, or if both sides have the port.
         """
@@ -85,8 +85,8 @@ def parse_duration(text: str) -> int:
 
 
 def parse_decode_as(text: str) -> DecodeAs:
-    """Parse `tcp.port==N,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, and likewise the other selectors.
-    A part left empty before another part is not set."""
+    """Parse `SELECTOR==VALUE,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, where SELECTOR is tcp.port,
+    udp.port, conn or topic. An empty part before another part is not set: `zmtp///PUB` sets only the type."""
     match = re.fullmatch(r"(.*?)==(.*),zmtp((?:/[^/:]*){0,3})(?::([^/]+)(?:/(.+))?)?", text)
     if match is None:
         raise ValueError(f"{text!r} is not of the form tcp.port==5555,zmtp/3.1/NULL/PUB:json")
@@ -160,7 +160,7 @@ class ReadOptions(NamedTuple):
 
 
 class ReadTexts(TypedDict, total=False):
-    """The same as texts."""
+    """The options as texts, by the field names of `ReadOptions`."""
 
     body: str
     payload: str
@@ -168,7 +168,7 @@ class ReadTexts(TypedDict, total=False):
 
 
 class ReadOption(NamedTuple):
-    """One of them on the command line: the option, its parser, its values and its help. `many`: it is repeatable."""
+    """An option of the command line: its name, parser, values and help. `many`: it may be repeated."""
 
     flag: str
     parse: Callable[[str], Any]
@@ -204,7 +204,8 @@ READ_OPTIONS = {
         default="auto",
     ),
 }
-"""By the field of `ReadOptions`. Every command that reads captures has them, but only some have `body`."""
+"""The command line options, by field of `ReadOptions`. Every command that reads captures has all of them, except that
+only some have `body`."""
 
 
 def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> None:

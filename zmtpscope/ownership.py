@@ -13,25 +13,25 @@ WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Exposed(NamedTuple):
-    """A file or folder that others can change: it belongs to another user, or it is ours but others can write to it."""
+    """A reason not to trust a file or folder: another user owns it, or other users may write to it."""
 
     path: str
     is_of_another: bool
 
 
 def exposed(path: str | Path, status: os.stat_result) -> Exposed | None:
-    """Return how others can change a file or folder with this status; None if they cannot. Use the status of the
-    open file if its content is to be trusted."""
+    """Return why a file or folder with this status must not be trusted, or None. To trust the content of an open file,
+    pass the status of its descriptor."""
     if status.st_uid not in (os.geteuid(), 0):
         return Exposed(str(path), is_of_another=True)
     return Exposed(str(path), is_of_another=False) if status.st_mode & WRITTEN_BY_OTHERS else None
 
 
 def exposed_in(folder: Path) -> Exposed | None:
-    """Return how other users can replace a program in `folder` (a resolved path); None if they cannot.
+    """Return why a program in `folder` (a resolved path) must not be trusted, or None.
 
-    Also checks all parents, because another folder could be moved into the path there. A parent with the sticky bit,
-    such as /tmp, is safe unless its owner is another user. Raises `OSError`.
+    Checks the folder and all parents, because another folder could be moved into the path there. A parent with the
+    sticky bit, such as /tmp, is safe unless another user owns it. Raises `OSError`.
     """
     found = exposed(folder, folder.stat())
     return found or next(_exposed_above(folder), None)

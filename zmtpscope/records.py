@@ -1,7 +1,7 @@
 """Record types, fields and the `text` encoding: one schema for every output.
 
-JSON keys, table columns, filter fields and the reference page are loops over `RECORDS`. Logical types are "int" (64 bit
-with sign), "bool", "text", "octets", "json", and lists and structs of these. Null is unknown; no field is a guess.
+JSON keys, table columns, filter fields and the reference page are made from `RECORDS`. Field types are "int" (64 bit
+with sign), "bool", "text", "octets", "json", and lists and structs of these. Null means unknown; no field is a guess.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 MASK = "***"
-"""Replaces each secret, of any size."""
+"""The text that replaces a secret of any size."""
 
 SECOND = 1_000_000_000
 MILLISECOND = SECOND // 1000
@@ -23,18 +23,20 @@ _ESCAPE = re.compile(rb"\\x([0-9A-Fa-f]{2})|\\\\")
 
 
 def to_text(octets: bytes) -> str:
-    """Return octets as text: UTF-8 if valid, other octets as `\\xNN`, backslash doubled. Inverse of `from_text`."""
+    r"""Return octets as text: UTF-8 if valid, other octets as `\xNN`, each backslash doubled. `from_text` restores the
+    octets."""
     return octets.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def from_text(text: str) -> bytes:
-    """Return the octets of a text of `to_text`, or of a typed argument, which need not be UTF-8 (PEP 383)."""
+    """Return the octets of a text from `to_text`, or of a command line argument, which need not be valid UTF-8 (PEP
+    383)."""
     octets = text.encode("utf-8", "surrogateescape")
     return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()) if match[1] else b"\\", octets)
 
 
 class Field(NamedTuple):
-    """One field of a record; `unit` is None for plain numbers and words."""
+    """One field of a record. `unit` is None for plain numbers and words."""
 
     name: str
     type: str
@@ -43,7 +45,7 @@ class Field(NamedTuple):
 
 
 class RecordType(NamedTuple):
-    """One record type: all its fields, in the order of every output."""
+    """One record type. `fields` has the order of every output."""
 
     name: str
     meaning: str
@@ -82,7 +84,7 @@ STREAM = (
     Field("offset", "int", "Position of the first octet in the stream of the side, counted from 0", "octets"),
     Field("length", "int", "Size in the stream, headers included, as far as captured", "octets"),
 )
-"""Further fields of every record of octets in a stream."""
+"""Fields of every record of octets in a stream, after the common ones."""
 
 _PAYLOAD = "struct<protocol:text,summary:text,fields:json>"
 _METADATA = "list<struct<name:text,value:text>>"
@@ -538,15 +540,15 @@ RECORDS: dict[str, RecordType] = {
 """Every record type by name."""
 
 PLURALS = {name: f"{name}s" for name in RECORDS} | {"delivery": "deliveries", "diagnosis": "diagnoses"}
-"""Names of the tables of record types."""
+"""Table names by record type."""
 SINGULARS = {plural: name for name, plural in PLURALS.items()}
-"""The record types by the names of their tables."""
+"""Record types by table name."""
 
 DERIVED = frozenset({"request", "subscription", "heartbeat", "peer", "topic", "delivery", "diagnosis"})
-"""Those that are made of others, and written where somebody asks for them."""
+"""Record types computed from other records, and written on request only."""
 
 ACROSS = frozenset({"peer", "topic", "delivery", "diagnosis"})
-"""Those of them that are about several connections, and written at the end."""
+"""Derived record types about several connections, written at the end of the capture."""
 
 
 _EMPTY: dict[str, dict[str, Any]] = {
@@ -555,5 +557,5 @@ _EMPTY: dict[str, dict[str, Any]] = {
 
 
 def empty(type: str) -> dict[str, Any]:
-    """A record of that type with every field null."""
+    """Return a record of this type with every field null."""
     return _EMPTY[type].copy()

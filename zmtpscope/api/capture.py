@@ -39,8 +39,8 @@ def open(
     packets: int | None = None,
     **settings: Unpack[Settings],
 ) -> Capture:
-    """Return all records of captures, read at once and kept in memory; frames only if requested. Takes and raises
-    the same as `zmtpscope.read`."""
+    """Read all records of captures and keep them in memory; frames only if `frames` is true. The other arguments, and
+    the errors, are those of `zmtpscope.read`."""
     options = replace(analyser_options(settings, frames=frames), index=True)
     captures = open_captures(names(paths), packet_limit=packet_limit(packets))
     store = Store(options)
@@ -177,6 +177,6 @@ class Capture(View[Record]):
         super().__init__(store, Record, np.arange(len(store)))
 
     def find(self, reference: str) -> Record | None:
-        """Return the record that one of the `refs` of a finding names; None if there is none."""
+        """Return the record that an entry of `Finding.refs` names; None if there is none."""
         number = self._store.find(reference)
         return None if number is None else self[number]

@@ -59,12 +59,11 @@ def read(
     packets: int | None = None,
     **settings: Unpack[Settings],
 ) -> Records[Any]:
-    """Return the records of captures that belong to one class; `zmtpscope.Record` means all but frames and derived
+    """Return the records of one class from captures. `zmtpscope.Record` selects all classes except frames and derived
     records.
 
-    `paths` are files and directories, `"-"` is standard input; `filter` is a `-Y` filter (docs/filters.md),
-    `packets` the
-    maximum number of packets to read. `Settings` lists the other arguments.
+    `paths` are files and directories, `"-"` is standard input; `filter` is a `-Y` filter (docs/filters.md), `packets`
+    the maximum number of packets to read. `Settings` lists the other arguments.
 
     Raises `CaptureError` if nothing can be read, and `FilterError` or another `ValueError` for invalid arguments.
     """
@@ -78,11 +77,10 @@ def read(
 
 
 class Records(Tabular[R]):
-    """Records of one reading, each returned once, in the order in which they became known.
+    """The records of captures, each returned once, in the order in which they became known.
 
-    Iterate with `for`, or with `async for`, which reads files in a thread so that the event loop keeps running. At
-    the end
-    of the captures, problems are reported as `CaptureWarning`.
+    Iterate with `for`; or with `async for`, which reads in a thread so that the event loop keeps running. At the end of
+    the captures, problems are reported as `CaptureWarning`.
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class Records(Tabular[R]):
         return cast(Iterator[R], rows_of(batch, self._options))
 
     def _parts(self, batches: Iterator[Batch], filter: Filter | None) -> Generator[Batch]:
-        """Yield the requested records of each batch; warn after the last batch."""
+        """Yield the selected records of each batch, and warn after the last one."""
         for batch in batches:
             self._has_begun = True
             part = part_of(batch, self._record)
@@ -140,8 +138,8 @@ class Records(Tabular[R]):
 
 
 async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
-    """Return the next batch, read in a thread; None after the last one. Cancellation waits for it: threads cannot be
-    killed."""
+    """Read and return the next batch in a thread; None after the last one. Cancellation waits for the thread, because
+    threads cannot be killed."""
     next_batch = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
     try:
         return await asyncio.shield(next_batch)
@@ -151,7 +149,7 @@ async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
 
 
 def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
-    """Warn of damaged or lost data in captures that were read, and of unusable files."""
+    """Warn of damaged or lost data in captures, and of unusable files."""
     problems = [str(problem) for problem in captures.problems]
     if drops := captures.statistics.dropped():
         problems.append(dropped(drops))
@@ -164,7 +162,7 @@ def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
 
 
 def part_of(batch: Batch, record: type[Record]) -> Batch:
-    """Return the records of a batch that belong to a class; `Record` means all."""
+    """Return the records of a batch that belong to a class. `Record` selects all."""
     return batch if record is Record else batch.of_type(record.type.name)
 
 

@@ -1,5 +1,5 @@
-"""The classes of records. Their types for type checkers and editors are in `record_classes.pyi`, which `python
-docs/api/generate.py` writes from the same schema."""
+"""The record classes. Type checkers and editors read `record_classes.pyi`, which `python docs/api/generate.py` writes
+from the same schema."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Payload(NamedTuple):
 
 
 class Property(NamedTuple):
-    """A metadata property."""
+    """A metadata property of a handshake: name and value."""
 
     name: str
     value: str
@@ -54,8 +54,10 @@ class Evidence(NamedTuple):
 
 
 class Values(dict[str, Any]):
-    """Values of many records: `values[field][row]`. Computed on first access: cheap fields for all rows at once,
-    which costs less than one by one, the others row by row."""
+    """The values of many records: `values[field][row]`.
+
+    A field is computed on first access: cheap fields for all rows at once, other fields row by row.
+    """
 
     def __init__(self, columns: RowColumns[Any]) -> None:
         self._columns = columns
@@ -67,7 +69,7 @@ class Values(dict[str, Any]):
 
 
 def _total(sizes: Column) -> Column:
-    """Return `size` of messages, which is not one of their fields."""
+    """Return the total size of each message, which is no field of its record."""
     assert isinstance(sizes, Lists)
     return sizes.sums()
 
@@ -75,9 +77,8 @@ def _total(sizes: Column) -> Column:
 class Record:
     """A record: an attribute for each field of its type, None if unknown (docs/records.md).
 
-    `values[field][row]` are its values. Message values are read on access from the columns of all messages that
-    became
-    known together: keeping one message keeps these columns in memory.
+    `values[field][row]` is the value of an attribute. Message values are read on access from columns of many messages,
+    so keeping one message keeps these columns in memory.
     """
 
     __slots__ = ("_row", "_values")
@@ -114,11 +115,11 @@ _PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "
     "ts_end_ns",
     "version",
 }
-"""Fields omitted where a whole record is shown."""
+"""Fields to leave out when a whole record is displayed."""
 
 
 def shown_fields(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield the fields worth showing for a whole record: names and short texts, safe to print."""
+    """Yield names and short texts of the fields to display of a whole record. The texts are safe to print."""
     for field in record.type.fields:
         value = None if field.name in _PASSED_OVER else getattr(record, field.name)
         if value is not None and value != []:
@@ -158,7 +159,7 @@ _STRUCTS: dict[str, Callable[[Any], Any]] = {
     "list<struct<ts_ns:int,conn_id": lambda departures: [Departure(**each) for each in departures],
     "list<struct<ts_ns:int,file": lambda evidence: [Evidence(**each) for each in evidence],
 }
-"""Replacements for the structs of some types."""
+"""Functions that convert the structs of some field types into named tuples."""
 
 
 def check_class(record: object) -> None:

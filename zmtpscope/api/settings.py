@@ -19,14 +19,12 @@ PathLike = str | os.PathLike[str]
 
 
 class Settings(ReadTexts, total=False):
-    """Options for reading captures; the defaults are the same as on the command line.
+    """Options for reading captures, with the defaults of the command line.
 
-    `keys` are files with CURVE keys (docs/keys.md). `decode_as` takes the same text as `-d`:
-    `"tcp.port==5555,zmtp/3.1/NULL"`. `payload` is "auto", "off" or the name of a payload dissector; `payload_files`
-    are the
-    files that dissectors need, by dissector name: `{"protobuf": ["prices.desc"]}`. `body` limits the octets kept of
-    each
-    body: "full", "full:64k", "head:100" or "none". Passwords are masked unless `show_secrets` is true.
+    `keys` are files with CURVE keys (docs/keys.md). `decode_as` takes the texts of `-d`, such as
+    `"tcp.port==5555,zmtp/3.1/NULL"`. `payload` is "auto", "off" or the name of a payload dissector; `payload_files` are
+    the files that dissectors need, by dissector name: `{"protobuf": ["prices.desc"]}`. `body` limits the octets kept of
+    each body: "full", "full:64k", "head:100" or "none". Passwords are masked unless `show_secrets` is true.
     """
 
     keys: PathLike | Sequence[PathLike]
@@ -35,7 +33,7 @@ class Settings(ReadTexts, total=False):
 
 
 OTHERS = {"display_filter": "filter", "bpf_filter": "capture_filter"}
-"""Names of the same arguments in similar libraries."""
+"""Our argument names, by their names in similar libraries."""
 
 
 def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:
@@ -64,13 +62,13 @@ def analyser_options(settings: Settings, *, frames: bool = False, details: bool 
 
 
 def _parsed(name: str, value: Any) -> Any:
-    """Return the value of a field of `ReadOptions`."""
+    """Parse the text of a field of `ReadOptions`, or several texts if it is repeatable."""
     _, parse, *_, many = READ_OPTIONS[name]
     return tuple(map(parse, names(value))) if many else parse(value)
 
 
 def names(given: PathLike | Iterable[PathLike]) -> list[str]:
-    """Return one name, or several, as a list. Raises `TypeError` for anything else."""
+    """Return file names as a list. Raises `TypeError` if `given` is neither a name nor several names."""
     several: object = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(several, Iterable) or isinstance(several, bytes | IOBase):
         raise TypeError(f"expected a name or several, not {type(given).__name__}")

@@ -54,13 +54,11 @@ def sniff(
     seconds: float | None = None,
     **settings: Unpack[Settings],
 ) -> Sniffer[Any]:
-    """Capture on interfaces ("lo", or "any") and return the records, as `zmtpscope.read` does for files. Ends at
-    `stop`, or after `packets` packets or `seconds` seconds. `capture_filter` (pcap-filter(7)) selects the packets to
-    capture.
+    """Capture on interfaces ("lo", or "any") and return the records. The other arguments are those of `zmtpscope.read`.
 
-    Raises `CaptureRefused` if capturing is impossible (docs/live.md explains the rights), `CaptureFilterError`, and
-    the
-    errors of `read`.
+    Ends at `stop`, or after `packets` packets or `seconds` seconds. `capture_filter` (pcap-filter(7)) selects the
+    packets to capture. Raises `CaptureRefused` if capturing is impossible (docs/live.md explains the rights),
+    `CaptureFilterError`, and the errors of `read`.
     """
     check_class(record)
     chosen = None if filter is None else Filter(filter)  # before anything is captured
@@ -96,7 +94,8 @@ class Sniffer(Records[R]):
 
 
 def _batches(capture: OwnCapture, analyser: Analyser) -> Generator[Batch]:
-    """Yield batches, including empty ones so that the consumer can regularly check whether to stop."""
+    """Yield batches of records, and empty batches while no traffic arrives, so that the caller can check whether to
+    stop."""
     for step in steps(analyser, capture.captures, capture):
         yield from step
         yield Batch([])

@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 class Tabular(ABC, Generic[R]):
-    """Base of objects that convert to tables. `record` is the class of the records; `Record` means all classes."""
+    """Base of objects that convert to tables. `record` is the class of the records, or `Record` for all classes."""
 
     def __init__(self, record: type[R], options: Options) -> None:
         self._record = record
@@ -31,10 +31,10 @@ class Tabular(ABC, Generic[R]):
         """Return the batches with the records of a class."""
 
     def to_arrow(self, record: type[Record] | str | None = None) -> pyarrow.Table:
-        """Return a table of Arrow, with the columns of `zmtpscope export --format parquet`. If the records have
-        several classes, `record` selects one, as `zmtpscope.Finding` or "findings"; the default is messages.
+        """Return an Arrow table with the columns of `zmtpscope export --format parquet`.
 
-        Raises `ImportError` if pyarrow is not installed.
+        A table contains one class. If there are several, `record` selects one, as `zmtpscope.Finding` or "findings";
+        the default is messages. Raises `ImportError` if pyarrow is not installed.
         """
         class_: type[Record] = Message if self._record is Record else self._record
         if record is not None:
@@ -42,18 +42,18 @@ class Tabular(ABC, Generic[R]):
         return table_of(self._batches_of(class_), class_, self._options)
 
     def to_pandas(self, record: type[Record] | str | None = None) -> pandas.DataFrame:
-        """Return the same table as a pandas data frame."""
+        """Return the table of `to_arrow` as a pandas data frame."""
         return self.to_arrow(record).to_pandas()
 
     def to_polars(self, record: type[Record] | str | None = None) -> polars.DataFrame:
-        """Return the same table as a polars data frame."""
+        """Return the table of `to_arrow` as a polars data frame."""
         import polars
 
         return cast(polars.DataFrame, polars.from_arrow(self.to_arrow(record)))
 
 
 def class_named(name: str) -> type[Record]:
-    """Return a record class by the name of its type or its table. Raises `ValueError`."""
+    """Return the record class with this type name or table name ("finding", "findings"). Raises `ValueError`."""
     found = CLASSES.get(name) or CLASSES.get(name.removesuffix("s"))
     if found is None:
         raise ValueError(f"there are no records {name!r}{nearest(name, [f'{each}s' for each in CLASSES])}")

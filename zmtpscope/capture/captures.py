@@ -1,4 +1,4 @@
-"""Open captures and read them as blocks of segments, in capture order over all files."""
+"""Open captures and read them as blocks of TCP segments, in capture order over all files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.capture.segments import ORDINALS, PacketPlaces, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 
 LARGE = 8 << 20
-"""An allocation larger than a block and any of its columns, in octets."""
+"""Size of an allocation that is larger than a block and any of its columns, in octets."""
 
 
 class Segmenter:
@@ -27,10 +27,10 @@ class Segmenter:
         self._decoder = Decoder(self.statistics, put_together=put_together)
         self._ordinal = 0
         self.fragments_apart: list[Fragment] = []
-        """Packets of the last block that are fragments of IP datagrams, if they are not reassembled here."""
+        """Fragments of IP datagrams in the last block, if the caller reassembles them."""
 
     def feed(self, packets: PacketBlock) -> SegmentBlock:
-        """Return the segments and datagrams of a block of packets; other packets only affect `latest`."""
+        """Return the segments and datagrams of a block of packets. Other packets only change `latest`."""
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)
@@ -56,8 +56,8 @@ class Segmenter:
 class Captures:
     """The segments of one or more captures, block by block. Iterate over it once.
 
-    `files` are the names that packet references index (None: standard input); followed files are added while iterating.
-    `problems` and `statistics` also grow then. Packets before a problem are returned before it is added.
+    Packet references index `files`, the file names (None: standard input). `files`, `problems` and `statistics` grow
+    while iterating. Packets before a problem are returned before the problem is added.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Captures:
         self._read = read
         self._packet_limit = packet_limit
         self.most_packets = sys.maxsize
-        """Maximum number of packets of a block. May be changed while iterating, to do other work more often."""
+        """Maximum number of packets of a block. Lower it while iterating to get control back more often."""
 
     def __iter__(self) -> Iterator[SegmentBlock]:
-        # glibc requests memory from the kernel, with a fault for every page, for anything larger than the largest piece
-        # it ever freed (at first 128 KiB). Freeing a large piece that was never touched costs nothing.
+        # glibc requests memory from the kernel, with a page fault for every page, for each allocation larger than the
+        # largest piece that it ever freed (at first 128 KiB). Freeing a large untouched piece costs nothing.
         bytes(LARGE)
         left = self._packet_limit
         for packets in self._read(self._reports):
@@ -97,10 +97,10 @@ class Captures:
 
 
 BLOCK_SIZE = 2 << 20
-"""Octets of a block. Half the size costs a tenth more, because each side is fed more often; twice the size gains
-little."""
+"""Octets of a block. With half the size, reading takes a tenth longer, because each side is fed more often; twice the
+size gains little."""
 FOLLOWED_BLOCK_SIZE = 1 << 19
-"""Octets of a block of a growing capture: only a quarter of the records of a block are in memory at a time."""
+"""Octets of a block of a growing capture: the records of a block take a quarter of the memory."""
 
 
 def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:
@@ -123,7 +123,8 @@ def read_packets(paths: Sequence[str], *, block_size: int = BLOCK_SIZE) -> Itera
 
 
 def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size: int = BLOCK_SIZE) -> Captures:
-    """Open files that were captures earlier, perhaps for another process, and read their packets within `span`.
+    """Open files that were captures when they were listed, perhaps by another process, and read their packets within
+    `span`.
 
     Files that have become unreadable are reported as problems, and keep their positions in `files`.
     """
@@ -139,9 +140,9 @@ def follow_captures(
 ) -> Captures:
     """Read the files of `follow`, one after the other, while another process still writes them.
 
-    When nothing arrived for a while, yields blocks without segments, so that the caller can act on the time. The
-    segments are the same as from `open_captures` over the complete files. Iterating raises `CaptureError` if a file
-    cannot be read or is not a capture.
+    While nothing arrives, yields blocks without segments, so that the caller can act on the time. The segments equal
+    those of `open_captures` over the complete files. Iterating raises `CaptureError` if a file cannot be read or is not
+    a capture.
     """
     names: list[str | None] = []
     return Captures(names, partial(read_followed, follow, names, block_size), packet_limit)

@@ -1,8 +1,8 @@
-"""Correct the times of a capture whose clock was set back, so that they continue without a step.
+"""Correct the times of a capture whose clock was set back, so that no duration is negative.
 
-Packets of one interface are in capture order, except for small differences between processors. If a packet's time stamp
-is at least a second before an earlier one, the clock was set back, manually or by NTP. That packet and all later ones
-are moved forward by the step until the original times have caught up, so that no duration across the step is negative.
+Packets of one interface are in capture order, except for small differences between processors. So a time stamp that is
+at least a second earlier than a previous one means that the clock was set back, manually or by NTP. This packet and all
+later ones are moved forward by the step, until the original times have caught up.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from zmtpscope.capture.packets import LATEST
 Times = NDArray[np.int64]
 
 MIN_STEP = 1_000_000_000
-"""Minimum step in nanoseconds. Packets of several interfaces or processors are out of order by less."""
+"""Minimum step back in nanoseconds. Packets of several interfaces or processors differ by less."""
 
 MAX_CLOCKS = 4096
-"""Maximum number of interfaces whose clocks are remembered."""
+"""Maximum number of interfaces whose clocks are followed."""
 
 
 class SetBack(NamedTuple):
-    """A clock was set back: the time stamp of `packet` in `file`, corrected to `time`, is `ns` before an earlier one.
-
-    `times` is the number of such packets; this one has the largest step.
-    """
+    """A clock was set back. The time stamp of `packet` in `file` (corrected to `time`) is `ns` before an earlier one.
+    `times` is the number of such steps in the capture; this is the largest."""
 
     ns: int
     time: int
@@ -38,7 +36,7 @@ class SetBack(NamedTuple):
 
 
 def folded(steps: Iterable[SetBack]) -> SetBack | None:
-    """Combine steps into one with the largest step (the first of equal ones) and the total number."""
+    """Return the largest step (the first of equal ones) with the total number of steps."""
     steps = list(steps)
     return max(steps, key=_by)._replace(times=sum(each.times for each in steps)) if steps else None
 
@@ -54,9 +52,9 @@ class Clocks:
         self._clocks: dict[int, Clock] = {}
 
     def correct(self, times: Times, interfaces: Times | None) -> list[tuple[int, int]]:
-        """Remove steps from the times of the next packets, in place. Return the packet index and size of each step.
+        """Correct the times of the next packets, in place. Return the packet index and size of each step back.
 
-        `interfaces` None: all packets have one clock.
+        `interfaces` are the interfaces of the packets; None: all packets have one clock.
         """
         if interfaces is None or not len(times) or interfaces.min() == interfaces.max():
             number = 0 if interfaces is None or not len(times) else int(interfaces[0])
@@ -81,10 +79,10 @@ class Clock:
     def __init__(self) -> None:
         self._added = 0
         self._latest = 0
-        """The largest corrected time so far."""
+        """The latest corrected time so far."""
 
     def correct(self, times: Times) -> list[tuple[int, int]]:
-        """See `Clocks`."""
+        """Correct the times of one interface, like `Clocks.correct`."""
         if not len(times):
             return []
         steps = []

@@ -1,4 +1,4 @@
-"""Decode one packet, with any headers and tunnels, to a segment, a datagram or a counted reason."""
+"""Decode one packet of any kind to a TCP segment, a datagram or a counted reason."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from zmtpscope.capture.undecodable import Undecodable
 
 TCP, UDP = 6, 17
 IN_IP = {4: IPV4, 41: IPV6, 137: MPLS}
-"""IP protocols that are tunnels without their own header."""
+"""IP protocol numbers of tunnels that add no header of their own."""
 GRE = 47
 ICMP, IGMP, ICMPV6 = 1, 2, 58
 REASONS = {
     (ICMP, 3): {0: NO_HOST, 1: NO_HOST, 3: PROHIBITED, 9: PROHIBITED, 10: PROHIBITED, 13: PROHIBITED},
     (ICMPV6, 1): {0: NO_HOST, 1: PROHIBITED, 3: NO_HOST, 4: PROHIBITED, 5: PROHIBITED, 6: PROHIBITED},
 }
-"""Reasons of Destination Unreachable by protocol and type, and code. Port Unreachable for TCP is sent by a firewall: a
-host would send RST."""
+"""Reasons of Destination Unreachable, by protocol and type, then code. A Port Unreachable for TCP comes from a
+firewall, because a host would send RST."""
 MEMBERSHIP = {(IGMP, type_) for type_ in (b"\x12", b"\x16", b"\x17", b"\x22")}
 MEMBERSHIP |= {(ICMPV6, type_) for type_ in (b"\x83", b"\x84", b"\x8f")}
 """Protocols and types of messages by which a host joins or leaves multicast groups: reports and leaves of IGMPv1 to v3
@@ -44,13 +44,13 @@ FRAGMENT, AUTHENTICATION = 44, 51
 EXTENSIONS = (0, 43, 60, 135, 139, 140)
 """IPv6 extension headers of the common format (RFC 6564): next header, length in units of 8 octets."""
 PORTS = 4
-"""Octets of both ports at the start of a TCP segment and a UDP datagram."""
+"""Octets of the two ports at the start of a TCP segment or UDP datagram."""
 SAYING_WINDOW = SYN | RST | ACK
-"""A window is valid if only ACK of these flags is set."""
+"""Flags that decide whether a window counts: only ACK of these may be set."""
 WINDOW_AT = 14
 """Offset of the receive window in the TCP header."""
 DEEPEST = 16
-"""Maximum number of nested headers before TCP or UDP; more are invalid or an attack."""
+"""Maximum number of nested headers before TCP or UDP. More headers are invalid or an attack."""
 
 _ipv4 = Struct(">BxHHHBBxx8s").unpack_from
 _ipv6 = Struct(">BxxxHBB32s").unpack_from
@@ -61,7 +61,8 @@ _udp = Struct(">HHH").unpack_from
 
 
 class Segment(NamedTuple):
-    """A TCP segment: the columns of `SegmentBlock`, and `cut`, the payload octets announced but not captured.
+    """A TCP segment with the values of the columns of `SegmentBlock`. `cut` is the number of payload octets that were
+    announced but not captured.
 
     `hops` is the remaining TTL or hop limit of a SYN or RST, otherwise 0.
     """
@@ -77,10 +78,11 @@ class Segment(NamedTuple):
 
 
 class Fragment(NamedTuple):
-    """A fragment of an IP datagram, to be reassembled by the caller.
+    """A fragment of an IP datagram for the caller to reassemble.
 
-    `row` is its index among the packets of its block, `key` the addresses, protocol and identification of the datagram,
-    and `begins` the datagram's first octets if the fragment contains them. It contains `size` octets from `offset` on.
+    `row` is the index of its packet in the block; `key` is addresses, protocol and identification of the datagram. The
+    fragment has `size` octets of the datagram from `offset` on. `begins` are the datagram's first octets, if they are
+    in this fragment.
     """
 
     row: int
@@ -93,9 +95,9 @@ class Fragment(NamedTuple):
 
 
 class Decoder:
-    """Decodes packets one at a time; keeps fragments from one block to the next.
+    """Decodes packets one at a time, and keeps fragments from one block to the next.
 
-    `fragments_apart` are the fragments of the current block if they are not reassembled here.
+    `fragments_apart` are the fragments of the current block if the caller reassembles them.
     """
 
     def __init__(self, statistics: CaptureStatistics, *, put_together: bool = True) -> None:
@@ -109,10 +111,10 @@ class Decoder:
         self.data = data
         self.fragments_apart: list[Fragment] = []
         self.behind = bytearray()
-        """Datagrams reassembled from fragments, appended to the block's octets at its end."""
+        """Reassembled datagrams, appended to the octets of the block at its end."""
 
     def whole_data(self) -> bytes:
-        """Return the octets that segments and datagrams refer to, once the block is complete."""
+        """Return the octets that segments and datagrams refer to. Call it at the end of the block."""
         return self.data + self.behind if self.behind else self.data
 
     def packet(
@@ -183,7 +185,7 @@ class Decoder:
         return protocol, addresses, octets, at, end
 
     def _read_ipv6(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Read an IPv6 header and its extension headers; returns the same as `_read_ipv4`."""
+        """Read an IPv6 header with its extension headers. Return the values of `_read_ipv4`."""
         version, length, following, self.hops, addresses = _ipv6(octets, at)
         if version >> 4 != 6:
             raise Undecodable("IP header lies")
@@ -210,7 +212,7 @@ class Decoder:
     def _put_together(
         self, key: bytes, offset: int, more: bool, octets: bytes, at: int, end: int
     ) -> tuple[bytes, int, int]:
-        """Return the datagram's complete payload, its start and its end. Raises `Undecodable` if fragments are
+        """Return the payload of the complete datagram, its start and its end. Raises `Undecodable` if fragments are
         missing."""
         if at >= end or (more and (end - at) % 8):
             raise Undecodable("IP header lies")
@@ -241,7 +243,7 @@ class Decoder:
         return Segment(addresses + ports, sequence, acknowledgment, flags, *place, cut, hops)
 
     def _unreachable(self, protocol: int, octets: bytes, at: int) -> Segment:
-        """Return a row for the TCP segment that an ICMP error quotes, in the direction of the error."""
+        """Return a row that stands for an ICMP error about a TCP segment, in the direction of the error."""
         reason = REASONS.get((protocol, octets[at]), {}).get(octets[at + 1])
         quoted = at + ICMP_HEADER
         if reason is None or quoted >= len(octets):

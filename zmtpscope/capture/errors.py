@@ -43,7 +43,7 @@ TOO_MANY_RECORDS = "it expands far more than captured traffic does; decompress i
 
 
 class Damage(Exception):
-    """A container reader cannot read further; `Captures` converts it into a `CaptureProblem`."""
+    """The container is damaged here. `Captures` converts the exception into a `CaptureProblem`."""
 
     def __init__(self, packet: int, offset: int, text: str) -> None:
         super().__init__(text)

@@ -32,14 +32,14 @@ UNPACKING = {
     b"\x04\x22\x4d\x18": ("compressed with lz4", "lz4 -dc"),
     b"PK\x03\x04": ("a zip archive", "unzip -p"),
 }
-"""Formats that may contain captures, and the program that unpacks them."""
+"""Compressed or archived formats that may contain captures, and the command that unpacks them."""
 CONVERT = "Wireshark's editcap converts other capture formats to pcapng"
 PEEK = 1 << 16
-"""Octets read at a time to find the time of a file's first packet."""
+"""Octets of a read while searching for the first packet of a file."""
 
 
 class NotACapture(CaptureError):
-    """A readable file of another format: an error if the user named it, skipped in a directory."""
+    """The file has another format. This is an error if the user named the file; in a directory the file is skipped."""
 
 
 class TimeSpan(NamedTuple):
@@ -53,11 +53,11 @@ ALWAYS = TimeSpan(0, LATEST)
 
 
 class CaptureFile:
-    """One file of a run, known to start like a capture. `name` is None for standard input.
+    """One file of a run that starts like a capture. `name` is None for standard input.
 
-    A pipe stays open from the start. A regular file is open only while it is read, and `open_files` limits the number
-    of files read at the same time, so that a run can have more files than a process can open. Packets outside of `span`
-    are skipped, with the largest time of the file so far as the time of a packet. Raises `CaptureError`.
+    A pipe stays open from the start. A regular file is open only while it is read, and `open_files` limits how many are
+    open, so that a run can have more files than a process can open. Packets outside of `span` are skipped; the time of
+    a packet is then the largest time of the file so far. Raises `CaptureError`.
     """
 
     def __init__(self, path: str, open_files: OpenFiles | None = None, span: TimeSpan = ALWAYS) -> None:
@@ -66,11 +66,11 @@ class CaptureFile:
         self._open_files = open_files
         self.name = None if path == "-" else path
         self.index = 0
-        """Its index in `Captures.files`."""
+        """The index of the file in `Captures.files`."""
         self.packets_before = 0
-        """Number of packets of earlier files that are numbered together with this one."""
+        """Number of packets in earlier files, if packets are numbered through several files."""
         self.clocks: Clocks | None = None
-        """The clocks of the files that this one continues, or None for its own."""
+        """The clocks that continue from the previous file, or None if this file starts its own."""
         self._started: Iterator[PacketBlock] | None = None
         self._source: Source | None = self._open()
         self.is_regular = self.name is not None and os.path.isfile(self.name) and not self._source.is_growing
@@ -90,9 +90,9 @@ class CaptureFile:
         return -1 if first is None else int(first.times[0])
 
     def blocks(self, block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-        """Yield all packets, with their references in the run.
+        """Yield the packets of the file, with their references in the run.
 
-        Errors that end the file early, and statistics of its interfaces, are added to `reports`.
+        Errors that end the file early, and statistics of interfaces, are added to `reports`.
         """
         return self._started or self._read(block_size, reports)
 
@@ -199,7 +199,7 @@ def find_files(paths: Sequence[str]) -> list[CaptureFile]:
 def find_again(paths: Sequence[str], span: TimeSpan, reports: FileReports) -> list[CaptureFile]:
     """Open the captures of an earlier list of files, perhaps made by another process.
 
-    A file that is missing or no longer a capture is added to the problems of `reports`; the others keep their indexes.
+    A file that is missing or no longer a capture is added to the problems of `reports`; other files keep their indexes.
     """
     files: list[CaptureFile] = []
     open_files = OpenFiles()

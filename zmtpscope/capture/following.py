@@ -1,8 +1,8 @@
 """Read captures that another process still writes: a growing file, the files of a capture session, or a pipe.
 
-The octets pass through the same `Source` and container readers as a complete file. But a look may return no octets:
-then the readers yield a block without packets, keep an incomplete record, and look again later. Pauses between looks
-let small pieces accumulate, so that many packets are read at a time. A `Follow` describes the writer and waits for it.
+The octets pass through the `Source` and container readers of complete files, except that a read may return no octets
+for now. The readers then yield a block without packets, keep an incomplete record, and read again later. Pauses between
+reads let octets accumulate, so that many packets are read at a time. A `Follow` describes the writer and waits for it.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from zmtpscope.capture.source import STANDARD_INPUT, Source, is_readable, open_d
 from zmtpscope.capture.statistics import FileReports
 
 SHORTEST_PAUSE = 0.02
-"""Minimum seconds between looks, unless more was available than one look takes: a block costs a hundred times as much
+"""Minimum seconds between reads, unless more was available than one read takes: a block costs a hundred times as much
 as a packet."""
 LONGEST_PAUSE = 0.25
 PAUSE_PER_COST = 2
-"""Ratio of the time between looks to the time spent on the last block, so that the reader leaves half of a core to the
-observed programs."""
+"""Pause between reads, as a multiple of the time that the last block took, so that the reader leaves half of a core to
+the observed programs."""
 IDLE_PAUSE = 0.25
-"""Seconds until the next look after one without octets, unless the writer reports news earlier."""
+"""Seconds until the next read after a read without octets, unless the writer reports new octets earlier."""
 POLL_INTERVAL = 0.05
-"""Seconds between looks at a file whose writer is unknown."""
+"""Seconds between reads of a file whose writer is unknown."""
 
 
 class FollowedFile(NamedTuple):
     """One followed file; "-" is standard input.
 
-    Records name it `name`. If that is None they name no file, and packets are numbered through all such files. Nothing
-    is added to a file that `is_complete`.
+    Records name the file `name`. If that is None, records name no file, and packets are numbered through all such
+    files. `is_complete`: nothing will be added to the file.
     """
 
     path: str
@@ -54,19 +54,19 @@ class Follow(Protocol):
 
     @property
     def files(self) -> Sequence[FollowedFile]:
-        """All files so far, in the order in which they are written; only the last may be incomplete."""
+        """Return all files so far, in the order in which they are written. Only the last may be incomplete."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for more octets. Returns False if no file will grow any more."""
+        """Wait up to `seconds` for more octets. Return False if no file will grow any more."""
 
     def consumed(self, file: int, octets: int) -> None:
-        """Report that `octets` of the file with this index were read and their packets passed on."""
+        """Report that the first `octets` of the file with this index were read, and their packets passed on."""
 
 
 class Polling:
-    """Follows one file, or standard input ("-"), with an unknown writer, until `stop`.
+    """Follows one file or standard input ("-") of an unknown writer, until `stop`.
 
-    `grace`: seconds to keep reading after the stop, for a writer that was stopped too and still has octets to write.
+    `grace`: seconds to keep reading after `stop`, for a writer that was stopped too and still has octets to write.
     """
 
     def __init__(self, path: str, *, grace: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class Polling:
         return self._end is None or time.monotonic() < self._end
 
     def stop(self) -> None:
-        """End after the octets written so far. May be called by a signal handler."""
+        """End after the octets written so far. A signal handler may call this."""
         self._end = time.monotonic() + self._grace
 
     def consumed(self, file: int, octets: int) -> None:
@@ -89,7 +89,7 @@ class Polling:
 
     @property
     def unread(self) -> int:
-        """Octets of the file that were not consumed yet; 0 for a pipe, because the number is unknown."""
+        """Return the octets of the file that were not read yet; 0 for a pipe, whose number is unknown."""
         try:
             status = os.stat(self.files[0].path)
         except OSError:
@@ -98,7 +98,7 @@ class Polling:
 
 
 class Pace:
-    """Decides when to look again at the files of `follow`."""
+    """Decides when to read the files of `follow` again."""
 
     def __init__(self, follow: Follow, clock: Callable[[], float] = time.monotonic) -> None:
         self._follow = follow
@@ -108,7 +108,7 @@ class Pace:
         """Whether the files may still grow."""
 
     def pause(self) -> float:
-        """Return the seconds to wait now, after the octets of the last look were processed."""
+        """Return the seconds to wait now, after the octets of the last read were processed."""
         spent = self._clock() - self._looked
         return max(0.0, min(max(SHORTEST_PAUSE, PAUSE_PER_COST * spent), LONGEST_PAUSE) - spent)
 
@@ -117,14 +117,14 @@ class Pace:
         self.is_alive = self.is_alive and self._follow.wait(seconds)
 
     def looked(self) -> None:
-        """Record the end of a look: its octets are processed from now on."""
+        """Note that a read has ended, and that processing its octets starts."""
         self._looked = self._clock()
 
 
 class FollowedSource(Source):
     """A source whose end may be temporary: `read` then returns no octets, and `is_growing` is true.
 
-    `is_named`: records name the file. `is_complete` returns whether the file is complete. `consumed` is called with the
+    `is_named`: records name the file. `is_complete()` is whether the file is complete. `consumed` is called with the
     number of octets read.
     """
 
@@ -147,12 +147,12 @@ class FollowedSource(Source):
         self._taken = 0
         """Octets read from the file or pipe, before decompression."""
         self._last: int | None = None
-        """Octets of the last look, or None if more may be available."""
+        """Octets returned by the last read, or None if more may be available."""
         self._end: int | None = None
         """Where reading ends, once the file is complete."""
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Return the offsets in the file; `NOWHERE` for a file without a name, because its writer removes it."""
+        """Return the offsets in the file, or `NOWHERE` for a file without a name, because its writer removes it."""
         return super().offsets(starts, origin) if self._is_named else np.full(len(starts), NOWHERE)
 
     @property
@@ -168,7 +168,7 @@ class FollowedSource(Source):
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """Return octets for a decompressor, waiting at a temporary end, which it would take for the end."""
+        """Return octets for a decompressor. Waits at a temporary end, which a decompressor would take for the end."""
         octets = self._look(size)
         while not octets and self.is_growing:
             octets = self._look(size)
@@ -179,7 +179,7 @@ class FollowedSource(Source):
         self._consumed(self._taken)
 
     def _look(self, size: int) -> bytes:
-        """Return at most `size` octets of those available now."""
+        """Return at most `size` octets of the octets available now."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -205,8 +205,8 @@ class FollowedSource(Source):
         return octets
 
     def _wait(self) -> float:
-        """Wait for the next look. Returns for how long to gather octets of a pipe instead, because it has little
-        room."""
+        """Wait for the next read. Return the seconds during which to gather octets of a pipe instead, because a pipe
+        has little room."""
         if self._last is None:
             self._pace.wait(0)
             return 0
@@ -231,7 +231,7 @@ class FollowedSource(Source):
         return self._gather(octets, size, seconds) if 0 < len(octets) < size else octets
 
     def _what_became_of_it(self) -> str | None:
-        """Return why a file cannot be read further: it was removed, replaced or truncated."""
+        """Return why a file cannot be read further, or None: it was removed, replaced or truncated."""
         if os.fstat(self._descriptor).st_size < self._taken:
             return "it was truncated while it was followed"
         try:
@@ -244,7 +244,7 @@ class FollowedSource(Source):
 
 
 class FollowedCapture(CaptureFile):
-    """A file of `follow`, known to start like a capture; waits until it does. Raises `CaptureError`."""
+    """A file of `follow`. Waits until the file starts like a capture. Raises `CaptureError`."""
 
     def __init__(self, follow: Follow, number: int, pace: Pace, clocks: Clocks) -> None:
         self._follow = follow
@@ -277,7 +277,7 @@ def read_followed(
 ) -> Iterator[PacketBlock]:
     """Yield the packets of all files of `follow`, in blocks of at most about `block_size` octets.
 
-    A look without octets yields a block without packets. The names of files in records are appended to `names`. Raises
+    Yields a block without packets when nothing arrived. Appends the names of files in records to `names`. Raises
     `CaptureError`.
     """
     pace, clocks = Pace(follow), Clocks()

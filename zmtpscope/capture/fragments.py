@@ -9,7 +9,7 @@ MAX_OCTETS = 4 << 20
 LONGEST_WAIT = 30_000_000_000
 """Nanoseconds of capture time that a datagram waits for its last fragment."""
 OVERHEAD = 128
-"""Octets added for each fragment, so that many empty ones are also limited."""
+"""Octets counted for each fragment in addition to its own, so that empty fragments are limited too."""
 LARGEST_DATAGRAM = 65_535
 
 
@@ -25,7 +25,7 @@ class Waiting:
 
 
 class Fragments:
-    """All incomplete datagrams. `given_up` counts datagrams that were dropped."""
+    """The incomplete datagrams. `given_up` counts datagrams that were dropped."""
 
     def __init__(self) -> None:
         self.waiting: OrderedDict[bytes, Waiting] = OrderedDict()
@@ -36,11 +36,12 @@ class Fragments:
     def add(
         self, key: bytes, offset: int, more: bool, octets: bytes, announced: int, time: int
     ) -> tuple[bytes, int] | None:
-        """Add a fragment. If its datagram is complete, return the payload and the number of octets not captured.
+        """Add a fragment. If its datagram is complete, return the payload and the number of octets that were not
+        captured.
 
-        `key` is the addresses, protocol and identification. The payload ends at a fragment that was not completely
-        captured. Fragments that overlap without being repeats drop their datagram (RFC 5722; also for IPv4, because the
-        receiver's choice is unknown).
+        `key` is the addresses, protocol and identification. The payload ends at a fragment that was not captured
+        completely. Fragments that overlap without being repeats drop their datagram (RFC 5722; also for IPv4, because
+        the receiver's choice is unknown).
         """
         # capture time may go backwards; the largest counts
         self.latest = max(self.latest, time)

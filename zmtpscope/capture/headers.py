@@ -11,14 +11,14 @@ from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import ORDINALS, DatagramColumns, SegmentBlock
 
 SEGMENT_COLUMNS = 8
-"""Flows, sequence and acknowledgment numbers, flags, starts, stops, packets, times (`SegmentBlock`)."""
+"""Number of columns of segments: flows, sequence and acknowledgment numbers, flags, starts, stops, packets, times."""
 DATAGRAM_COLUMNS = 8
-"""Flows, starts, stops, cut, packets, times, rows, ordinals (`DatagramColumns`)."""
+"""Number of columns of datagrams: flows, starts, stops, cut, packets, times, rows, ordinals."""
 
 
 Columns = NDArray[np.int64]
 Decoded = tuple[list[bytes], Columns, dict[int, int], dict[int, int], list[bytes], Columns]
-"""The keys of segments, their columns, `cut` and `hops`; the keys of datagrams and their columns, one a row."""
+"""Keys, columns, `cut` and `hops` of segments, then keys and columns of datagrams."""
 
 
 def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> SegmentBlock:
@@ -36,8 +36,8 @@ def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Segmen
 
 @compiled.where_possible
 def decode(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Decoded:
-    """Return the segments and datagrams of `packets`. The compiled version calls the decoder only for packets that are
-    not plain."""
+    """Return the segments and datagrams of `packets`. The compiled version decodes plain packets itself, and calls
+    `decoder` for all others."""
     segments: list[tuple[int, ...]] = []
     datagrams: list[tuple[int, ...]] = []
     flows: dict[bytes, int] = {}

@@ -10,7 +10,7 @@ from struct import Struct
 from zmtpscope.capture.undecodable import Undecodable
 
 IPV4, IPV6 = 0x0800, 0x86DD
-"""EtherTypes, which name protocols for all link layers."""
+"""EtherTypes, used as protocol numbers for all link layers."""
 
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 """802.1Q, 802.1ad, and earlier types of the outer tag."""
@@ -22,15 +22,15 @@ INSIDE_PKTAP = (ETHERNET, NULL, LOOP, SLL, SLL2, *RAW_TYPES)
 """Link types that PKTAP may contain."""
 
 FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
-"""Address families of Linux, Windows, the BSDs and Darwin."""
+"""IP versions of the address families of Linux, Windows, the BSDs and Darwin."""
 
 PPP_TYPES = (9, 50)
 PPPOE, CISCO_HDLC, PKTAP, NFLOG = 51, 104, 258, 239
 FIXED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20), CISCO_HDLC: (2, 4)}
-"""Offset of the EtherType, and length of the header."""
+"""Offset of the EtherType and length of the header, by link type."""
 
 PPP_PROTOCOL, PPPOE_PROTOCOL = 0x880B, 0x8864
-"""EtherTypes of PPP and PPPoE sessions, which the table of tunnels continues."""
+"""EtherTypes of PPP and PPPoE sessions, which `tunnels.py` reads."""
 
 _short = Struct(">H").unpack_from
 _long = Struct(">I").unpack_from
@@ -39,7 +39,7 @@ _attribute = Struct("<HH").unpack_from
 
 
 def open_link(link: int, octets: bytes) -> tuple[int, int]:
-    """Return the EtherType of a packet's payload and its start.
+    """Return the EtherType of a packet's payload, and where the payload starts.
 
     Raises `Undecodable`, or `IndexError` or `struct.error` if the packet is too short.
     """

@@ -1,11 +1,11 @@
 """Merge several files into one capture, packet by packet in time order.
 
 A file is opened when the time of its first packet is reached. Files that do not overlap are therefore read one after
-the other, and their blocks are yielded unchanged; packets are copied only where files overlap.
+the other, and their blocks are yielded unchanged. Packets are copied only where files overlap.
 
-Of overlapping files, the file whose loaded packets end first is read, until most of the loaded packets can be yielded.
-At most a block of each file is left then. So each merge visits every file once and yields at least a third of its
-packets, and n files of one size cost n log n (sorting), not n for every block of every file.
+Of overlapping files, the file whose loaded packets end first is read next, until most of the loaded packets can be
+yielded; at most a block of each file is left then. So each merge visits every file once and yields at least a third of
+its packets, and n files of one size cost n log n (sorting).
 
 Each file keeps its own order, even if its time goes backwards: the time of a packet is then the largest time of its
 file so far. For equal times, the file named first is first.
@@ -29,7 +29,7 @@ SMALLEST_BLOCK = 1 << 15
 """Minimum octets to read at a time from each of very many overlapping files."""
 
 Part = tuple[PacketBlock, NDArray[np.int64]]
-"""Packets of one file, and the times to sort them by."""
+"""Packets of one file, and their sort times."""
 
 
 def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
@@ -58,27 +58,28 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
 
 
 class AtHand:
-    """The files that are open, or have loaded packets."""
+    """The files that are open, or have loaded packets that were not yielded."""
 
     def __init__(self) -> None:
         self.cursors: list[Cursor] = []
         """Cursors in the order of the files."""
         self.unfinished: list[tuple[tuple[int, int], Cursor]] = []
-        """Cursors that may have more packets, as a heap by their last loaded packet."""
+        """Cursors of open files, as a heap by the time of their last loaded packet."""
         self.octets = 0
         """Captured octets of all loaded packets."""
         self.sizes = 0
-        """Octets of one block of each file."""
+        """Sum of the block sizes of all files."""
         self.pipes = 0
 
     def limit(self) -> tuple[int, int] | None:
-        """Return up to where all packets are loaded: no open file has an earlier one. None if no file is open."""
+        """Return the (time, file) up to which all packets are loaded: no open file can have an earlier packet. None if
+        no file is open."""
         if self.unfinished:
             return self.unfinished[0][0]
         return max((cursor.last for cursor in self.cursors), default=None)
 
     def lacks_packets(self) -> bool:
-        """Whether to read more before the next merge. Packets of a pipe do not wait for others."""
+        """Whether to read more packets before the next merge. Packets of a pipe are merged at once."""
         if not self.unfinished:
             return False
         if not self.unfinished[0][1].parts:
@@ -86,7 +87,7 @@ class AtHand:
         return len(self.cursors) > 1 and not self.pipes and 2 * self.octets < 3 * self.sizes
 
     def may_be_merged(self, octets: int) -> bool:
-        """Whether all open files have been read to their end, and at least `octets` are loaded."""
+        """Whether all open files are loaded to their end, with at least `octets` of packets."""
         return not self.unfinished and self.octets >= octets
 
     def open(self, cursor: Cursor) -> None:
@@ -123,21 +124,20 @@ class AtHand:
 
 
 class Cursor:
-    """The reading position of one file: loaded packets and the times to sort them by."""
+    """The reading position of one file, with the loaded packets and their sort times."""
 
     def __init__(self, file: CaptureFile, size: int, reports: FileReports) -> None:
         self.file = file.index
         self.is_pipe = not file.is_regular
         self.size = size
-        """Octets of a block."""
         self.parts: list[Part] = []
         self.last = (0, file.index)
-        """The time of the last packet read, and the file, which decides between equal times."""
+        """Sort key of the last packet read: its time, and the file, which decides between equal times."""
         self.ended = False
         self._blocks = file.blocks(size, reports)
 
     def read(self) -> int | None:
-        """Read one more block. Return the captured octets of its packets, or None at the end of the file."""
+        """Read one more block. Return the number of captured octets of its packets, or None at the end of the file."""
         packets = next(self._blocks, None)
         if packets is None:
             self.ended = True
@@ -173,8 +173,8 @@ def _octets(packets: PacketBlock) -> int:
 
 
 def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
-    """Yield the packets of all parts in order. Small parts stay one block over joined octets; large parts are split
-    into blocks with compacted octets."""
+    """Yield the packets of all parts in order. Small parts share one block; large parts are split into blocks that
+    contain only their own octets."""
     if len(parts) == 1:
         yield parts[0][0]
         return
@@ -192,7 +192,7 @@ def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
 
 
 def _compact(packets: PacketBlock) -> PacketBlock:
-    """Return the same packets over only their own octets."""
+    """Return the packets of a block with a copy of only their octets."""
     data = packets.data
     pieces = [data[start:stop] for start, stop in zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)]
     stops = (packets.stops - packets.starts).cumsum()

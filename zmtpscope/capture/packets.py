@@ -1,4 +1,4 @@
-"""The packets of one block of octets as columns, as container readers return them."""
+"""A block of packets as columns: the result of container readers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ LATEST = (1 << 63) - 1
 
 
 NOWHERE = -1
-"""The offset of a packet that cannot be read again from its file."""
+"""The offset of a packet that cannot be read again from its file, such as one from a pipe."""
 
 
 @dataclass(slots=True, eq=False)
 class PacketBlock:
-    """Consecutive packets over one block of octets: `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
+    """Consecutive packets in one block of octets: packet `i` is `data[starts[i]:stops[i]]`, captured at `times[i]`
+    (ns).
 
-    `links` are link types (`link.py`), `missing` the octets of each packet that were not captured. `references` are
-    packet references (`segments.FILE_SHIFT`); container readers set the number within the file, counted from 1.
-    `offsets` are the offsets of the packets in the file, for reading them again, or `NOWHERE` if the file was
-    compressed or a pipe.
+    `links` are link types (`link.py`), `missing` the number of octets of each packet that were not captured.
+    `references` are packet references (`segments.FILE_SHIFT`); container readers set the packet number within the file,
+    from 1. `offsets` locate the packets in the file, or are `NOWHERE` if the file was compressed or a pipe.
     """
 
     data: bytes
@@ -37,17 +37,17 @@ class PacketBlock:
     references: NDArray[np.int64]
     offsets: NDArray[np.int64]
     interfaces: NDArray[np.int64] | None = None
-    """The interface of each packet, if the file contains it; only in a block as it was read."""
+    """The interface of each packet, if the file has it; only set by the container reader."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def columns(self) -> tuple[NDArray[np.int64], ...]:
-        """Return all columns but the octets."""
+        """Return all columns except the octets."""
         return self.links, self.starts, self.stops, self.missing, self.times, self.references, self.offsets
 
     def __getitem__(self, rows: slice) -> PacketBlock:
-        """Return some of the packets, over the same octets."""
+        """Return a slice of the packets, over the same octets."""
         return PacketBlock(self.data, *(column[rows] for column in self.columns()))
 
 

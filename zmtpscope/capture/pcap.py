@@ -22,7 +22,8 @@ MAGICS = {
     b"\x34\xcd\xb2\xa1": ("<", 1000, 24),
     b"\xa1\xb2\xcd\x34": (">", 1000, 24),
 }
-"""First four octets: byte order, nanoseconds of a fraction unit, octets of a record header.
+"""The first four octets of each variant, with its byte order, nanoseconds of a fraction unit, and octets of a record
+header.
 
 The last two are the "modified" format of Alexey Kuznetsov's patches to libpcap: eight more octets (interface index,
 protocol, packet type, padding) in every record header.
@@ -90,10 +91,10 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
 
 @compiled.where_possible
 def records(data: bytes, position: int, order: str, unit: int, header: int, room: int) -> tuple[NDArray[np.int64], int]:
-    """Return at most `room` whole records from `position` on, and the offset of the record after them.
+    """Return at most `room` whole records from `position` on, and the offset of the next record.
 
-    The rows of the result are the starts, stops, missing octets and times of the packets. It ends before a record that
-    is incomplete or larger than `LARGEST_PACKET`.
+    The rows of the result are the starts, stops, missing octets and times of the packets. Stops before a record that is
+    incomplete or larger than `LARGEST_PACKET`.
     """
     read = Struct(order + "4I").unpack_from
     found: list[tuple[int, ...]] = []

@@ -19,8 +19,8 @@ from zmtpscope.capture.statistics import FileStatistics, InterfaceStatistics
 MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
-"""Minimum octets of the blocks that must be valid, without options and packet data. Statistics are read if they are
-valid; all other blocks are skipped."""
+"""Minimum octets of the block types that are read, without options and packet data. An invalid statistics block is
+ignored; other block types are skipped."""
 LARGEST_STATISTICS = 1 << 16
 """Maximum octets of a block of statistics. Larger ones, which no tool writes, are skipped."""
 
@@ -38,18 +38,19 @@ END_OF_OPTIONS, NAME, TIME_RESOLUTION, TIME_OFFSET = 0, 2, 9, 14
 DROP_COUNT = 4
 """Packet option: the number of packets lost between the interface's previous packet and this one."""
 DROP_COUNT_SIZE, OPTION = 8, 4
-"""Octets of its value, and of the header of any option."""
+"""Octets of the value of `DROP_COUNT`, and of the header of any option."""
 MAX_OPTIONS = 8
-"""Maximum number of options to read of a packet; tools write one or two."""
+"""Maximum number of options of a packet to read. Tools write one or two."""
 STATISTICS_HEADER = 12
 START_TIME, END_TIME = 2, 3
 MICROSECOND = 1000
 COUNTS = {4: "received", 5: "dropped_by_interface", 7: "dropped_by_system", 8: "delivered"}
-"""Options of statistics by the counts of `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop, isb_usrdeliv."""
+"""Statistics options by number, with their names in `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop,
+isb_usrdeliv."""
 
 
 class Interface(NamedTuple):
-    """One interface of a section and its clock, which counts `unit / divisor` nanoseconds."""
+    """An interface of a section. A tick of its clock is `unit / divisor` nanoseconds."""
 
     link: int
     unit: int
@@ -63,7 +64,8 @@ class Interface(NamedTuple):
         return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
 
     def end_time(self, ticks: int, last: int) -> int | None:
-        """Return the time of an isb_endtime after a packet of the time `last`, or None if it is invalid.
+        """Return the time of an isb_endtime option in nanoseconds, or None if it is before `last`, the time of the
+        previous packet.
 
         dumpcap writes microseconds there, regardless of the interface's clock.
         """
@@ -72,20 +74,20 @@ class Interface(NamedTuple):
 
 
 class Section:
-    """The byte order and the interfaces of one section, after `number` others of its file."""
+    """The byte order and the interfaces of section `number` of a file."""
 
     def __init__(self, order: str, number: int = 0) -> None:
         self.order = order
         self.number = number
         self.first_interface = number * MAX_INTERFACES
-        """The first interface number, so that all interfaces of a file have different numbers."""
+        """Number of the section's first interface. All interfaces of a file have different numbers."""
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
         self.old_packet = Struct(order + "HHIIII").unpack_from
         self.interfaces: list[Interface] = []
         self.links = array("q")
         self.units = array("q")
-        """Link type and nanoseconds of a tick of each interface; 0 if its clock has an offset or a fraction."""
+        """Link type and nanoseconds per tick of each interface; 0 if the clock has an offset or a fractional unit."""
 
     def add(self, interface: Interface) -> None:
         """Add the next interface."""
@@ -94,7 +96,7 @@ class Section:
         self.units.append(interface.unit if interface.divisor == 1 and not interface.offset else 0)
 
     def interface(self, body: bytes) -> Interface:
-        """Parse the body of an Interface Description Block (section 4.2)."""
+        """Parse an Interface Description Block (section 4.2)."""
         link, snap_length = Struct(self.order + "HxxI").unpack_from(body)
         unit, divisor, offset, name = 1000, 1, 0, ""
         for code, value in self.options(body, 8):
@@ -111,7 +113,7 @@ class Section:
         return Interface(link, unit, divisor, offset, snap_length, name)
 
     def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
-        """Yield code and value of the valid options from `position` on (section 3.5)."""
+        """Yield code and value of each valid option from `position` on (section 3.5)."""
         option = Struct(self.order + "HH").unpack_from
         while position + 4 <= len(body):
             code, length = option(body, position)
@@ -122,9 +124,9 @@ class Section:
             position += length + (-length & 3)
 
     def statistics(self, body: bytes, file: FileStatistics, last: int) -> None:
-        """Parse the body of an Interface Statistics Block (section 4.6) and add it to `file`.
+        """Parse an Interface Statistics Block (section 4.6) and add it to `file`.
 
-        Statistics of an interface without a description are ignored. `last` is the time of the previous packet.
+        Ignores statistics of an interface without a description. `last` is the time of the previous packet.
         """
         if len(body) < STATISTICS_HEADER:
             return
@@ -164,7 +166,8 @@ def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> 
 
 
 class Reader:
-    """Reads whole blocks from pieces of the file. The next octet of the file to read is `origin + position`."""
+    """Reads whole blocks from pieces of the file. The offset of the next octet to parse is `origin + position` in the
+    file."""
 
     def __init__(self, source: Source, statistics: FileStatistics) -> None:
         self.source = source
@@ -179,19 +182,19 @@ class Reader:
         self.sections = 0
         """Number of section headers so far."""
         self.time = 0
-        """The time of the previous packet, used for packets without a time."""
+        """The time of the previous packet, which packets without a time get."""
         self.section = Section("<")
         self.parts: list[NDArray[np.int64]] = []
         self.lone: list[tuple[int, ...]] = []
-        """Packets of `data` in order: first `parts`, then the packets read one by one after the last part."""
+        """Packets that were read one by one since the last part. In file order they follow `parts`."""
         self.broken: Damage | None = None
         self.skip = 0
         self.trailer = b""
-        """While a long block is skipped: octets to skip, then the length that must follow them."""
+        """While a long block is skipped: the length field that must follow the remaining `skip` octets, as octets."""
         self.skipped_from = self.skipped_type = 0
 
     def fill(self, block_size: int) -> bool:
-        """Keep unread octets and add the next octets of the source. Returns False at its end."""
+        """Keep unparsed octets and read the next octets of the source. Return False at its end."""
         more = self.source.read(block_size)
         if not more:
             return self.source.is_growing
@@ -213,7 +216,7 @@ class Reader:
         return Damage(self.count, self.origin + self.position, text)
 
     def packets(self) -> PacketBlock | None:
-        """Return the packets of all whole blocks in `data`. `broken` is set if the file cannot be read further."""
+        """Return the packets of all complete blocks in `data`. Sets `broken` if the file cannot be read further."""
         first = self.count + 1
         self.parts = []
         try:
@@ -231,13 +234,13 @@ class Reader:
         return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets, interfaces)
 
     def end_lone(self) -> None:
-        """Convert the packets read one by one into columns."""
+        """Convert `lone` into columns, and append them to `parts`."""
         if self.lone:
             self.parts.append(np.array(self.lone, np.int64).T.copy())
             self.lone = []
 
     def packet_blocks(self) -> None:
-        """Read the plain Enhanced Packet Blocks up to any other block."""
+        """Read plain Enhanced Packet Blocks until a block of another kind."""
         section, room = self.section, self.source.most_records - self.blocks
         known = section.links, section.units, section.first_interface
         columns, self.position = packet_blocks(self.data, self.position, section.order, *known, room)
@@ -254,7 +257,7 @@ class Reader:
             self.count_packets(number, packets)
 
     def count_packets(self, number: int, count: int) -> None:
-        """Add to the packets read of an interface."""
+        """Add to the number of packets of an interface."""
         section = self.section
         self.statistics.interface(section.number, number, section.interfaces[number].name).packets += count
 
@@ -305,7 +308,7 @@ class Reader:
         return True
 
     def packet(self, kind: int, length: int) -> None:
-        """Read a packet block that `packet_blocks` left: sections 4.3, 4.4 and appendix A."""
+        """Read a packet block that is no plain one: sections 4.3, 4.4 and appendix A."""
         data, position, section = self.data, self.position, self.section
         time: int | None = None
         start = position + 28
@@ -358,9 +361,10 @@ class Reader:
 def packet_blocks(
     data: bytes, position: int, order: str, links: Sequence[int], units: Sequence[int], first_interface: int, room: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Return at most `room` plain Enhanced Packet Blocks from `position` on, and the offset of the block after them.
+    """Return at most `room` plain Enhanced Packet Blocks from `position` on, and the offset of the next block.
 
-    The result has `COLUMNS`. Plain blocks are whole and have valid lengths, a clock in `units`, and no lost packets.
+    The result has `COLUMNS` columns. A plain block is complete, has valid lengths, an interface whose clock is in
+    `units`, and reports no lost packets.
     """
     read, least = Struct(order + "IIIIIII").unpack_from, SMALLEST[PACKET]
     found: list[tuple[int, ...]] = []
@@ -382,7 +386,7 @@ def packet_blocks(
 
 
 def drop_count(data: bytes, at: int, end: int, order: str) -> int | None:
-    """Return the offset of the number of lost packets in the options `at..end` of a packet, if it is there."""
+    """Return where the options `at..end` of a packet contain the number of lost packets, or None."""
     option = Struct(order + "HH").unpack_from
     for _ in range(MAX_OPTIONS):
         if end - at < OPTION + DROP_COUNT_SIZE:

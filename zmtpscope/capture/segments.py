@@ -14,32 +14,33 @@ from zmtpscope.capture.packets import NOWHERE
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 CUT = 0x100
-"""Set in `SegmentBlock.flags` besides the TCP flags if fewer payload octets were captured than IP announces."""
+"""Flag in `SegmentBlock.flags`, next to the TCP flags: fewer payload octets were captured than IP announces."""
 
 CLOSED_WINDOW = 0x400
-"""Set in `SegmentBlock.flags` if the sender accepts no more octets now: a receive window of 0 with an acknowledgment.
-Windows of SYN and RST are not in force and are ignored."""
+"""Flag in `SegmentBlock.flags`: the sender accepts no more octets for now, because it announces a receive window of 0
+in an acknowledgment. Windows of SYN and RST do not count."""
 
 UNREACHABLE = 0x800
-"""The only flag of a row for an ICMP message: a segment of the other direction was not delivered (RFC 792, RFC 4443).
-`sequences` is the number of that segment, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
+"""Flag of a row that stands for an ICMP message: a segment of the other direction was not delivered (RFC 792, RFC
+4443). `sequences` is the sequence number of that segment, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
 
 PROHIBITED, NO_HOST = 1, 2
-"""Reasons of the message: a firewall rejects the segment, or there is no such host or no route to it."""
+"""Reasons of an ICMP message: a firewall rejects the segment, or the host or a route to it does not exist."""
 
 NO_PORTS = bytes(4)
-"""The ports of a datagram that is not UDP: a host joins or leaves multicast groups with it (IGMP, MLD). UDP datagrams
-never have destination port 0 (RFC 768)."""
+"""Ports of an IGMP or MLD message, by which a host joins or leaves multicast groups. UDP datagrams never have
+destination port 0 (RFC 768)."""
 
 DATAGRAM = 0x200
-"""Set in `SegmentRows.flags` if the row is a UDP datagram."""
+"""Flag in `SegmentRows.flags`: the row is a UDP datagram."""
 
 FILE_SHIFT = 40
-"""A packet reference is `file index << FILE_SHIFT | packet number`; packet numbers count from 1 within their file."""
+"""Bits of the packet number in a packet reference, which is `file index << FILE_SHIFT | packet number`. Packets are
+numbered from 1 within their file."""
 
 ORDINALS = 2
-"""Distance of the ordinals of segments. The odd ordinal before each segment is for events that time alone has decided
-before it arrived."""
+"""Distance between the ordinals of segments. The odd ordinal before a segment is for events that time alone decided
+before the segment arrived."""
 
 PACKET_MASK = (1 << FILE_SHIFT) - 1
 
@@ -50,10 +51,10 @@ EMPTY: Column = np.empty(0, np.int64)
 
 
 class Datagram(NamedTuple):
-    """One UDP datagram. Its payload is `data[start:stop]` of its block, with `cut` more octets not captured.
+    """One UDP datagram. Its payload is `data[start:stop]` of its block; `cut` more octets were not captured.
 
-    `key`, `packet` and `time` are as in `SegmentBlock`. `ordinal` is the ordinal of the last TCP segment before it (as
-    if there were one, if there is none), and `row` the index of its packet in the block.
+    `key`, `packet` and `time` are as in `SegmentBlock`. `ordinal` is the ordinal of the preceding TCP segment (one
+    distance before the first segment, if none precedes), and `row` the index of its packet in the block.
     """
 
     key: bytes
@@ -68,10 +69,10 @@ class Datagram(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class DatagramColumns:
-    """The UDP datagrams of one block in capture order, including IGMP and MLD messages.
+    """The UDP datagrams of a block in capture order, including IGMP and MLD messages.
 
     Each column except `keys` has an entry per datagram, as in `Datagram`. `keys` are the distinct flows in order of
-    first appearance, and `flows` indexes into them.
+    first appearance; `flows` are indexes into `keys`.
     """
 
     keys: list[bytes]
@@ -88,12 +89,12 @@ class DatagramColumns:
         return len(self.flows)
 
     def memberships(self) -> Column:
-        """Return the indexes of IGMP and MLD messages."""
+        """Return the indexes of IGMP and MLD messages among the datagrams."""
         flows = [number for number, key in enumerate(self.keys) if key.endswith(NO_PORTS)]
         return np.flatnonzero(np.isin(self.flows, flows)) if flows else EMPTY
 
     def select(self, flows: Mask) -> DatagramColumns:
-        """Return the datagrams of the flows selected by the mask over `keys`."""
+        """Return the datagrams of selected flows; `flows` is a mask over `keys`."""
         chosen = flows[self.flows]
         columns = self.starts, self.stops, self.cut, self.packets, self.times, self.rows, self.ordinals
         keys = [self.keys[index] for index in flows.nonzero()[0].tolist()]
@@ -128,10 +129,10 @@ NO_PLACES = PacketPlaces(EMPTY, EMPTY, EMPTY, EMPTY)
 
 
 class SegmentRows(NamedTuple):
-    """Segments and datagrams as one table in capture order: the part of a block that can be sent to another process.
+    """Segments and datagrams as one table in capture order: the form in which a block is sent to another process.
 
-    All columns but `keys` have an entry for each row, as in `SegmentBlock`. TCP and UDP flows are numbered together,
-    and a datagram has the flags `DATAGRAM` and no sequence numbers.
+    All columns except `keys` have an entry per row, as in `SegmentBlock`. TCP and UDP flows share one numbering. A
+    datagram has the flag `DATAGRAM` and no sequence numbers.
     """
 
     keys: list[bytes]
@@ -147,7 +148,7 @@ class SegmentRows(NamedTuple):
     times: Column
 
     def some(self, rows: Column | slice) -> SegmentRows:
-        """Return only these rows, with all `keys`."""
+        """Return a selection of the rows. `keys` stay complete."""
         return SegmentRows(self.keys, *(column[rows] for column in self[1:]))
 
 
@@ -194,23 +195,22 @@ class SegmentBlock:
         self.packets = EMPTY
         self.times = EMPTY
         self.cut: dict[int, int] = {}
-        """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
+        """Payload octets announced but not captured, by index of the segment (segments with the flag `CUT`)."""
         self.hops: dict[int, int] = {}
-        """For entries with SYN or RST: index to the remaining hops (TTL or hop limit), if read."""
+        """Remaining hops (TTL or hop limit), by index of the segment (SYN and RST only)."""
         self.datagrams = NO_DATAGRAMS
         self.places = NO_PLACES
         self.latest = 0
-        """The largest time of the block's packets, including packets that are neither TCP nor UDP."""
+        """The latest time of all packets of the block, including packets that are neither TCP nor UDP."""
 
     def __len__(self) -> int:
         return len(self.flows)
 
     @classmethod
     def from_columns(cls, data: bytes, rows: SegmentRows, ordinal: int, latest: int) -> Self:
-        """Return the block of these rows, whose payloads are in `data`.
+        """Return a block made of rows whose payloads are in `data`.
 
-        `ordinal` is the ordinal of its first segment, `latest` the largest time of all packets that the rows were made
-        from.
+        `ordinal` is the ordinal of its first segment, `latest` the latest time of the original packets.
         """
         block = cls(data, ordinal)
         block.latest = latest
@@ -232,7 +232,8 @@ class SegmentBlock:
         return self.payload_places()[0]
 
     def payload_places(self) -> tuple[Column, Column, Column]:
-        """Return `payload_offsets`, and the octets of each packet before and after its payload (0 for `NOWHERE`)."""
+        """Return `payload_offsets`, and the octets of each packet before and after its payload (0 if the offset is
+        `NOWHERE`)."""
         places = self.places
         if not len(places.starts) or not len(self):
             return np.full(len(self), NOWHERE), np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
@@ -246,7 +247,7 @@ class SegmentBlock:
         return np.where(stands_there, offsets + heads, NOWHERE), heads, tails
 
     def rows(self) -> SegmentRows:
-        """Return segments and datagrams as one table, from which `from_columns` restores the block."""
+        """Return segments and datagrams as one table. `from_columns` restores the block."""
         datagrams = self.datagrams
         ordinals = self.ordinal + ORDINALS * np.arange(len(self))
         order = np.concatenate((ordinals, datagrams.ordinals)).argsort(kind="stable")
@@ -269,10 +270,10 @@ class SegmentBlock:
         return SegmentRows(self.keys + datagrams.keys, *(np.concatenate(column)[order] for column in columns))
 
     def select(self, flows: Mask, *, datagrams: bool | Mask) -> SegmentBlock:
-        """Return a block with the segments of the flows selected by the mask over `keys`, over the same octets.
+        """Return a block with the segments of selected flows, over the same octets; `flows` is a mask over `keys`.
 
-        `datagrams` selects all or no datagrams, or by a mask over `datagrams.keys`. `latest` and `places` stay the
-        same. Ordinals are renumbered from this block's ordinal on, so they never exceed the next block's.
+        `datagrams` selects all or no datagrams, or is a mask over `datagrams.keys`. `latest` and `places` stay
+        unchanged. Ordinals start again at the first ordinal of this block, so they never exceed the next block's.
         """
         block = SegmentBlock(self.data, self.ordinal)
         block.latest, block.places = self.latest, self.places
@@ -302,7 +303,7 @@ def by_entry(column: Column) -> dict[int, int]:
 
 
 def _keys_of(keys: list[bytes], flows: Column) -> tuple[list[bytes], Column]:
-    """Return the keys that `flows` index in order of first appearance, and the indexes into them."""
+    """Return the keys that occur in `flows`, in order of first appearance, and the indexes into them."""
     found, first, inverse = np.unique(flows, return_index=True, return_inverse=True)
     order = first.argsort()
     return [keys[index] for index in found[order].tolist()], order.argsort()[inverse]

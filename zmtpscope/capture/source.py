@@ -27,15 +27,15 @@ RAW_READ = 1 << 20
 """Octets to read at a time before decompression."""
 RECORDS = 1 << 20
 RECORDS_PER_OCTET = 2
-"""Maximum number of records of a compressed file: `RECORDS`, plus this number for each of its octets.
+"""Records allowed in a compressed file per octet of the file, in addition to `RECORDS`.
 
-Packets differ at least in their times and numbers, so captured traffic never has one record per octet. Empty records
-compress to a sixtieth of an octet.
+Captured packets differ in their times and numbers, so real traffic always takes more than one octet per record. Empty
+records compress to a sixtieth of an octet.
 """
 MAX_OPEN_FILES = 64
-"""Maximum number of regular files that a run has open at a time; processes are often limited to 1,024."""
+"""Maximum number of regular files that a run keeps open; processes are often limited to 1,024."""
 GATHER_SECONDS = 0.02
-"""Seconds to gather more octets from a pipe, which returns at most 64 KiB at a time; small blocks cost more."""
+"""Seconds to gather more octets from a pipe. A pipe returns at most 64 KiB at a time, and small blocks cost more."""
 
 
 class Octets(Protocol):
@@ -45,36 +45,36 @@ class Octets(Protocol):
 
 
 class OpenFiles:
-    """The open regular files of a run. Above `MAX_OPEN_FILES`, the least recently read file is closed until its next
-    read."""
+    """The open regular files of a run. Above `MAX_OPEN_FILES`, the file that was not read for longest is closed until
+    its next read."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[Source, None] = OrderedDict()
 
     def use(self, source: Source) -> None:
-        """Mark a source as read now."""
+        """Note that a source was read now."""
         self._sources[source] = None
         self._sources.move_to_end(source)
         if len(self._sources) > MAX_OPEN_FILES:
             self._sources.popitem(last=False)[0].rest()
 
     def forget(self, source: Source) -> None:
-        """Remove a closed source."""
+        """Remove a source that was closed."""
         self._sources.pop(source, None)
 
 
 class Source:
-    """A stream of octets that is read once from the start, decompressed.
+    """A stream of octets, decompressed, that is read once from the start.
 
     Container readers keep an incomplete record until the next read completes it. Reading never raises: an input error
     or a broken compressed stream ends the octets and sets `damage`.
     """
 
     was_left = False
-    """Whether reading stopped although more may be written: an incomplete record is no damage then."""
+    """Whether the user stopped reading although more may be written. An incomplete record is no damage then."""
 
     def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
-        """Open a source. With descriptor None a subclass implements `_read_now`."""
+        """Open a source. A subclass with descriptor None implements `_read_now`."""
         self.path = path
         self._open_files = None if pipe else open_files
         self._identity = os.stat(os.devnull) if descriptor is None else os.fstat(descriptor)
@@ -85,7 +85,7 @@ class Source:
         """Octets read so far, decompressed."""
         self._descriptor = -1 if descriptor is None else descriptor
         self._packed = 0 if pipe else self._identity.st_size
-        """Octets of the file before decompression; for a pipe, octets read so far."""
+        """Octets of the file on disk; for a pipe, octets read so far."""
         self._is_pipe = pipe
         self._ended = False
         self._poll: select.poll | None = None
@@ -109,7 +109,7 @@ class Source:
         return False
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Return the file offsets of octets that are `starts` after the octet `origin` of this stream.
+        """Return the offsets in the file of octets at `starts`, counted from octet `origin` of this stream.
 
         `NOWHERE` if they cannot be read again: compressed, from a pipe or from standard input.
         """
@@ -118,7 +118,7 @@ class Source:
 
     @property
     def most_records(self) -> int:
-        """Maximum number of records to read: a file that decompresses to more was made to cost time."""
+        """Return the maximum number of records to read. A file that decompresses to more was made to waste time."""
         return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
 
     def read(self, size: int) -> bytes:
@@ -145,7 +145,7 @@ class Source:
         return self._gather(octets, size, GATHER_SECONDS) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
-        """Return the octets of one system call; none at the end and ever after."""
+        """Return the octets of one system call; empty at the end, and from then on."""
         while self.damage is None and not self._ended:
             try:
                 if self._open_files is not None:
@@ -166,7 +166,7 @@ class Source:
         os.close(self._descriptor)
 
     def _wake(self) -> None:
-        """Reopen the file at its position if it was closed. Raises `OSError`."""
+        """Open a temporarily closed file again at its position. Raises `OSError`."""
         assert self._open_files is not None
         if self._position is not None:
             descriptor = os.open(self.path, READ_ONLY)
@@ -178,7 +178,7 @@ class Source:
         self._open_files.use(self)
 
     def _gather(self, octets: bytes, size: int, seconds: float) -> bytes:
-        """Return `octets` and the octets that follow in a pipe within `seconds`, up to `size` in all."""
+        """Return `octets` and the octets that arrive in a pipe within `seconds`, up to `size` in total."""
         assert self._poll is not None
         parts, missing = [octets], size - len(octets)
         until = time.monotonic() + seconds
@@ -189,7 +189,7 @@ class Source:
         return b"".join(parts)
 
     def read_at_least(self, least: int, size: int) -> bytes:
-        """Read `size` octets at a time until there are `least` octets or the source ends."""
+        """Read `size` octets at a time until `least` octets were read or the source ends."""
         octets = self.read(size)
         while len(octets) < least:
             more = self.read(size)
@@ -225,7 +225,8 @@ AnySource = TypeVar("AnySource", bound=Source)
 
 
 class StreamSource(Source):
-    """The octets of a stream of `size` octets, such as an object in a store. Reading the stream may raise `OSError`."""
+    """A source over a Python stream of `size` octets, such as an object in a store. Reading the stream may raise
+    `OSError`."""
 
     def __init__(self, path: str, stream: BinaryIO, size: int) -> None:
         super().__init__(path, None, pipe=False)
@@ -255,7 +256,7 @@ class Raw:
 
 
 class Front:
-    """A stream with some octets put back before it."""
+    """A stream that first returns some octets that were read from it before."""
 
     def __init__(self, octets: bytes, rest: Octets) -> None:
         self._octets = octets
@@ -307,7 +308,7 @@ class Gzip:
                 return octets
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
-        """Return the octets before the damage in the input. Raises if there are none."""
+        """Return the octets before the damage in the input. Raises the error if there are none."""
         octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
             before = member.copy()
@@ -345,13 +346,14 @@ def zstd(path: str, raw: Raw) -> Octets:
 
 
 STEP = 16 << 10
-"""Octets of a read from a decompressor."""
+"""Octets of one read from a decompressor."""
 
 
 class Steps:
     """Reads a decompressor in steps of constant size.
 
-    A read that finds damage discards the octets before it, so the result must not depend on the caller's `size`.
+    A read that meets damage discards the octets before it, so the octets returned must not depend on the `size` of the
+    caller.
     """
 
     def __init__(self, octets: Octets) -> None:
@@ -360,7 +362,8 @@ class Steps:
         self._damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` octets; raises the decompressor's error after all octets before it were returned."""
+        """Return at most `size` octets. Raises the decompressor's error after all octets before the damage were
+        returned."""
         parts, missing = [], size
         while missing and (step := self._rest or self._step()):
             parts.append(step[:missing])
@@ -382,7 +385,7 @@ class Steps:
 def open_source(path: str, open_files: OpenFiles | None = None) -> Source:
     """Open a file, a FIFO, or standard input ("-"). Raises `CaptureError`.
 
-    With `open_files` a regular file may be closed temporarily, to limit the number of open files.
+    With `open_files`, a regular file may be closed temporarily to limit the number of open files.
     """
     descriptor, pipe = open_descriptor(path)
     return ready(Source(path, descriptor, pipe=pipe, open_files=None if path == "-" else open_files))
@@ -404,7 +407,7 @@ def open_descriptor(path: str) -> tuple[int, bool]:
 
 
 def is_readable(descriptor: int) -> bool:
-    """Whether a read would return now, with octets or at the end; true if this system cannot poll."""
+    """Whether a read would return at once, with octets or at the end. True if this system cannot tell."""
     if not hasattr(select, "poll"):
         return True
     poll = select.poll()

@@ -17,7 +17,7 @@ MAX_INTERFACES = 4096
 
 @dataclass
 class InterfaceStatistics:
-    """Counts of one interface from the capturing tool, in packets since its capture started at `start`.
+    """Counts of packets of one interface, from the capturing tool, since its capture started at `start`.
 
     `start` is in nanoseconds, or in another unit of the interface's clock; None is unknown.
     """
@@ -26,21 +26,21 @@ class InterfaceStatistics:
     file: str | None
     start: int | None = None
     received: int | None = None
-    """Packets received by the interface, before or after a filter, depending on the tool."""
+    """Packets received by the interface; the tool decides whether before or after a filter."""
     delivered: int | None = None
-    """Packets delivered to the tool."""
+    """Packets delivered to the capturing tool."""
     dropped_by_interface: int | None = None
     dropped_by_system: int | None = None
     dropped_between: int = 0
-    """The sum of losses reported in its packets."""
+    """Sum of the losses that single packets report."""
     packets: int = 0
-    """Packets of it that were read."""
+    """Packets of the interface that were read from the file."""
     end: int | None = None
-    """The end of its capture in its last statistics, in nanoseconds since the epoch."""
+    """The end of the interface's capture, from its last statistics, in nanoseconds since the epoch."""
 
     @property
     def known_until(self) -> int | None:
-        """The time up to which all its packets were read, or None if unknown.
+        """Return the time up to which all packets of the interface were read, or None if unknown.
 
         None if the tool wrote no end, or counted more packets than were read: then the file was cut or filtered, and
         the end belongs to the complete capture.
@@ -52,11 +52,11 @@ class InterfaceStatistics:
 
     @property
     def dropped(self) -> int:
-        """Number of lost packets. The totals, if there are any, include losses reported in packets."""
+        """Return the number of lost packets. Totals of the tool, if any, include losses that packets report."""
         return max((self.dropped_by_interface or 0) + (self.dropped_by_system or 0), self.dropped_between)
 
     def update(self, other: InterfaceStatistics) -> None:
-        """Merge other counts of the same interface: counts since one start only increase."""
+        """Merge other counts of the same interface. Counts since the same start only increase."""
         self.start = other.start if self.start is None else self.start
         for name in ("received", "delivered", "dropped_by_interface", "dropped_by_system", "end"):
             one, two = getattr(self, name), getattr(other, name)
@@ -67,14 +67,15 @@ class InterfaceStatistics:
 
 @dataclass
 class FileStatistics:
-    """Statistics of one file: interfaces by section and number, and whether its clock was set back."""
+    """Statistics of one file: interfaces by (section, number), and whether its clock was set back."""
 
     file: str | None
     interfaces: dict[tuple[int, int], InterfaceStatistics] = field(default_factory=dict)
     set_back: SetBack | None = None
 
     def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
-        """Return the counts of an interface; counts above the maximum number of interfaces are discarded."""
+        """Return the counts of an interface. Above the maximum number of interfaces, return counts that are
+        discarded."""
         key = section, number
         if key in self.interfaces:
             return self.interfaces[key]
@@ -99,7 +100,7 @@ class CaptureStatistics:
     other: dict[str, int] = field(default_factory=dict)
     """Packets without a segment or datagram, by reason."""
     fragments_given_up: int = 0
-    """Datagrams with fragments that never became complete, in time and within the limits."""
+    """IP datagrams with fragments that did not become complete in time or within the limits."""
     first_time: int | None = None
     last_time: int | None = None
     """The time of the first packet in capture order, and the largest time, in nanoseconds since the epoch."""
@@ -125,8 +126,7 @@ class CaptureStatistics:
             self.other[reason] = self.other.get(reason, 0) + packets
 
     def interfaces(self) -> list[InterfaceStatistics]:
-        """Return the counts of each interface. Files of one capture session share interfaces with equal name and
-        start."""
+        """Return the counts of each interface. Interfaces with equal name and start in several files are one."""
         found: dict[tuple[object, ...], InterfaceStatistics] = {}
         for index, file in enumerate(self.files):
             for place, interface in file.interfaces.items():
@@ -137,8 +137,8 @@ class CaptureStatistics:
     def end_time(self) -> int:
         """Return the end of the capture in nanoseconds since the epoch, or 0 if unknown.
 
-        This is the earliest end of the interfaces captured until the last packet. It is unknown if an interface or file
-        has no end, or if packets were left out.
+        This is the earliest end of all interfaces that were captured until the last packet. It is unknown if an
+        interface or file has no end, or if packets were left out.
         """
         known = [(each.known_until, each.packets) for each in self.interfaces()]
         is_whole = sum(packets for end, packets in known if end is not None) == self.packets and not self.is_cut
@@ -155,12 +155,11 @@ class CaptureStatistics:
         return drops
 
     def set_back(self) -> SetBack | None:
-        """Return where the clock of a file was set back, or None."""
+        """Return the largest step of a clock that was set back, or None."""
         return folded(file.set_back for file in self.files if file.set_back is not None)
 
     def fold_files(self) -> None:
-        """Combine the statistics of all files, so that they do not grow with the number of files; losses stay the
-        same."""
+        """Merge the statistics of all files into one, so that memory does not grow with the number of files."""
         together = FileStatistics(None, set_back=self.set_back())
         lost: dict[str, int] = {}
         for place, interface in enumerate(self.interfaces()):
@@ -175,12 +174,12 @@ class CaptureStatistics:
 
 @dataclass
 class FileReports:
-    """Problems and statistics of files; both grow while the files are read."""
+    """Problems and statistics that grow while files are read."""
 
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)
     packets: int = 0
-    """Packets of a file that the caller counts together with others (`run_statistics`)."""
+    """Packets of a file whose counts the caller merges (`run_statistics`)."""
 
 
 def run_statistics(last_time: int, reports: Sequence[FileReports]) -> CaptureStatistics:

@@ -1,10 +1,9 @@
-"""Headers between the link layer and IP: tags, labels and tunnels, as steps from one header to the next.
-
-Headers are read by offset, because segments point into the captured octets. dpkt, which reads some of them (neither
-VXLAN nor Geneve), returns rebuilt copies of the content, so it is only an oracle of the tests.
+"""Headers between the link layer and IP: tags, labels and tunnels.
 
 A step takes the octets of a packet and the start of its header, and returns the EtherType of the content and its start.
-It raises `Undecodable`, or `IndexError` or `struct.error` if the packet is too short.
+It raises `Undecodable`, or `IndexError` or `struct.error` if the packet is too short. Headers are read by offset,
+because segments point into the captured octets. dpkt, which reads some of them (neither VXLAN nor Geneve), returns
+copies of the content, so only tests use it.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ BELOW_IP: dict[int, Callable[[bytes, int], tuple[int, int]]] = {
     PPPOE_PROTOCOL: pppoe,
     BRIDGED: ethernet,
 }
-"""Steps by EtherType."""
+"""The step of each EtherType that is not IP."""
 
 ON_UDP: dict[int, Callable[[bytes, int], tuple[int, int] | None]] = {4789: vxlan, 8472: vxlan, 6081: geneve}
 """Steps by destination port; Linux used 8472 for VXLAN before RFC 7348."""

@@ -40,14 +40,14 @@ Values = dict[str, Any]
 
 
 class TooManyFiles(Exception):
-    """More messages than `MAX_FILES`."""
+    """A conversation has more than `MAX_FILES` messages."""
 
 
 class BodyFiles(ABC):
-    """A destination for bodies."""
+    """Base of destinations for message bodies."""
 
     def written(self, records: Iterable[tuple[Values, bool]]) -> Iterator[tuple[Values, bool]]:
-        """Yield the records unchanged, and write the captured bodies of messages on the way."""
+        """Yield all records unchanged; write the bodies of messages on the way."""
         for values, is_told in records:
             if is_told and values["record"] == "message" and values["kind"] != "encrypted":
                 self._write(values)

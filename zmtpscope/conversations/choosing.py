@@ -1,6 +1,6 @@
-"""Select the records of some connections, of a peer, or that match filters, batch by batch.
+"""Select records by connection, peer or filter, batch by batch, including greetings, commands and findings.
 
-Unlike `following.py`, which selects conversations only, this keeps greetings, commands and findings.
+`following.py` selects messages only.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PLACES = frozenset({"gap", "leftover", "stall", "finding", "connection"})
 
 @dataclass(frozen=True)
 class Chosen:
-    """The selection; all given conditions must hold. `peer` is an identity as in records. It selects the connections on
-    which either side has it, from the record that contains it."""
+    """The conditions for a record; all must hold. `peer` is an identity, as in records: it selects the connections on
+    which a side has this identity, from the record that contains it."""
 
     conns: frozenset[int] = frozenset()
     peer: str | None = None
@@ -30,21 +30,21 @@ class Chosen:
 
     @property
     def is_whole(self) -> bool:
-        """Whether connections are selected whole, from their start."""
+        """Whether whole connections are selected, from their start."""
         return self.peer is None and not self.filters
 
 
 @dataclass
 class Choosing:
-    """Selects records from all batches of a run, in order. `first_time` returns the time of the first packet."""
+    """Selects records from all batches of a run, in order. `first_time()` is the time of the first packet."""
 
     chosen: Chosen
     options: Options
     first_time: Callable[[], int | None]
     _of_peer: dict[int, int] = field(default_factory=dict)
-    """Open connections of the peer, and the ordinal of the record with its identity."""
+    """Open connections of the peer, with the ordinal of the record that contains its identity."""
     _shown: dict[int, int] = field(default_factory=dict)
-    """Open connections with a selected record, and the ordinal of the first one."""
+    """Open connections with a selected record, with the ordinal of the first such record."""
 
     def batch(self, batch: Batch) -> Batch:
         """Return the selected part of a batch."""
@@ -75,7 +75,7 @@ class Choosing:
         return Batch(batch.files, runs, [], [each for each in batch.records if self._is_behind(self._of_peer, each)])
 
     def _behind(self, run: MessageRun) -> MessageRun | None:
-        """Return the messages of a run after the identity was known, or None."""
+        """Return the messages of a run after the record with the identity, or None."""
         since = None if run.stream.conn is None else self._of_peer.get(run.stream.conn)
         if since is None:
             return None

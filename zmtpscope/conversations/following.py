@@ -1,5 +1,5 @@
-"""Select the records of a conversation: messages, subscriptions, and the gaps and ends of their connections. Works in
-one pass with bounded memory."""
+"""Select the records of a conversation: messages, subscriptions, and the gaps and ends of their connections. One pass,
+with bounded memory."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Followed:
-    """The conversation to follow; all given conditions must hold. `peer` is an identity as in records. It selects the
-    connections on which either side has it."""
+    """The conditions for a conversation; all must hold. `peer` is an identity, as in records: it selects the
+    connections on which a side has this identity."""
 
     conn: int | None = None
     peer: str | None = None
@@ -42,15 +42,15 @@ class Following:
     followed: Followed
     options: Options
     first_time: Callable[[], int | None]
-    """Returns the time of the first packet, or None if it is not known yet."""
+    """Returns the time of the first packet, or None before the first packet."""
     _of_peer: dict[int, None] = field(default_factory=dict)
     """Open connections on which a side has the identity."""
     _shown: dict[int, None] = field(default_factory=dict)
     """Open connections with a selected record."""
 
     def records(self, batch: Batch) -> Iterator[tuple[Values, bool]]:
-        """Yield (record, True) for the records of the conversation, in the format of JSON lines and in order, and
-        (record, False) for records in between that only identify a peer."""
+        """Yield records in the format of JSON lines, in order, each with a flag: True for a record of the conversation,
+        False for a record that only identifies a peer."""
         told = self._selected(batch)
         chosen = {id(record) for record in told.records}
         told.records = [

@@ -1,4 +1,4 @@
-"""Collect the topics and identities of a run, to list them in an error about an unknown one."""
+"""Collect topics and identities, for the error message about an unknown one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_NAME = 256
 
 
 class Names:
-    """The names in all batches that `feed` received, as in records."""
+    """The topics and identities in all batches passed to `feed`, as in records."""
 
     def __init__(self) -> None:
         self.identities: set[str] = set()

@@ -1,11 +1,11 @@
-"""Select one request and its reply on all hops, batch by batch.
+"""Select a request and its reply on all hops through brokers, batch by batch.
 
-Brokers add addresses before a request and leave its frames unchanged (28/REQREP). A message is therefore taken for a
-hop of the request if it ends with the same frames, on another connection and before the reply. The reply of a hop is
-the first message back on its connection with the same addresses. If a broker replaced the addresses, it is the message
-that ends with the frames of the reply. Equal requests of other clients at the same time, and retries before the reply,
-are also taken for hops, because nothing on the wire distinguishes them. Findings about other requests on these
-connections are left out.
+A broker adds addresses before a request and leaves its frames unchanged (28/REQREP). So a message is a hop of the
+request if it ends with the same frames, on another connection and before the reply. The reply of a hop is the first
+message back on its connection with the same addresses; or, if a broker replaced the addresses, the message that ends
+with the frames of the reply. Equal requests of other clients at the same time, and retries before the reply, also count
+as hops, because nothing on the wire distinguishes them. Findings about other requests on these connections are left
+out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zmtpscope.dissect import Batch, MessageRun, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 
 MAX_REPLIES = 10_000
-"""Maximum number of messages to remember that may be a hop of the reply. Further ones are no hops."""
+"""Maximum number of possible replies to remember. Later messages are not considered."""
 
 OF_REQUESTS = "REQREP-"
 """Prefix of the ids of findings about a single request or reply."""
@@ -29,7 +29,7 @@ Frames = list[bytes]
 
 
 class _Message(NamedTuple):
-    """Row `row` of a run, with its frames."""
+    """Row `row` of a run: one message, with its frames."""
 
     run: MessageRun
     row: int
@@ -37,24 +37,24 @@ class _Message(NamedTuple):
 
     @property
     def place(self) -> tuple[int | None, int | None]:
-        """Connection and side."""
+        """The number of the connection, and the side."""
         return self.run.stream.conn, self.run.stream.side
 
     @property
     def packets(self) -> tuple[int, int]:
-        """First and last packet number."""
+        """The numbers of the first and the last packet."""
         packets = self.run.packets[self.row], self.run.packet_ends[self.row]
         first, last = (int(packet) & PACKET_MASK for packet in packets)
         return first, last
 
     def alone(self) -> MessageRun:
-        """Return the message as a run of its own."""
+        """Return a run that contains only this message."""
         return self.run.part(self.row, self.row + 1)
 
 
 @dataclass
 class _Hop:
-    """A hop of the request. `side` sends the request; `front` are the address frames before it."""
+    """A hop of the request. `side` sends the request; `front` are the address frames that precede it."""
 
     side: int | None
     front: Frames
@@ -69,16 +69,16 @@ class RequestHops:
     options: Options
     _request: _Message | None = None
     _is_over: bool = False
-    """Whether the reply arrived."""
+    """Whether the reply was found."""
     _hops: dict[int | None, _Hop] = field(default_factory=dict)
-    """By connection."""
+    """The hops found, by connection number."""
     _back: list[_Message] = field(default_factory=list)
-    """Messages in the other direction on hops without a reply."""
+    """Possible replies: messages towards the client on hops that have no reply yet."""
     _said: set[tuple[int | None, int]] = field(default_factory=set)
     """Connection and packet of each hop."""
 
     def batch(self, batch: Batch) -> Batch:
-        """Return the hops in a batch, and the other records of their connections until the reply."""
+        """Return the hops in a batch, and other records of the same connections until the reply."""
         messages = () if self._is_over else _messages(batch, self.options)
         told = {"connection"} if self._is_over else PLACES
         hops = [hop for message in messages for hop in self._of(message)]
@@ -87,14 +87,14 @@ class RequestHops:
         return Batch(batch.files, [hop.alone() for hop in hops], [], records)
 
     def _is_about_hops(self, record: Record) -> bool:
-        """Whether a record is about the connection of a hop, and not about another request on it."""
+        """Whether a record is about the connection of a hop, but not about another request on it."""
         conn = record.values["conn"]
         if record.type == "finding" and record.values["id"].startswith(OF_REQUESTS):
             return (conn, record.values["packet"]) in self._said
         return conn in self._hops
 
     def _of(self, message: _Message) -> Iterator[_Message]:
-        """Yield the messages that are known to be hops after this message."""
+        """Yield the messages that this message proves to be hops: itself, or earlier possible replies."""
         if self._is_over:
             return
         conn, side = message.place

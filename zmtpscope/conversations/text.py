@@ -18,7 +18,7 @@ from zmtpscope.export.side_names import SideNames
 from zmtpscope.words import counted, host_port
 
 MARKERS = (">", "<")
-"""Markers of side 0 and side 1."""
+"""Line markers of side 0 and side 1."""
 NOBODY = "="
 ROW = 16
 """Octets per line of hex."""
@@ -27,8 +27,8 @@ Values = dict[str, Any]
 
 
 class ConversationText:
-    """Formats the lines of a conversation. `form` is one of `option_texts.BODY_FORMS`. `paint` takes a style and a
-    text, and returns text."""
+    """Formats a conversation as lines. `form` is one of `option_texts.BODY_FORMS`. `paint` colours a text in a
+    style."""
 
     def __init__(self, clock: Clock, form: str, paint: Callable[[str, str], str]) -> None:
         self.clock = clock
@@ -38,8 +38,8 @@ class ConversationText:
         self._introduced: set[int] = set()
 
     def learn(self, values: Values) -> None:
-        """Record the socket type and identity in a greeting or command, also on connections that are not followed
-        yet."""
+        """Remember the socket type and identity in a greeting or command, including records outside the
+        conversation."""
         self._sides_of(values)[values["side"]].learn(values["socket_type"], values["identity"])
 
     def lines(self, values: Values) -> Iterator[str]:
@@ -68,7 +68,7 @@ class ConversationText:
         yield from self._said(MARKERS[side], f"side {side}", who, values)
 
     def _said(self, marker: str, style: str, who: str, values: Values) -> Iterator[str]:
-        """Yield a line about the record, then its bodies."""
+        """Yield a line that describes the record, then its bodies."""
         kind = values["record"]
         words = _message(values) if kind == "message" else DESCRIBE[kind](values)
         packet = "" if values["packet"] is None else values["packet"]
@@ -101,7 +101,7 @@ class ConversationText:
             yield from _numbered(number, lines, kept)
 
     def _text(self, body: bytes) -> Iterable[str]:
-        """Return lines of text; or of hex, if the body is not printable text and the format is not text."""
+        """Return the lines of a body as text; or as hex, if it is not printable and the format is not "text"."""
         try:
             text = body.decode()
         except UnicodeDecodeError:
@@ -147,7 +147,7 @@ def _message(values: Values) -> str:
 
 
 def _numbered(number: int, lines: Iterable[str], about: str) -> Iterator[str]:
-    """Yield the lines of a frame, the first with its number, then `about` in parentheses."""
+    """Yield the lines of a frame: the number before the first, `about` in parentheses after it."""
     front = f"{number:>4}  "
     for line in lines:
         yield (front + line).rstrip()

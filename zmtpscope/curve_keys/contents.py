@@ -28,47 +28,46 @@ LONGEST_LINE = 1000
 """Maximum octets of a line: four times the longest valid one."""
 
 MAX_SERVER_KEYS = 1000
-"""Maximum number of server pairs and public keys of one file: each is tried on each connection."""
+"""Maximum number of server keys of one file. Each key is tried on each connection."""
 
 MAX_LINES_OF_A_CONNECTION = 16
-"""Maximum number of different lines with the same C' to keep of one file."""
+"""Maximum number of lines of one file for the same connection (C')."""
 
 PROBLEMS_TOLD = 10
-"""Maximum number of lines of one file to report separately."""
+"""Maximum number of problem lines of one file to list; further ones are counted."""
 
 UNKNOWN_LABEL = "the line begins with CURVE_, but not with a known label (capitals, then a space); it was skipped"
 
 WITHOUT_SECRET = {SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT}
 
 TAIL = 64
-"""Octets before the reading position to compare, to distinguish a file that grew from a new one."""
+"""Number of octets before the reading position that are compared to distinguish a file that grew from a replaced
+file."""
 
 
 @dataclass(slots=True, repr=False)
 class Certificate:
-    """The keys of one `curve` section so far, and the line number of the last one."""
+    """The keys of one `curve` section as far as it was read, and the line number of the last key."""
 
     public: bytes | None = None
     secret: bytes | None = None
     number: int = 0
     is_wrong: bool = False
-    """The two keys do not form a pair; the rest of the section is ignored."""
+    """Whether the public and the secret key do not belong together. The rest of the section is ignored then."""
 
 
 class Contents:
-    """The keys in the lines of one file. Octets may be added in any pieces."""
+    """The keys in the lines of one file. Octets can be added in any chunks."""
 
     def __init__(self, name: str) -> None:
         self.connections: dict[bytes, tuple[KeyLine, ...]] = {}
-        """Lines by C'."""
+        """The lines of each connection, by C'."""
         self.problems: list[str] = []
         self.untold_problems = 0
         self.lines = 0
-        """Number of lines read."""
         self.is_utf_16 = False
-        """Whether the file starts with a byte order mark of UTF-16, which Windows calls Unicode."""
+        """Whether the file starts with the byte order mark of UTF-16 ("Unicode" on Windows)."""
         self.octets = 0
-        """Number of octets read."""
         self.tail = b""
         """The last `TAIL` octets read."""
         self._name = name
@@ -81,8 +80,8 @@ class Contents:
         self._news = 0
 
     def add(self, octets: bytes) -> bool:
-        """Add the next octets of the file. Return whether they contain new keys. An incomplete line waits for its
-        end."""
+        """Add the next octets of the file. Return whether they contain new keys. An incomplete line is kept until its
+        end arrives."""
         news = self._news
         self.octets += len(octets)
         self.tail = (self.tail + octets[-TAIL:])[-TAIL:]
@@ -94,13 +93,13 @@ class Contents:
         return self._news > news
 
     def add_unfinished_line(self) -> bool:
-        """Add the last line although it has no end. Return whether there was one."""
+        """Parse an incomplete last line as if it had ended. Return whether there was one."""
         if self._rest:
             self._add_line(self._rest, self.lines + 1)
         return bool(self._rest)
 
     def digest(self) -> bytes:
-        """Return a digest that differs from other files', and changes when this file grows."""
+        """Return a digest that identifies the file and its current size."""
         return blake2b(b"%d %s" % (self.octets, self.tail), digest_size=16).digest()
 
     def complain(self, text: str, number: int | None = None) -> None:
@@ -112,7 +111,7 @@ class Contents:
             self.problems.append(f"{where}: {text}")
 
     def newest_shared(self, behind: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (C', k) of all CURVE_SHARED lines after line number `behind`, newest first."""
+        """Yield (C', k) of the CURVE_SHARED lines after line number `behind`, newest first."""
         for line in reversed(self._shared):
             if line.number <= behind:
                 break
@@ -120,8 +119,8 @@ class Contents:
                 yield line.public, line.value
 
     def server_lines(self) -> list[KeyLine]:
-        """Return lines and certificates with the long-term key of a server. Secret and public key are verified as
-        pairs."""
+        """Return the lines and certificates with long-term keys of servers. Secret and public key were verified to
+        belong together."""
         lines = self._server_lines.copy()
         for certificate in self._certificates:
             if certificate.secret is not None:
@@ -141,7 +140,7 @@ class Contents:
         return not self.connections and not self.server_lines()
 
     def says_the_same(self, other: Contents) -> bool:
-        """Whether two readings of a file have the same keys."""
+        """Whether two readings of a file found equal keys."""
         return self.connections == other.connections and self.server_lines() == other.server_lines()
 
     def _add_line(self, line: bytes, number: int) -> None:
@@ -195,7 +194,8 @@ class Contents:
         return enough
 
     def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:
-        """Parse a line of ZPL (ZeroMQ RFC 4): an unindented name starts a section, its properties are indented."""
+        """Parse a line of a certificate (ZPL, ZeroMQ RFC 4): an unindented name starts a section, indented lines are
+        its properties."""
         if not line[:1].isspace():
             if looks_like_a_key_line(line):
                 self.complain(UNKNOWN_LABEL, number)

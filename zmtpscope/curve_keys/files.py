@@ -1,4 +1,4 @@
-"""Read one key file, and read it again when it grows or is replaced."""
+"""Read a key file, and read it again when it grows or is replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KeyFileError(Exception):
 
 
 class Place(NamedTuple):
-    """A reading position of a key file: how often it was read from its start, and the line number."""
+    """A reading position in a key file: the number of readings from its start, and the line number."""
 
     readings: int
     line: int
@@ -40,12 +40,12 @@ START = Place(0, 0)
 
 
 class KeyFile:
-    """One key file: its keys, and the reading position. With `path` None it is standard input."""
+    """One key file, its keys and the reading position. `path` None means standard input."""
 
     contents: Contents
     _status: os.stat_result
     readings = 0
-    """How often it was read from its start."""
+    """Number of times that the file was read from its start."""
     _took_unfinished: bool
 
     def __init__(self, path: Path | None) -> None:
@@ -57,7 +57,7 @@ class KeyFile:
             raise KeyFileError(f"{self.name}: {_reason(error)}") from None
 
     def lines_of(self, client_transient: bytes) -> tuple[KeyLine, ...]:
-        """Return the lines of the connection with this C'. Lines whose c' belongs to another key are dropped and
+        """Return the lines of the connection with this C'. A line whose secret c' does not belong to C' is dropped and
         reported."""
         lines = self.contents.connections.get(client_transient, ())
         kept = tuple(line for line in lines if not _is_of_another_key(line))
@@ -75,12 +75,12 @@ class KeyFile:
         return Place(self.readings, self.contents.lines)
 
     def newest_shared(self, behind: Place) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (C', k) of the CURVE_SHARED lines after a position, newest first; of all lines if the file was replaced
-        since."""
+        """Yield (C', k) of the CURVE_SHARED lines after a position, newest first. Yield all lines if the file was
+        replaced after the position was taken."""
         return self.contents.newest_shared(behind.line if behind.readings == self.readings else 0)
 
     def problems(self) -> list[str]:
-        """Return the problems of this file as a limited number of sentences."""
+        """Return sentences about unusable lines, at most a fixed number."""
         contents = self.contents
         problems = contents.problems.copy()
         if contents.untold_problems:
@@ -94,14 +94,14 @@ class KeyFile:
         return problems
 
     def is_readable_by_others(self) -> bool:
-        """Whether the mode of the file lets its group or others read it."""
+        """Whether the permissions let the group or other users read the file."""
         if os.name != "posix" or self.path is None:
             return False
         mode = self._status.st_mode
         return stat.S_ISREG(mode) and bool(mode & 0o077)
 
     def refresh(self) -> bool:
-        """Read new lines. Return whether the keys of the file have changed. Standard input is read only once."""
+        """Read new lines. Return whether the keys have changed. Standard input is read only once."""
         if self.path is None:
             return False
         try:
@@ -127,7 +127,8 @@ class KeyFile:
         return not self.contents.says_the_same(before)
 
     def _has_only_grown(self, path: Path, status: os.stat_result) -> bool:
-        """Whether the octets read before are unchanged and new ones follow, judged by the end of the old ones."""
+        """Whether the file only grew: the octets before the reading position are unchanged, as far as the last `TAIL`
+        show."""
         place = (status.st_dev, status.st_ino)
         if place != (self._status.st_dev, self._status.st_ino) or status.st_size <= self.contents.octets:
             return False
@@ -168,7 +169,7 @@ class KeyFile:
 
 
 class HandedLines(KeyFile):
-    """Lines of a key log that are in no file: the caller adds them while a capture grows.
+    """Key log lines that the program adds itself while a capture grows, instead of a file.
 
     Lines after the first `MAX_LINES` are discarded.
     """
@@ -190,7 +191,7 @@ class HandedLines(KeyFile):
         return news
 
     def problems(self) -> list[str]:
-        """Return no problems, even without lines: there is no file to correct."""
+        """Return an empty list: an object without lines is no mistake of the user."""
         return []
 
 
@@ -199,7 +200,7 @@ def _too_many_lines() -> str:
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int, int]:
-    """Return the values that change when a file is written or replaced."""
+    """Return the values of a status that change when a file is written or replaced."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -210,7 +211,7 @@ def _pieces(file: BinaryIO, octets: int) -> Iterator[bytes]:
 
 
 def _is_of_another_key(line: KeyLine) -> bool:
-    """Whether c' of the line is certainly not the secret key of its C'."""
+    """Whether the secret c' of a line certainly does not belong to its C'."""
     return line.label == CLIENT_TRANSIENT and line.value is not None and public_key(line.value) != line.public
 
 

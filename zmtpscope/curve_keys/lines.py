@@ -1,4 +1,4 @@
-"""Parse one line of a key file: a line of a key log, or a property of a certificate."""
+"""Parse a line of a key file: of a key log, or a property of a certificate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LABELS: Final = (
     SERVER_LONGTERM,
     SERVER_PUBLIC,
 )
-"""All labels of lines of a key log."""
+"""The labels of key log lines."""
 
 LABEL_OF = {label.encode(): label for label in LABELS}
 FORMS = "64 hex digits or 40 Z85 characters"
@@ -44,10 +44,10 @@ def key_from_text(text: bytes) -> bytes | None:
 
 @dataclass(slots=True, repr=False)
 class KeyLine:
-    """One line of a key log, or the keys of a certificate as such a line.
+    """A line of a key log, or the keys of a certificate in the same form.
 
     `public` is the first field: C', or S for the two labels of server keys. `value` is the second: the secret, or S' of
-    SERVER_PUBLIC_TRANSIENT; None for SERVER_PUBLIC. `server` is S of a CLIENT_TRANSIENT line that contains it. `number`
+    SERVER_PUBLIC_TRANSIENT; None for SERVER_PUBLIC. `server` is S if a CLIENT_TRANSIENT line contains it. `number`
     counts the lines of the file from 1, and is ignored in comparisons.
     """
 
@@ -61,7 +61,7 @@ class KeyLine:
 def property_of(line: bytes) -> tuple[bytes, bytes] | None:
     """Return name and value of a certificate line with a key, or None for any other line.
 
-    The value may be quoted and followed by a comment. An invalid value is returned unchanged.
+    The value may have quotes and be followed by a comment. An invalid value is returned unchanged.
     """
     name, equals, value = line.partition(b"=")
     name, value = name.strip(), value.strip()
@@ -76,7 +76,7 @@ def property_of(line: bytes) -> tuple[bytes, bytes] | None:
 
 
 def looks_like_a_key_line(line: bytes) -> bool:
-    """Whether a line starts like lines of key logs, in either case."""
+    """Whether a line starts like a line of a key log, in upper or lower case."""
     return line[:6].upper() == b"CURVE_"
 
 
@@ -84,7 +84,8 @@ WANTS = {CLIENT_TRANSIENT: "2 or 3 keys", SERVER_PUBLIC: "1 key"}
 
 
 def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
-    """Parse a line of a key log. Returns None if its fields do not fit the label. A comment may follow them."""
+    """Parse a line of a key log. Returns None if its fields do not fit the label. The fields may be followed by a
+    comment."""
     public = key_from_text(fields[1]) if len(fields) > 1 else None
     if public is None:
         return None
@@ -106,7 +107,7 @@ def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
 
 
 def build_key_line(line: KeyLine) -> bytes:
-    """Return the line of a key log that `key_line` parses to `line`, including its end; keys in hex."""
+    """Format a line of a key log, with keys in hex and the line end. `key_line` parses it."""
     keys = [key.hex() for key in (line.public, line.value, line.server) if key is not None]
     if line.label == SERVER_PUBLIC:
         keys.append("-")

@@ -1,4 +1,4 @@
-"""Look up keys in all key files together: keys of a connection by its C', and keys of servers."""
+"""Look up CURVE keys in several key files: those of a connection by its C', and those of servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zmtpscope.zmtp import z85
 
 
 class ServerKey(NamedTuple):
-    """The long-term key of a server: S, and s if known."""
+    """The long-term key of a server: the public key S, and the secret s if known."""
 
     public: bytes
     secret: bytes | None
@@ -31,7 +31,7 @@ class ServerKey(NamedTuple):
 
 
 class ClientTransient(NamedTuple):
-    """c' of a connection, and the server's S if the line contains it."""
+    """The secret transient key c' of a client, and the server's S if the line contains it."""
 
     secret: bytes
     server: bytes | None
@@ -42,36 +42,36 @@ class ClientTransient(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConnectionSecrets:
-    """All keys of the connection with one C', in the order of the files and their lines.
+    """The keys of the connection with one C', in the order of files and lines.
 
-    Several keys of a kind are candidates from contradicting lines. Each c' was verified to belong to C'. The keys k,
-    s', S' and K are proven only when a box opens with them.
+    Several keys of one kind come from contradicting lines. Each c' was verified to belong to C'. The keys k, s', S' and
+    K are proven only when a box opens with them.
     """
 
     shared: tuple[bytes, ...]
-    """k"""
+    """k, the key shared by both sides"""
     client_transients: tuple[ClientTransient, ...]
-    """c', perhaps with S"""
+    """c', and S if given"""
     server_transients: tuple[bytes, ...]
-    """s'"""
+    """s', the transient secret of the server"""
     server_public_transients: tuple[bytes, ...]
-    """S'"""
+    """S', the transient public key of the server"""
     cookie_keys: tuple[bytes, ...]
-    """K"""
+    """K, the cookie key of the server"""
 
 
 class KeysMark(NamedTuple):
-    """The state of `Keys`: its generation, and for each file how often it was read from its start and a digest."""
+    """The state of `Keys`: its generation, and for each file a digest and the number of readings from its start."""
 
     generation: int
     files: list[tuple[int, bytes]]
 
 
 class Keys:
-    """The keys of several key files and of `handed` lines. Looking up a C' costs a dictionary look-up per file.
+    """The keys of several key files and of `handed` lines. A lookup by C' costs a dictionary lookup per file.
 
     A path None is standard input. Raises `KeyFileError` if a file cannot be opened, is larger than `LARGEST_FILE` or
-    has more than `MAX_LINES`. Standard input and other files that are not regular (pipes) are read once, to their end.
+    has more than `MAX_LINES`. Pipes and standard input are read once, to their end.
     """
 
     def __init__(self, paths: Sequence[Path | None], handed: HandedLines | None = None) -> None:
@@ -83,7 +83,7 @@ class Keys:
         """Increases whenever `refresh` finds changed keys."""
 
     def with_files(self, paths: Sequence[Path | None]) -> Keys:
-        """Return the keys of these and further files. Raises `KeyFileError`."""
+        """Return the keys of these files and of further `paths`. Raises `KeyFileError`."""
         made = Keys(paths)
         made._files = [*self._files, *made._files]
         made._server_keys = made._all_server_keys()
@@ -92,9 +92,9 @@ class Keys:
     def refresh(self) -> bool:
         """Read new lines of changed files. Return whether the keys have changed.
 
-        Costs one `os.stat` for each unchanged file. Of a file that grew only new octets are read; an incomplete last
-        line waits for its end. A truncated or replaced file is read again, and its earlier keys are dropped. A file
-        that is no longer readable keeps its keys.
+        Costs one `os.stat` for each unchanged file. Only the new octets of a grown file are read; an incomplete last
+        line waits for its end. A truncated or replaced file is read from its start, and its earlier keys are dropped. A
+        file that became unreadable keeps its keys.
         """
         changed = [file.refresh() for file in self._files]
         if not any(changed):
@@ -104,11 +104,12 @@ class Keys:
         return True
 
     def mark(self) -> KeysMark:
-        """Return the state of these keys, for another `Keys` over the same files to resume from."""
+        """Return the state of these keys. Another `Keys` over the same files can `resume` from it."""
         return KeysMark(self.generation, [(file.readings, file.contents.digest()) for file in self._files])
 
     def resume(self, mark: KeysMark) -> None:
-        """Resume from a mark: with its generation if the files have the same keys, otherwise with the next one."""
+        """Continue the generations of another `Keys`: at its generation if the files have equal keys, otherwise at the
+        next one."""
         is_same = len(mark.files) == len(self._files)
         for file, (readings, digest) in zip(self._files, mark.files, strict=False):
             is_same_file = file.contents.digest() == digest
@@ -119,7 +120,7 @@ class Keys:
     def secrets_for(self, client_transient: bytes) -> ConnectionSecrets | None:
         """Return all keys of the connection with this C', or None if no line names it.
 
-        A c' that does not belong to C' is left out, and becomes a problem.
+        A c' that does not belong to C' is left out and reported as a problem.
         """
         if not any(client_transient in file.contents.connections for file in self._files):
             return None
@@ -140,15 +141,15 @@ class Keys:
 
     @property
     def server_keys(self) -> list[ServerKey]:
-        """The long-term keys of servers: each S once, with s if any file contains it. Each pair was verified.
+        """Return the long-term keys of servers: each S once, with s if any file contains it. Pairs were verified.
 
-        A certificate with a secret is treated as a server's, because it does not contain its side.
+        The secret of any certificate counts as a server's, because certificates do not name their side.
         """
         return self._server_keys
 
     @property
     def names_connections(self) -> bool:
-        """Whether any line belongs to one connection; long-term keys alone open no messages."""
+        """Whether any line belongs to a single connection. Without one, no message can be decrypted."""
         return any(file.contents.connections for file in self._files)
 
     def places(self) -> list[Place]:
@@ -159,8 +160,8 @@ class Keys:
         """Return (C', k) of at most `limit` CURVE_SHARED lines, newest first, for captures that start inside a
         connection.
 
-        Several files take turns. With `behind`, an earlier result of `places`, returns only newer lines; all lines of a
-        replaced file are newer.
+        With several files, their lines alternate. `behind` is an earlier result of `places`: only newer lines are
+        returned, and all lines of a file that was replaced.
         """
         starts = behind or [START] * len(self._files)
         turns = zip_longest(*map(KeyFile.newest_shared, self._files, starts))
@@ -173,7 +174,7 @@ class Keys:
         return list(pairs)
 
     def lines(self) -> Iterator[tuple[Path | None, KeyLine]]:
-        """Yield all lines and the path of their file, in the order of the files and their lines."""
+        """Yield all lines with the path of their file, in the order of files and lines."""
         for file in self._files:
             contents = file.contents
             said = chain(contents.server_lines(), *map(file.lines_of, list(contents.connections)))
@@ -182,7 +183,7 @@ class Keys:
 
     @property
     def problems(self) -> list[str]:
-        """A sentence for each unusable line, with file and line number, and for each file without keys.
+        """Return a sentence for each unusable line, with file and line number, and for each file without keys.
 
         At most `PROBLEMS_TOLD` lines per file are listed, then the number of the others. No sentence repeats the
         contents of a line. File names are unchanged: escape them before printing to a terminal.
@@ -191,7 +192,7 @@ class Keys:
 
     @property
     def readable_by_others(self) -> list[Path]:
-        """Files with secrets whose mode lets their group or others read them (POSIX only)."""
+        """Return the files with secrets that the group or other users may read (POSIX only)."""
         return [
             file.path
             for file in self._files

@@ -1,5 +1,5 @@
-"""Packet comments: the description that `read` prints for each record. The excerpt may be shared, so comments name
-decrypted data without its contents."""
+"""Packet comments: the line that `read` prints for each record of a packet. Comments omit decrypted contents, because
+the excerpt may be shared."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MAX_LINES = 50
 MAX_OCTETS = 64 << 20
 """Maximum octets of all comments. Later packets have none."""
 LINE_WEIGHT = 100
-"""Estimated octets of memory for a line in addition to its text."""
+"""Octets of memory that a line takes in addition to its text (an estimate)."""
 
 
 class Comments:
-    """The comments of packets, by packet reference."""
+    """The comments of packets, by packet reference (`segments.FILE_SHIFT`)."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -30,7 +30,7 @@ class Comments:
         self._left_out: dict[int, int] = {}
 
     def add(self, reference: int, item: Record | MessageRun | FrameRun, index: int, words: RunWords | None) -> None:
-        """Add a record to the comment of a packet. `words` formats the rows of its run."""
+        """Add a record to the comment of a packet. For a row of a run, `index` is its row and `words` formats it."""
         lines = self._lines.get(reference)
         if self.is_full:
             return

@@ -1,5 +1,5 @@
-"""Collect the packets of records: packets with the octets of a unit, packets that a finding refers to, and all packets
-of a connection record."""
+"""Collect the packets of records: the packets that carry the octets of a record, the packets that a finding names, and
+all packets of a connection record."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ MIN_PACKETS = 1 << 20
 
 
 class Stretch(NamedTuple):
-    """Packets of one direction that carry octets, from the first to the last packet reference, both included."""
+    """A range of packets in one direction that carry octets: first and last packet reference, both included."""
 
     first: int
     last: int
 
 
 class Lifetime(NamedTuple):
-    """All packets of a connection, by time in nanoseconds since the epoch."""
+    """A time span of a connection, in nanoseconds since the epoch: all its packets are wanted."""
 
     start: int
     end: int
 
 
 class WantedPackets:
-    """The packets of the records in batches that were read with `Options.details`."""
+    """The packets of the records in batches read with `Options.details`."""
 
     def __init__(self, options: Options) -> None:
         self.comments = Comments(options)
         self.options = options
         self.stretches: dict[bytes, list[Stretch]] = defaultdict(list)
-        """By the flow key of a direction: units without individually known packets."""
+        """Stretches by the flow key of their direction, for records whose single packets are not known."""
         self.lifetimes: dict[bytes, list[Lifetime]] = defaultdict(list)
-        """By the flow key of the side that opened the connection or sent first."""
+        """Lifetimes by the flow key of the side that opened the connection or sent first."""
         self.references: set[str] = set()
-        """Ids of records that findings refer to, with packets still unknown."""
+        """Ids of records that findings name, until `find` has their packets."""
         self._begun: set[int] = set()
-        """Connections to copy completely, or with their greetings."""
+        """Connections that are copied with their greetings."""
         self._spoken: set[int] = set()
-        """Connections with any other wanted record."""
+        """Connections with other wanted records."""
         self._packets = array("q")
         self._most = MIN_PACKETS
-        """Number of packets at which duplicates are removed next. A packet can carry many messages."""
+        """Number of references at which duplicates are removed next: one packet can carry many messages."""
         self._files: dict[str | None, int] = {}
 
     def feed(self, batch: Batch) -> None:
-        """Add the packets of the records in a batch."""
+        """Add the packets of the records in a batch, and note the ids of records that findings name."""
         self._learn_files(batch.files)
         for record in batch.records:
             self._add_record(record)
@@ -73,7 +73,7 @@ class WantedPackets:
                 self.comments.add(packet, run, row, words)
 
     def find(self, batch: Batch) -> None:
-        """Add the packets of the records in a batch that findings refer to. Expects all batches again."""
+        """Add the packets of records that findings name. Call it for all batches again, after `feed`."""
         self._learn_files(batch.files)
         for record in batch.records:
             values = record.values
@@ -93,13 +93,13 @@ class WantedPackets:
 
     @property
     def begun_before(self) -> int | None:
-        """A connection with wanted records but without its greeting, so that the excerpt cannot be parsed as ZMTP; or
-        None."""
+        """Return a connection whose greeting is not copied although other records of it are, so that the excerpt cannot
+        be parsed as ZMTP; or None."""
         return min(self._spoken - self._begun, default=None)
 
     @property
     def packets(self) -> Int64:
-        """Sorted references of the individually known packets."""
+        """Return the sorted references of single packets."""
         return np.unique(np.frombuffer(self._packets, np.int64)) if self._packets else np.empty(0, np.int64)
 
     # -- records -----------------------------------------------------------------------------------------------------

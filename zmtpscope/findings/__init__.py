@@ -1,7 +1,6 @@
-"""All findings of zmtpscope: id, default severity, source, text, hint.
+"""The table of all findings: id, default severity, source, text, hint.
 
-Ids and severities are from conformance.md, which also states the exact conditions. Ids are stable: they are
-never reused and never renumbered.
+conformance.md defines ids, severities and exact conditions. Ids are stable: never reuse or renumber one.
 """
 
 from zmtpscope.findings import capturing, commands, framing, mechanisms, patterns, payloads, zre, zws

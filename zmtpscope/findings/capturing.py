@@ -202,5 +202,4 @@ ATTEMPTS = {
     REJECTED: "rejected by ICMP",
     NO_ROUTE: "unreachable",
 }
-"""Outcomes of connections that were never established, by finding. Each finding covers all attempts of a client at an
-endpoint."""
+"""Outcomes of connection attempts, by finding. A finding covers all attempts of a client at an endpoint."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Severity = Literal["error", "warn", "note", "chat"]
-"""Severities: error is malformed or forbidden, warn unusual and probably wrong, note a remark, chat a normal event."""
+"""Severities: error (malformed or forbidden), warn (unusual, probably wrong), note (a remark), chat (a normal
+event)."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warn", "note", "chat")
 

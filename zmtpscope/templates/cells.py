@@ -1,4 +1,4 @@
-"""Format the values of an operand in many rows: by column if one column has the values, otherwise row by row."""
+"""Format the values of an operand in many rows: from a column if one column has them, otherwise row by row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 
 
 class Remembered(dict[Any, str]):
-    """A cache of formatted values, because few values repeat often."""
+    """A cache of formatted values, because most values repeat."""
 
     def __init__(self, show: Callable[[Any], str]) -> None:
         self._show = show
@@ -36,7 +36,8 @@ class Remembered(dict[Any, str]):
 
 
 class Cells:
-    """The values of `operand` as text, one cell per row. `moves`: equal values can look different in each row."""
+    """Formats the values of `operand` as texts, one cell per row. `moves`: the text depends on the previous row, not
+    only on the value."""
 
     def __init__(self, operand: Operand, shown: Shown, separators: Separators, *, moves: bool) -> None:
         self.operand = operand
@@ -65,7 +66,7 @@ class Cells:
         return [self.of_record(rows.known | dict(zip(names, each, strict=True))) for each in values]
 
     def _column(self, rows: Rows) -> Column | None:
-        """Return the column that has the values, or None if there is no single one."""
+        """Return the column with the values, or None if they are not in a single column."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None

@@ -22,7 +22,7 @@ ROWS = 1 << 16
 
 
 class TemplateLines:
-    """Formats the records of a run. `first_time` returns the time of the first packet."""
+    """Formats the records of a run. `first_time()` is the time of the first packet."""
 
     def __init__(
         self, template: Template, clock: Clock, options: Options, first_time: Callable[[], int | None]
@@ -68,12 +68,12 @@ class TemplateLines:
 
     @property
     def _width(self) -> int:
-        """Number of pieces of a line."""
+        """Return the number of pieces of a line."""
         return len(self.template.texts) + len(self.template.operands)
 
     def _chunks(self, order: Arrangement) -> Iterator[tuple[int, int]]:
-        """Return (low, high) ranges of rows to format at once. If a line depends on the previous one, no record lies
-        inside a range."""
+        """Yield (low, high) ranges of message rows to format at once. If a line depends on the line before it, a range
+        contains no other record between its rows."""
         count = len(order.run_of)
         edges = {*range(0, count, ROWS), count}
         if self._moves:

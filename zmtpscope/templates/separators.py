@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.export.line_tables import no_formula
 
 SPELLED = {"/t": "\t", "/s": " "}
-"""Separators that are hard to type in a shell."""
+"""Separators that are hard to type in a shell, by their spelling in `-E`."""
 
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 FOR_SPREADSHEETS = '"'
@@ -23,8 +23,8 @@ CHARACTERS = ("separator", "aggregator")
 
 
 class Separators(NamedTuple):
-    """`separator` separates fields, `aggregator` the values of one field. `occurrence` selects the first ("f"), the
-    last ("l") or all ("a") values. `quote` encloses fields that are not empty."""
+    """Settings of `-E`. `separator` separates fields, `aggregator` the values of one field. `occurrence` selects the
+    first ("f"), the last ("l") or all ("a") values. `quote` encloses fields that are not empty."""
 
     separator: str = "\t"
     aggregator: str = ","
@@ -33,9 +33,9 @@ class Separators(NamedTuple):
     header: bool = False
 
     def written(self, values: Iterable[str]) -> str | None:
-        """Return the text of a field from its escaped values, or None without quotes if there are none.
+        """Join the escaped values of a field, and quote the result. Return None if there are no values and no quotes.
 
-        A quote within quotes is doubled. Without quotes, a separator in the text is preceded by a backslash. In double
+        Inside quotes, a quote is doubled. Without quotes, a separator in the text is preceded by a backslash. In double
         quotes (CSV), text that would be a formula is preceded by an apostrophe.
         """
         shown = list(values)
@@ -59,7 +59,8 @@ class Separators(NamedTuple):
 
 
 def parse_separators(options: Iterable[str]) -> Separators:
-    """Parse the values of `-E`; the last of a kind counts. Raises `ValueError` with a message for users."""
+    """Parse the values of `-E`. If a setting is given twice, the last one counts. Raises `ValueError` with a message
+    for users."""
     found: dict[str, str | bool] = {}
     for option in options:
         name, equals, value = option.partition("=")

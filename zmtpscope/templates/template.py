@@ -13,14 +13,14 @@ from zmtpscope.templates.separators import Separators
 
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _EVERYWHERE = {field.name for field in COMMON}
-"""Fields of every record."""
+"""Names of the fields that every record has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A line is `texts[0]`, the values of `operands[0]`, `texts[1]` and so on. The last text ends with a newline.
+    """A line format: `texts[0]`, the values of `operands[0]`, `texts[1]` and so on. The last text ends with a newline.
 
-    `header` is a line before all others. `separators` join several values of an operand.
+    `header` is printed before all lines. `separators` join the values of an operand that has several.
     """
 
     texts: tuple[str, ...]
@@ -35,8 +35,8 @@ class Template:
 
     @property
     def records(self) -> frozenset[str]:
-        """Return the types of records that have a line: types with at least one of the fields that are not common to
-        all records. If there are no such fields, all types."""
+        """Return the record types that get a line: types with a field of the template that not all types have. If the
+        template has no such field, all types."""
         own = [field for field in map(described, self.operands) if not _EVERYWHERE.issuperset(field.reads)]
         return frozenset().union(*(field.records for field in own)) if own else frozenset(RECORDS)
 
@@ -50,7 +50,8 @@ def of_fields(names: Iterable[str], separators: Separators) -> Template:
 
 
 def parse_template(text: str) -> Template:
-    """Parse `{time} {topic} {size}`. `{{` and `}}` are braces; `\\n`, `\\t`, `\\r` and `\\\\` are the usual escapes.
+    """Parse a line format such as `{time} {topic} {size}`. `{{` and `}}` are braces; `\n`, `\t`, `\r` and `\\` are the
+    usual escapes.
 
     Raises `FilterError`.
     """

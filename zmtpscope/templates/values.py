@@ -1,7 +1,7 @@
-"""Format single values.
+"""Format single values for lines.
 
-Everything from the network passes through `safe_text`, because a tab or newline in a topic would otherwise end a field
-or line. A backslash in data is doubled, so that the octets can be restored.
+Everything from the network passes through `safe_text`, because a tab or newline in a topic would end a field or line. A
+backslash in data is doubled, so that the octets can be restored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Shown = Callable[[Any], str]
 
 
 def shown_by(operand: Operand, clock: Clock) -> Shown:
-    """Return the formatter of an operand. `time` uses `clock`; Wireshark names print the same text as tshark."""
+    """Return the function that formats values of an operand. `clock` formats times; fields with Wireshark names look as
+    in tshark."""
     field = described(operand)
     if isinstance(operand, Applied):
         return FORMS[operand.type]
@@ -39,12 +40,12 @@ def shown_by(operand: Operand, clock: Clock) -> Shown:
 
 
 def truth(value: bool) -> str:
-    """Format a truth value as in filters."""
+    """Format a boolean as in filters."""
     return "true" if value else "false"
 
 
 def octets(value: bytes) -> str:
-    """Format octets as text, with escapes for the rest."""
+    """Format octets as text; octets that are no text are escaped."""
     return safe_text(to_text(value))
 
 
@@ -60,7 +61,7 @@ def date(time: int) -> str:
 
 
 def member(value: Any) -> str:
-    """Format a value in a payload: text unchanged, other types as JSON."""
+    """Format a value inside a payload: text unchanged, other types as JSON."""
     if isinstance(value, str):
         return safe_text(value.replace("\\", "\\\\"))
     if isinstance(value, bytes):
