@@ -13,7 +13,7 @@ from tests.cli.running import Run, secret_file
 from tests.curve import CurvePeers, conversation, keys
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
 from tests.traffic import Capture, Conversation, records
-from zmtpscope.cli.captures import say_what_stayed_closed
+from zmtpscope.cli.captures import report_still_encrypted
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import DecodeAs, Options, Summary
 from zmtpscope.zmtp import z85
@@ -218,7 +218,7 @@ class TestWhatStayedClosed:
 
     def test_long_term_keys_say_what_they_proved(self, key_file: KeyFile, capsys: pytest.CaptureFixture[str]) -> None:
         keys = Keys([key_file(LONG_TERM)])
-        say_what_stayed_closed(Summary(curve_connections=5, proven_connections=3), keys)
+        report_still_encrypted(Summary(curve_connections=5, proven_connections=3), keys)
         assert capsys.readouterr().err == (
             CLOSED.format(5).replace("of 2", "of 5")
             + "long-term keys do not decrypt messages, they only prove the server of the client's key (3 of them)"

@@ -54,9 +54,9 @@ def test_a_flood_keeps_nobody_else_from_bringing_a_message() -> None:
     async def work() -> None:
         inbox = filled(flood=inboxes.MAX_WAITING)
         looked: list[str] = []
-        flooding = asyncio.ensure_future(inbox.bring("flood", lambda: looked.append("flood"), is_ready=True))
+        flooding = asyncio.ensure_future(inbox.process_in_turn("flood", lambda: looked.append("flood"), is_ready=True))
         await rounds(3)
-        await inbox.bring("honest", lambda: looked.append("honest"), is_ready=True)
+        await inbox.process_in_turn("honest", lambda: looked.append("honest"), is_ready=True)
         assert looked == ["honest"]
         inbox.drain(inboxes.MAX_WAITING - 1)
         await rounds(3)
@@ -77,19 +77,19 @@ def test_room_for_octets_is_given_in_the_order_of_those_who_wait(monkeypatch: py
         inbox.charge("x", 10)
         order: list[str] = []
 
-        async def bring(source: str) -> None:
+        async def process_in_turn(source: str) -> None:
             def look() -> None:
                 order.append(source)
                 inbox.add(source, Message([bytes(10)]))
                 inbox.charge(source, 10)
 
             while True:
-                await inbox.bring(source, look, is_ready=True)
+                await inbox.process_in_turn(source, look, is_ready=True)
 
-        tasks = [asyncio.ensure_future(bring(source)) for source in "abc"]
+        tasks = [asyncio.ensure_future(process_in_turn(source)) for source in "abc"]
         await rounds(5)
         assert not order
-        await inbox.bring("d", lambda: order.append("d"), is_ready=False)
+        await inbox.process_in_turn("d", lambda: order.append("d"), is_ready=False)
         for _ in range(5):
             inbox.drain(1)
             await rounds(5)
@@ -119,7 +119,7 @@ def test_handshakes_bring_no_more_messages_than_they_may(monkeypatch: pytest.Mon
     async def work() -> None:
         inbox = filled(a=1)
         inbox.charge("a", 20)
-        greeting = asyncio.ensure_future(inbox.bring("b", lambda: None, is_ready=False))
+        greeting = asyncio.ensure_future(inbox.process_in_turn("b", lambda: None, is_ready=False))
         await rounds(5)
         assert not greeting.done()
         inbox.drain(1)
@@ -136,14 +136,14 @@ def test_everything_else_runs_between_turns() -> None:
         at: list[int] = []
         passed = 0
 
-        async def bring(number: int) -> None:
+        async def process_in_turn(number: int) -> None:
             def look() -> None:
                 at.append(passed)
                 inbox.turns.spend(1.5 * TURN)
 
-            await inbox.bring(number, look, is_ready=True)
+            await inbox.process_in_turn(number, look, is_ready=True)
 
-        bringing = asyncio.gather(*map(bring, range(50)))
+        bringing = asyncio.gather(*map(process_in_turn, range(50)))
         while not bringing.done():
             await asyncio.sleep(0)
             passed += 1
@@ -165,7 +165,8 @@ def test_those_with_little_to_look_at_have_their_turns_together() -> None:
             inbox.turns.spend(0.0)
 
         bringing = [
-            asyncio.ensure_future(inbox.bring(number, partial(look, number), is_ready=True)) for number in range(1000)
+            asyncio.ensure_future(inbox.process_in_turn(number, partial(look, number), is_ready=True))
+            for number in range(1000)
         ]
         await rounds(20)
         assert order == [*range(1000)]
@@ -180,14 +181,14 @@ def test_a_handshake_does_not_wait_for_all_that_flood() -> None:
         inbox.turns.spend(2 * TURN)
         order: list[str] = []
 
-        async def bring(source: str) -> None:
+        async def process_in_turn(source: str) -> None:
             def look() -> None:
                 order.append(source)
                 inbox.turns.spend(2 * TURN)
 
-            await inbox.bring(source, look, is_ready=source == "flood")
+            await inbox.process_in_turn(source, look, is_ready=source == "flood")
 
-        await asyncio.gather(*map(bring, ["flood"] * 100 + ["greeting"] * 3))
+        await asyncio.gather(*map(process_in_turn, ["flood"] * 100 + ["greeting"] * 3))
         assert {order.index("greeting"), 102 - order[::-1].index("greeting")} <= {*range(7)}
 
     run(work)
@@ -209,7 +210,7 @@ def test_what_comes_has_as_much_time_as_everything_else(busy: float, monkeypatch
             looked, now = looked + 1, now + TURN
             inbox.turns.spend(TURN)
 
-        bringing = asyncio.gather(*(inbox.bring(number, look, is_ready=True) for number in range(100)))
+        bringing = asyncio.gather(*(inbox.process_in_turn(number, look, is_ready=True) for number in range(100)))
         while not bringing.done():
             await asyncio.sleep(0)
             rounds, now = rounds + 1, now + busy
@@ -222,7 +223,9 @@ def test_nobody_waits_when_nothing_more_is_taken() -> None:
     async def work() -> None:
         inbox = filled(a=inboxes.MAX_WAITING)
         inbox.charge("a", inboxes.LARGEST_WAITING)
-        bringing = [asyncio.ensure_future(inbox.bring(source, lambda: None, is_ready=True)) for source in "ab"]
+        bringing = [
+            asyncio.ensure_future(inbox.process_in_turn(source, lambda: None, is_ready=True)) for source in "ab"
+        ]
         await rounds(3)
         inbox.close()
         await asyncio.gather(*bringing)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zmtpscope.export.message_lines import renderer, typed
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.live.cat.message_input import BadMessage, Notation, Splitter, meant
+from zmtpscope.live.cat.message_input import BadMessage, Notation, Splitter, typed_octets
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200)), st.sampled_from([b"\n", b"\0"]))
@@ -29,7 +29,7 @@ def test_any_chunking_gives_the_same_messages(octets: bytes, cuts: list[int], en
 @given(st.one_of(st.binary(), st.text().map(str.encode)))
 def test_what_is_shown_can_be_typed_back(octets: bytes) -> None:
     shown = typed(octets)
-    assert meant(shown.encode()) == octets
+    assert typed_octets(shown.encode()) == octets
     assert safe_text(shown) == shown
 
 
@@ -37,7 +37,7 @@ def test_what_is_shown_can_be_typed_back(octets: bytes) -> None:
 def test_parts_that_are_shown_as_text_are_told_apart(parts: list[bytes]) -> None:
     line = renderer("text")(parts, 0)
     assert line.count(b"\n") == 1
-    assert [meant(part) for part in line.removesuffix(b"\n").split(b"\t")] == parts
+    assert [typed_octets(part) for part in line.removesuffix(b"\n").split(b"\t")] == parts
 
 
 @given(st.lists(st.binary(), min_size=1))

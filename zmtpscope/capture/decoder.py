@@ -45,7 +45,7 @@ EXTENSIONS = (0, 43, 60, 135, 139, 140)
 """IPv6 extension headers of the common format (RFC 6564): next header, length in units of 8 octets."""
 PORTS = 4
 """Octets of the two ports at the start of a TCP segment or UDP datagram."""
-SAYING_WINDOW = SYN | RST | ACK
+WINDOW_FLAGS = SYN | RST | ACK
 """Flags that decide whether a window counts: only ACK of these may be set."""
 WINDOW_AT = 14
 """Offset of the receive window in the TCP header."""
@@ -179,7 +179,7 @@ class Decoder:
             raise Undecodable("IP header lies")
         if fragment & 0x3FFF:
             key = addresses + bytes((protocol,)) + identification.to_bytes(2, "big")
-            octets, at, end = self._put_together(key, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000), octets, at, end)
+            octets, at, end = self._reassemble(key, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000), octets, at, end)
         elif protocol == AUTHENTICATION:
             protocol, at = octets[at], at + (octets[at + 1] + 2) * 4
         return protocol, addresses, octets, at, end
@@ -202,14 +202,14 @@ class Decoder:
                 at += 8
                 if fragment & 0xFFF9:
                     key = addresses + bytes((following,)) + identification.to_bytes(4, "big")
-                    octets, at, end = self._put_together(key, fragment & 0xFFF8, bool(fragment & 1), octets, at, end)
+                    octets, at, end = self._reassemble(key, fragment & 0xFFF8, bool(fragment & 1), octets, at, end)
             else:
                 break
         if at > end:
             raise Undecodable("IP header lies")
         return following, addresses, octets, at, end
 
-    def _put_together(
+    def _reassemble(
         self, key: bytes, offset: int, more: bool, octets: bytes, at: int, end: int
     ) -> tuple[bytes, int, int]:
         """Return the payload of the complete datagram, its start and its end. Raises `Undecodable` if fragments are
@@ -233,7 +233,7 @@ class Decoder:
         start = at + (offset >> 4) * 4
         if offset < 0x50 or start > end:
             raise Undecodable("TCP header lies")
-        if flags & SAYING_WINDOW == ACK and octets[at + WINDOW_AT : at + WINDOW_AT + 2] == b"\0\0":
+        if flags & WINDOW_FLAGS == ACK and octets[at + WINDOW_AT : at + WINDOW_AT + 2] == b"\0\0":
             flags |= CLOSED_WINDOW
         stop = min(end, len(octets))
         cut = max(0, end - max(start, stop))

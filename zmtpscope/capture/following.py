@@ -199,7 +199,7 @@ class FollowedSource(Source):
             self._ended = True
         elif not octets and self.damage is None and not self._is_pipe:
             self._ended = False
-            self.damage = self._what_became_of_it()
+            self.damage = self._end_reason()
         self._packed = max(self._packed, self._taken)
         self._pace.looked()
         return octets
@@ -230,7 +230,7 @@ class FollowedSource(Source):
         octets = self._read_now(size)
         return self._gather(octets, size, seconds) if 0 < len(octets) < size else octets
 
-    def _what_became_of_it(self) -> str | None:
+    def _end_reason(self) -> str | None:
         """Return why a file cannot be read further, or None: it was removed, replaced or truncated."""
         if os.fstat(self._descriptor).st_size < self._taken:
             return "it was truncated while it was followed"

@@ -48,7 +48,7 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
             if not parts:
                 size = min(block_size, max(SMALLEST_BLOCK, block_size // (len(at_hand.cursors) + 1)))
                 at_hand.open(Cursor(by_index[unopened.pop()[1]], size, reports))
-        elif at_hand.lacks_packets():
+        elif at_hand.needs_packets():
             at_hand.read_on()
             continue
         else:
@@ -78,7 +78,7 @@ class AtHand:
             return self.unfinished[0][0]
         return max((cursor.last for cursor in self.cursors), default=None)
 
-    def lacks_packets(self) -> bool:
+    def needs_packets(self) -> bool:
         """Whether to read more packets before the next merge. Packets of a pipe are merged at once."""
         if not self.unfinished:
             return False

@@ -185,7 +185,7 @@ class Reader:
         """The time of the previous packet, which packets without a time get."""
         self.section = Section("<")
         self.parts: list[NDArray[np.int64]] = []
-        self.lone: list[tuple[int, ...]] = []
+        self.single_packets: list[tuple[int, ...]] = []
         """Packets that were read one by one since the last part. In file order they follow `parts`."""
         self.broken: Damage | None = None
         self.skip = 0
@@ -226,18 +226,18 @@ class Reader:
                 read_on = self.other_block()
         except Damage as damage:
             self.broken = damage
-        self.end_lone()
+        self.end_single_packets()
         if not self.parts:
             return None
         links, starts, stops, missing, times, interfaces = np.concatenate(self.parts, axis=1)
         numbers, offsets = np.arange(first, self.count + 1), self.source.offsets(starts, self.origin)
         return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets, interfaces)
 
-    def end_lone(self) -> None:
-        """Convert `lone` into columns, and append them to `parts`."""
-        if self.lone:
-            self.parts.append(np.array(self.lone, np.int64).T.copy())
-            self.lone = []
+    def end_single_packets(self) -> None:
+        """Convert `single_packets` into columns, and append them to `parts`."""
+        if self.single_packets:
+            self.parts.append(np.array(self.single_packets, np.int64).T.copy())
+            self.single_packets = []
 
     def packet_blocks(self) -> None:
         """Read plain Enhanced Packet Blocks until a block of another kind."""
@@ -247,7 +247,7 @@ class Reader:
         count = columns.shape[1]
         if not count:
             return
-        self.end_lone()
+        self.end_single_packets()
         self.parts.append(columns)
         self.blocks += count
         self.count += count
@@ -332,7 +332,7 @@ class Reader:
         if time is not None:
             self.time = interface.time(time)
         missing, place = max(original - captured, 0), section.first_interface + number
-        self.lone.append((interface.link, start, start + captured, missing, self.time, place))
+        self.single_packets.append((interface.link, start, start + captured, missing, self.time, place))
         self.count += 1
         self.count_packets(number, 1)
         at = drop_count(data, start + captured + (-captured & 3), position + length - 4, section.order)

@@ -149,7 +149,7 @@ class Source:
         while self.damage is None and not self._ended:
             try:
                 if self._open_files is not None:
-                    self._wake()
+                    self._reopen()
                 octets = os.read(self._descriptor, size)
                 self._ended = not octets
                 self._packed += len(octets) * self._is_pipe
@@ -165,7 +165,7 @@ class Source:
         self._position = os.lseek(self._descriptor, 0, os.SEEK_CUR)
         os.close(self._descriptor)
 
-    def _wake(self) -> None:
+    def _reopen(self) -> None:
         """Open a temporarily closed file again at its position. Raises `OSError`."""
         assert self._open_files is not None
         if self._position is not None:

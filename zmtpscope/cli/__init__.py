@@ -1,7 +1,7 @@
-"""The command line: argument parsing and wiring, and the only place that knows every part.
+"""The command line: argument parsing and wiring. The only package that knows all parts.
 
-Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 error while running, 2 usage or
-no capture, 3 a damaged capture or lost packets, 4 what `check --fail-on` names, 130 interrupted.
+Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 run-time error, 2 wrong usage or
+no capture, 3 a damaged capture or lost packets, 4 a diagnosis with the severity of `--fail-on`, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import click
 
 from zmtpscope import compiled
 from zmtpscope.cli.filters import BadFilter
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import names_a_file
 from zmtpscope.option_texts import nearest
 from zmtpscope.version import __version__
@@ -43,7 +43,7 @@ COMMANDS = (
     "top",
     "tui",
 )
-"""Each is a function in the module of the same name, imported when the command is used."""
+"""Names of the commands. Each is a function in the module of the same name, imported when the command is used."""
 
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -53,11 +53,12 @@ class ClosedPipe(Exception):
 
 
 COMMAND_OF = dict.fromkeys(("-i", "-D", "-L", "--list-interfaces"), "live")
-"""Command by option, for options that `read` does not have."""
+"""The command to suggest for an option that `read` does not have."""
 
 
 class Commands(click.Group):
-    """The command group. A closed pipe ends it normally, where click would report an error."""
+    """The command group. If the reader of standard output has closed the pipe, the command ends without an error,
+    unlike in click."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS]
@@ -75,7 +76,7 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def _check_first(self, ctx: click.Context, args: list[str]) -> None:
-        """Fail with the command to type if the arguments are not valid for `read`."""
+        """If the arguments are not valid for `read`, fail with a message that contains the command to type."""
         import shlex  # not needed for valid arguments
 
         first = args[0]
@@ -92,8 +93,8 @@ class Commands(click.Group):
         ctx.fail(f"no command or file named {first!r}{nearest(first, COMMANDS)}")
 
     def _command_behind_options(self, args: list[str]) -> int | None:
-        """Return the index of the first argument that names a command and is neither a file nor an option's value. None
-        if there is none, or if a file precedes it."""
+        """Return the index of the first argument that names a command and is neither a file nor the value of an option.
+        None if there is none, or if a file precedes it."""
         options = [each for name in ("read", "live") for each in _command(name).params]
         with_value = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
         places = iter(range(len(args)))
@@ -136,7 +137,7 @@ def zmtpscope() -> None:
 
 
 def main() -> None:
-    """The entry point of the `zmtpscope` command."""
+    """Run the command line as the entry point of the program."""
     # numpy's linear algebra is never used here, but would start its threads
     if "OPENBLAS_NUM_THREADS" not in os.environ:
         os.putenv("OPENBLAS_NUM_THREADS", "1")  # past os.environ, which child processes inherit
@@ -150,7 +151,7 @@ def main() -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     if sys.stdout is None:
-        say("zmtpscope: standard output is closed (>&-): nothing can be printed; discard it with >/dev/null")
+        notify("zmtpscope: standard output is closed (>&-): nothing can be printed; discard it with >/dev/null")
         return RUN_TIME_ERROR
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -164,12 +165,12 @@ def run(arguments: list[str] | None = None) -> int:
         return USAGE
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "zmtpscope"
-        say(f"{command}: {error.format_message().rstrip('.')} (see {command} --help)")
+        notify(f"{command}: {error.format_message().rstrip('.')} (see {command} --help)")
         for line in error.shown if isinstance(error, BadFilter) else ():
-            say(line)
+            notify(line)
         return USAGE
     except click.ClickException as error:
-        say(f"zmtpscope: {error.format_message()}")
+        notify(f"zmtpscope: {error.format_message()}")
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
@@ -178,10 +179,10 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
-        say("zmtpscope: out of memory; use --body none to keep no message bodies")
+        notify("zmtpscope: out of memory; use --body none to keep no message bodies")
         return RUN_TIME_ERROR
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        say(f"zmtpscope: {where}{error.strerror or error}")
+        notify(f"zmtpscope: {where}{error.strerror or error}")
         return RUN_TIME_ERROR
     return code if isinstance(code, int) else 0

@@ -11,7 +11,7 @@ import click
 
 from zmtpscope.cli.captures import named_captures
 from zmtpscope.cli.commands import command, option, options
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import READ_FILES
 from zmtpscope.cli.tables import write_tables
 from zmtpscope.option_texts import Body
@@ -73,7 +73,7 @@ def analyze(**given: Any) -> int:
             interval = interval_for(periods)
             about = About(paths, interval, [str(problem) for problem in run.captures.problems], periods)
             written = write_report(answers(tables, interval), directory, about, work)
-    say(f"zmtpscope: {written[0]}, and {len(written) - 1} tables beside it")
+    notify(f"zmtpscope: {written[0]}, and {len(written) - 1} tables beside it")
     return run.exit_code()
 
 

@@ -1,4 +1,4 @@
-"""Shared by commands that read captures: a run opens and analyses them, and reports problems at its end."""
+"""Shared by commands that read captures: open and analyse them, and report problems at the end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.key_files import given_keys, say_problems
-from zmtpscope.cli.messages import is_seen, say
+from zmtpscope.cli.key_files import given_keys, report_problems
+from zmtpscope.cli.messages import is_seen, notify
 from zmtpscope.export.words import nothing_found
 from zmtpscope.option_texts import READ_OPTIONS, ReadOptions
 from zmtpscope.words import counted
@@ -41,7 +41,7 @@ def named_captures(given: dict[str, Any]) -> list[str]:
 
 
 def is_read_once(path: str) -> bool:
-    """Return whether `path` is standard input or a pipe, whose octets can be read only once."""
+    """Whether `path` is standard input or a pipe, whose octets can be read only once."""
     if path == "-":
         return True
     try:
@@ -52,33 +52,33 @@ def is_read_once(path: str) -> bool:
 
 
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:
-    """Return analyser options for `ReadOptions`, `--payload-file` and `--show-secrets`, and `more`."""
+    """Return analyser options from `ReadOptions`, `--payload-file`, `--show-secrets`, and `more`."""
     from zmtpscope.dissect import Options
 
     own = ReadOptions(**{name: given[name] for name in READ_OPTIONS})
     return Options.of(own, given["payload_files"], show_secrets=given["show_secrets"], **more)
 
 
-def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
+def report_nothing_found(summary: Summary, captures: Captures) -> None:
     """Report a readable capture without ZMTP: its contents, and a remedy."""
     if (captures.statistics.packets or not captures.problems) and (
         found := nothing_found(summary, captures.statistics)
     ):
-        say(f"zmtpscope: {found}")
+        notify(f"zmtpscope: {found}")
 
 
-def say_what_cannot_be_used(options: Options) -> None:
-    """Report payload dissectors that cannot be used."""
+def report_unusable_dissectors(options: Options) -> None:
+    """Report payload dissectors that failed to load."""
     for problem in options.payloads.problems if options.payloads is not None else ():
-        say(f"zmtpscope: {problem}")
+        notify(f"zmtpscope: {problem}")
 
 
-def say_what_stayed_closed(summary: Summary, keys: Keys | None) -> None:
-    """Report how many CURVE connections the given keys do not decrypt, why, and a remedy."""
+def report_still_encrypted(summary: Summary, keys: Keys | None) -> None:
+    """Report the number of CURVE connections that the keys do not decrypt, the reason, and a remedy."""
     closed = summary.curve_connections - summary.opened_connections
     if closed and keys is not None:
         what = f"{closed} of {summary.curve_connections} CURVE connections with messages were not decrypted"
-        say(f"zmtpscope: {what}: {_why_closed(summary, keys)}")
+        notify(f"zmtpscope: {what}: {_why_closed(summary, keys)}")
 
 
 def _why_closed(summary: Summary, keys: Keys) -> str:
@@ -105,19 +105,19 @@ def _why_closed(summary: Summary, keys: Keys) -> str:
 
 
 def exit_code(captures: Captures) -> int:
-    """Report damage and losses. Return the exit code of a run that read everything readable."""
+    """Report damage and losses. Return the exit code of a run whose readable data was all read."""
     for problem in captures.problems:
-        say(f"zmtpscope: {problem}")
+        notify(f"zmtpscope: {problem}")
     if drops := captures.statistics.dropped():
         from zmtpscope.dissect.findings.drops import by_interface
 
         one, many = "packet was dropped while it was captured", "packets were dropped while they were captured"
-        say(f"zmtpscope: {counted(sum(drops.values()), one, many)}: {by_interface(drops)}")
+        notify(f"zmtpscope: {counted(sum(drops.values()), one, many)}: {by_interface(drops)}")
     return DAMAGED if captures.problems or drops else 0
 
 
 class Run:
-    """A run in progress."""
+    """One analysis of captures by a command."""
 
     def __init__(self, analyser: Analyser, captures: Captures, paths: Sequence[str]) -> None:
         self.analyser = analyser
@@ -135,7 +135,7 @@ class Run:
         return self.captures.statistics.first_time
 
     def batches(self) -> Iterator[Batch]:
-        """Yield all batches."""
+        """Yield the batches of all captures."""
         return self.analyser.run(self.captures)
 
     def progress(self, *, shown: bool = True) -> Progress:
@@ -144,14 +144,15 @@ class Run:
 
         return Progress(self.captures.statistics, self.paths, shown and is_seen())
 
-    def say_what_is_missing(self, *, says_nothing_found: bool = True) -> None:
-        """Report a capture without ZMTP, unusable dissectors, and connections that the keys do not decrypt: once."""
+    def report_shortcomings(self, *, reports_nothing_found: bool = True) -> None:
+        """Report once: a capture without ZMTP, dissectors that failed to load, and connections that the keys do not
+        decrypt."""
         if not self._is_reported:
             self._is_reported = True
-            if says_nothing_found:
-                say_if_nothing_was_found(self.analyser.summary, self.captures)
-            say_what_cannot_be_used(self.options)
-            say_what_stayed_closed(self.analyser.summary, self.options.keys)
+            if reports_nothing_found:
+                report_nothing_found(self.analyser.summary, self.captures)
+            report_unusable_dissectors(self.options)
+            report_still_encrypted(self.analyser.summary, self.options.keys)
 
     def exit_code(self) -> int:
         """Report damage and losses. Return the exit code."""
@@ -162,7 +163,7 @@ class Run:
 def reading(
     given: dict[str, Any], captures: Captures | None = None, *, block_size: int | None = None, **more: Any
 ) -> Iterator[Run]:
-    """Yield the run of a command over `captures`, or over the files that it names. Report problems afterwards.
+    """Yield the run of a command over `captures`, or over the files that the command names. Report problems afterwards.
 
     `more` are further options of the analyser.
     """
@@ -171,7 +172,7 @@ def reading(
     from zmtpscope.dissect import Analyser
 
     keys = given_keys(given)
-    said = say_problems(keys)
+    said = report_problems(keys)
     options = analyser_options(given, keys=keys, **more)
     try:
         if captures is None:
@@ -182,8 +183,8 @@ def reading(
         yield run
     except CaptureError as error:
         raise NoCapture(str(error)) from error
-    run.say_what_is_missing()
-    say_problems(keys, said)
+    run.report_shortcomings()
+    report_problems(keys, said)
 
 
 def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], None], write: Callable[[Run], None]) -> int:

@@ -12,7 +12,7 @@ import click
 
 from zmtpscope.cli.commands import MESSAGES, OUTPUT, command, option, options
 from zmtpscope.cli.credentials import CLIENT_OPTIONS, SERVER_OPTIONS, given_security
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.own_traffic import TRAFFIC_OPTIONS, OwnTraffic
 from zmtpscope.option_texts import VERSIONS
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
@@ -176,7 +176,7 @@ def _cat(given: dict[str, Any]) -> int:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     settings = _settings(given)
-    log = ConnectionLog(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
+    log = ConnectionLog(lambda text: notify(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
     endpoint = _endpoint(given)
     traffic = OwnTraffic(given)  # last, because it creates the file of -w
     try:
@@ -210,7 +210,7 @@ async def _talk(
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with socket:
         if given["listens"]:
-            say(f"zmtpscope: listening on {socket.endpoint}")
+            notify(f"zmtpscope: listening on {socket.endpoint}")
         if given["socket_type"] == "DISH":
             for group in topics:
                 await socket.join(to_text(group))
@@ -247,9 +247,9 @@ def _check_options(given: dict[str, Any]) -> None:
 
 
 def _octets(text: str | None) -> bytes | None:
-    from zmtpscope.live.cat.message_input import meant
+    from zmtpscope.live.cat.message_input import typed_octets
 
-    return None if text is None else meant(os.fsencode(text))
+    return None if text is None else typed_octets(os.fsencode(text))
 
 
 def _source(given: dict[str, Any], notation: Notation) -> Messages | None:
@@ -293,10 +293,10 @@ def _goal(given: dict[str, Any], notation: Notation) -> Goal:
 
 def _topics(given: dict[str, Any]) -> list[bytes]:
     """Return topics to subscribe to or groups to join. Raises `ValueError` for an invalid group."""
-    from zmtpscope.live.cat.message_input import meant
+    from zmtpscope.live.cat.message_input import typed_octets
     from zmtpscope.zmtp.peer.patterns import check_group
 
-    topics = [meant(os.fsencode(topic)) for topic in given["topics"]]
+    topics = [typed_octets(os.fsencode(topic)) for topic in given["topics"]]
     if given["socket_type"] == "DISH":
         for topic in topics:
             check_group(topic)
@@ -304,7 +304,7 @@ def _topics(given: dict[str, Any]) -> list[bytes]:
 
 
 def _settings(given: dict[str, Any]) -> Settings:
-    from zmtpscope.live.cat.message_input import meant
+    from zmtpscope.live.cat.message_input import typed_octets
     from zmtpscope.live.cat.session import WAIT
     from zmtpscope.records import to_text
     from zmtpscope.zmtp.peer import Limits, Settings
@@ -315,7 +315,7 @@ def _settings(given: dict[str, Any]) -> Settings:
         return Settings(
             given["socket_type"],
             given_security(given),
-            identity=to_text(meant(os.fsencode(given["identity"]))),
+            identity=to_text(typed_octets(os.fsencode(given["identity"]))),
             version=given["version"],
             limits=default._replace(handshake=handshake),
         )

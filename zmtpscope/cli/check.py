@@ -13,7 +13,7 @@ import click
 
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, option, options
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import READ_FILES
 from zmtpscope.option_texts import Body
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Batch
 
 FAILS = {"error": ("error",), "warn": ("error", "warn")}
-"""Severities that fail, by value of `--fail-on`."""
+"""The severities that cause exit code 4, by value of `--fail-on`."""
 
 FOUND = 4
 """Exit code if `--fail-on` matches."""
@@ -54,7 +54,7 @@ def _explain(context: click.Context, parameter: click.Parameter, name: str | Non
 
 
 UNSHOWN = {"body": Body("none", None), "show_secrets": False}
-"""What other commands offer as options: diagnoses need no bodies."""
+"""Values of options that other commands have: diagnoses need no bodies and show no secrets."""
 
 
 class Why(NamedTuple):
@@ -126,7 +126,7 @@ def check(**given: Any) -> int:
 
 
 def _answer(given: dict[str, Any]) -> int:
-    """Explain why messages reached a peer or did not."""
+    """Print why messages reached a peer or did not (`--why`)."""
     from zmtpscope.diagnosis.across.topic_messages import TopicSearch
     from zmtpscope.diagnosis.across.why import answers, peer_names
     from zmtpscope.diagnosis.across.words import topic_name
@@ -158,7 +158,7 @@ def _answer(given: dict[str, Any]) -> int:
         else:
             for text in why_lines(topic_name(topic), found, clock, paint_of(given)):
                 click.echo(text)
-        remark = say if given["as_json"] else click.echo
+        remark = notify if given["as_json"] else click.echo
         if not found:
             remark(nothing_found(topic_name(topic), peer_names(knowledge)))
         if search.left_out:

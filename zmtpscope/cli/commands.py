@@ -37,7 +37,7 @@ class Command(click.Command):
         return {heading: options for heading, options in found.items() if options}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, each heading with a list of its own."""
+        """Write the options of each heading as a list of its own."""
         for heading, options in self.options_by_heading(ctx).items():
             records = [each.get_help_record(ctx) for each in options]
             with formatter.section(heading):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.commands import SECURITY, option
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.export.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ OPTIONS = {
 """Option names by parameter."""
 
 TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file"}, {"plain_users"}, {"curve_server"})
-"""Valid combinations."""
+"""Combinations of options that are valid."""
 
 
 CLIENT_OPTIONS = (
@@ -226,5 +226,5 @@ def _read(path: str, *, secret: bool) -> bytes:
     if len(octets) > LARGEST_FILE:
         raise ValueError(f"{path}: larger than {LARGEST_FILE >> 20} MiB, so not a file of credentials")
     if secret and os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        say(f"zmtpscope: {path}: other users can read the secrets in it -> chmod 600 {shlex.quote(path)}")
+        notify(f"zmtpscope: {path}: other users can read the secrets in it -> chmod 600 {shlex.quote(path)}")
     return octets

@@ -18,16 +18,16 @@ an editable install read them from `captures/` of the repository, which therefor
 
 
 class Demo(NamedTuple):
-    """A capture and the commands to try next, which contain FILE for its name."""
+    """A capture and the commands to try next. In the commands, FILE stands for the name of the capture."""
 
     capture: str
-    """Path below `captures/`."""
+    """Path of the capture below `captures/`."""
     summary: str
     commands: tuple[str, ...]
 
     @property
     def path(self) -> Path:
-        """The installed file."""
+        """The path of the installed capture."""
         return FOLDER / self.capture
 
     def commands_on(self, file: str) -> list[str]:
@@ -63,7 +63,7 @@ CAPTURES = {
     ),
 }
 SHOWN, SHOWN_COMMANDS = "late-subscriber", 2
-"""The capture that `zmtpscope demo` runs commands on, and the number of these commands."""
+"""The capture of `zmtpscope demo` without a NAME, and how many of its commands are run."""
 
 
 @command(short_help="Try zmtpscope on captures that are installed with it.")
@@ -99,7 +99,7 @@ def _write(capture: Demo, target: Path, *, force: bool) -> None:
         raise click.UsageError(f"{target} exists; use --force to overwrite it")
     write_file(target, capture.path.read_bytes())
     click.echo(f"{target}: {capture.summary}")
-    _say_next(capture.commands_on(str(target)))
+    _print_next(capture.commands_on(str(target)))
 
 
 def _show(capture: Demo) -> None:
@@ -110,10 +110,10 @@ def _show(capture: Demo) -> None:
         click.echo(f"$ zmtpscope {typed}")
         zmtpscope.main(shlex.split(run), prog_name="zmtpscope", standalone_mode=False)
         click.echo()
-    _say_next([f"demo {SHOWN}", "demo --list"])
+    _print_next([f"demo {SHOWN}", "demo --list"])
 
 
-def _say_next(commands: list[str]) -> None:
+def _print_next(commands: list[str]) -> None:
     click.echo("Type next:")
     for each in commands:
         click.echo(f"  zmtpscope {each}")

@@ -13,7 +13,7 @@ from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.report import one_line
 
 INTERVAL, SHARE = 1.0, 20
-"""Minimum seconds between updates, and minimum ratio to the duration of the last one, which grows with the data."""
+"""Minimum seconds between updates, also as a multiple of the duration of the last update, which grows with the data."""
 
 MAX_SHOWN = 3
 """Maximum number of lines on a screen."""

@@ -12,7 +12,7 @@ import click
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, filter_of_topic
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
 from zmtpscope.option_texts import FULL
@@ -100,9 +100,9 @@ def diagram(**given: Any) -> int:
         drawn = layout(sequence, given["arrows"], whole=chosen.is_whole and given["request"] is None)
         _write(drawn, given, run)
         if not drawn.rows and run.analyser.summary.connections:
-            say("zmtpscope: no event matches the selection -> zmtpscope read -q prints a summary of the capture")
+            notify("zmtpscope: no event matches the selection -> zmtpscope read -q prints a summary of the capture")
         if drawn.left_out:
-            say(f"zmtpscope: {drawn.left_out} -> --arrows draws more; --conn, --peer, --topic and -Y select")
+            notify(f"zmtpscope: {drawn.left_out} -> --arrows draws more; --conn, --peer, --topic and -Y select")
 
     return read_through({**given, "body": FULL}, feed, write)
 

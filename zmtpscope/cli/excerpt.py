@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import is_read_once
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.export.words import size
 from zmtpscope.words import counted
 
@@ -73,6 +73,6 @@ class Excerpt:
             file.commit()
         finally:
             file.discard()
-        say(f"zmtpscope: {self.target}: {counted(count, 'packet')}, {size(file.octets)}")
+        notify(f"zmtpscope: {self.target}: {counted(count, 'packet')}, {size(file.octets)}")
         for sentence in shortcomings(wanted, count):
-            say(f"zmtpscope: {self.target} {sentence}")
+            notify(f"zmtpscope: {self.target} {sentence}")

@@ -9,7 +9,7 @@ import click
 
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import BODY, FRAMES, READ_FILES, SHOW_SECRETS, WITH_DERIVED, parse_select
 from zmtpscope.cli.tables import ON_REQUEST, write_tables
 from zmtpscope.export.words import size
@@ -52,7 +52,7 @@ def export(**given: Any) -> int:
     messages, gaps, stalls, leftovers and findings. A type without records gets an empty table. The files appear only
     when all of them are complete."""
     run, written = write_tables(given, _selection(given), given["filter"])
-    say(_summary(given["directory"], written))
+    notify(_summary(given["directory"], written))
     return run.exit_code()
 
 

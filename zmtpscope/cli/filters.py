@@ -58,11 +58,11 @@ def filter_of_topic(topic: str) -> Filter:
 
 
 NOUNS = {"zre_pair": "pair of ZRE nodes"}
-"""Nouns for record types whose name is not one."""
+"""Nouns for record types whose name is not a noun."""
 
 
 class Filtered:
-    """Filters batches. `first_time` returns the time of the first packet of all."""
+    """Filters batches. `first_time()` is the time of the first packet of the capture."""
 
     def __init__(self, filter: Filter, options: Options, first_time: Callable[[], int | None]) -> None:
         self.filter = filter
@@ -99,6 +99,6 @@ def messages_filtered(
 
 
 def body_for(filter: Filter | None) -> Body:
-    """Return how much of bodies to keep if they are not shown: as much as the filter reads."""
+    """Return how many octets of bodies to keep for a command that shows no bodies: as many as the filter reads."""
     is_read = filter is not None and not filter.reads.isdisjoint(("bodies", "bodies_kept"))
     return Body("full" if is_read else "none", None)

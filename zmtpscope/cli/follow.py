@@ -14,7 +14,7 @@ import click
 from zmtpscope.cli.captures import is_read_once, named_captures, reading
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, filter_of_topic
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS
 from zmtpscope.option_texts import BODY_FORMS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zmtpscope.conversations.names import Names
     from zmtpscope.dissect import Options, Summary
 
-    Told = tuple[Values, bool]
+    Selected = tuple[Values, bool]
 
 SELECTORS = ("conn", "peer", "topic", "filter")
 
@@ -87,7 +87,7 @@ def follow(**given: Any) -> int:
                 found += write(records if files is None else files.written(records))
         summary = run.analyser.summary
         if not found and summary.connections:
-            say(f"zmtpscope: no message matches the selection{_what_there_is(given, names, summary)}")
+            notify(f"zmtpscope: no message matches the selection{_existing_names(given, names, summary)}")
     return run.exit_code()
 
 
@@ -126,8 +126,9 @@ def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Optio
     return only
 
 
-def _what_there_is(given: dict[str, Any], names: Names, summary: Summary) -> str:
-    """Return the rest of an error about a missing connection, peer or topic: existing ones, or where to look."""
+def _existing_names(given: dict[str, Any], names: Names, summary: Summary) -> str:
+    """Return the end of an error message about a missing connection, peer or topic: the existing names, or where to
+    look."""
     from zmtpscope.export.safe_text import safe_text
     from zmtpscope.records import from_text, to_text
 
@@ -141,7 +142,7 @@ def _what_there_is(given: dict[str, Any], names: Names, summary: Summary) -> str
 
 
 def _nearest(name: str, known: set[str]) -> str:
-    """List the names that contain `name`, else the closest one, else the first ones."""
+    """Format a list of known names: those that contain `name`, otherwise the closest one, otherwise the first ones."""
     from difflib import get_close_matches
 
     if not known:
@@ -156,7 +157,7 @@ def _nearest(name: str, known: set[str]) -> str:
 
 @contextmanager
 def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
-    """Open the destination of `--bodies`, if given. It appears only if all goes well."""
+    """Open the destination of `--bodies`, if given. It appears only if the command succeeds."""
     if given["bodies"] is None:
         yield None
         return
@@ -177,7 +178,7 @@ def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
         files.discard()
 
 
-def _writer(given: dict[str, Any], first_time: Callable[[], int | None]) -> Callable[[Iterable[Told]], int]:
+def _writer(given: dict[str, Any], first_time: Callable[[], int | None]) -> Callable[[Iterable[Selected]], int]:
     """Return the function that writes the records of a batch and returns their number."""
     from zmtpscope.export.json_lines import escaped, line_of
 
@@ -189,7 +190,7 @@ def _writer(given: dict[str, Any], first_time: Callable[[], int | None]) -> Call
         text = ConversationText(Clock(given["time_form"], first_time), given["form"], paint_of(given))
     ascii_only = sys.stdout.isatty()
 
-    def write(records: Iterable[Told]) -> int:
+    def write(records: Iterable[Selected]) -> int:
         count = 0
         for values, is_told in records:
             if not is_told:

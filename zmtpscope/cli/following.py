@@ -14,7 +14,7 @@ import click
 
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.commands import CAPTURE, option
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import PACKETS, names_a_file
 from zmtpscope.cli.status_line import State, status_text
 from zmtpscope.option_texts import SCALE
@@ -75,7 +75,7 @@ def parse_limits(context: click.Context, parameter: click.Parameter, values: tup
 
 
 LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
-"""The names in tcpdump and dumpcap, and a letter that users try."""
+"""The names of the option that lists interfaces: of tcpdump and dumpcap, and a letter that users try."""
 FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
 CAPTURE_OPTIONS = (
     option(
@@ -173,8 +173,7 @@ CAPTURE_OPTIONS = (
 class WrittenByOthers:
     """A file or standard input that another tool writes: a `FollowedCapture` (`live/analysis.py`).
 
-    `say_begin` prints the messages before its data; `say_end` prints the ones after it and returns an exit code, 0 if
-    all went well.
+    `report_start` prints messages before the data. `report_end` prints messages after it, and returns the exit code.
     """
 
     def __init__(self, path: str, packets: int | None) -> None:
@@ -184,9 +183,9 @@ class WrittenByOthers:
         self._polling = Polling(path, grace=GRACE if path == "-" else 0)
         self.captures = follow_captures(self._polling, packet_limit=packets)
 
-    def say_begin(self) -> None:
+    def report_start(self) -> None:
         if self._path != "-" and not os.path.exists(self._path):
-            say(f"zmtpscope: {self._path} does not exist yet; waiting for it, Ctrl-C stops")
+            notify(f"zmtpscope: {self._path} does not exist yet; waiting for it, Ctrl-C stops")
 
     def stop(self) -> None:
         self._polling.stop()
@@ -210,7 +209,7 @@ class WrittenByOthers:
     def news(self) -> list[str]:
         return []
 
-    def say_end(self) -> int:
+    def report_end(self) -> int:
         return 0
 
     def close(self) -> None:
@@ -244,12 +243,12 @@ class CapturedByUs:
     def captures(self) -> Captures:
         return self._capture.captures
 
-    def say_begin(self) -> None:
+    def report_start(self) -> None:
         engine, others = self._capture.status.engine, self._capture.status.passed_over
         how = f" with {engine} ({'; '.join(others)})" if others else ""
-        say(f"zmtpscope: capturing on {self.title}{how}; Ctrl-C stops")
+        notify(f"zmtpscope: capturing on {self.title}{how}; Ctrl-C stops")
         if self._copy is not None and self._copy.awaits_reader:
-            say(f"zmtpscope: packets are buffered until a program reads {self._copy.name}")
+            notify(f"zmtpscope: packets are buffered until a program reads {self._copy.name}")
 
     def stop(self) -> None:
         self._capture.stop()
@@ -274,18 +273,18 @@ class CapturedByUs:
         notices = self._capture.status.notices
         return [notices.popleft() for _ in range(len(notices))]
 
-    def say_end(self) -> int:
+    def report_end(self) -> int:
         for line in self.news():
-            say(f"zmtpscope: {line}")
+            notify(f"zmtpscope: {line}")
         status, packets = self._capture.status, self.captures.statistics.packets
         freezes = f"; the kernel's buffer was full {counted(status.freezes, 'time')}" if status.freezes else ""
-        say(f"zmtpscope: {counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{freezes}")
+        notify(f"zmtpscope: {counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{freezes}")
         if self._copy is not None and self._copy.is_closed:
-            say(f"zmtpscope: the program that read {self._copy.name} closed it, so the capture stopped")
+            notify(f"zmtpscope: the program that read {self._copy.name} closed it, so the capture stopped")
         elif self._copy is not None and self._copy.awaits_reader:
-            say(f"zmtpscope: no program read {self._copy.name}")
+            notify(f"zmtpscope: no program read {self._copy.name}")
         if status.failure is not None:
-            say(f"zmtpscope: {status.failure}")
+            notify(f"zmtpscope: {status.failure}")
             return 1
         return 0
 
@@ -294,11 +293,11 @@ class CapturedByUs:
 
 
 Followed = WrittenByOthers | CapturedByUs
-"""A followed capture. Iterate over `captures`, and always call `close`."""
+"""A followed capture: iterate over `captures`, and always call `close`."""
 
 
 def take_capture_filter(given: dict[str, Any]) -> None:
-    """With -i, move the arguments of a command to its capture filter, as tcpdump and tshark read them. Raises
+    """With -i, treat the arguments of a command as its capture filter, as tcpdump and tshark do. Raises
     `click.UsageError`."""
     words: Sequence[str] = given["files"]
     if not given["interfaces"] or not words:
@@ -311,7 +310,7 @@ def take_capture_filter(given: dict[str, Any]) -> None:
 
 
 def open_followed(given: dict[str, Any], paths: Sequence[str]) -> Followed:
-    """Open the capture on interfaces that the options of a command ask for, or else the one file of `paths`. Raises
+    """Open a capture on interfaces if the options request one, otherwise the one file of `paths`. Raises
     `click.ClickException`."""
     if given["interfaces"]:
         if paths:
@@ -335,7 +334,7 @@ def open_followed(given: dict[str, Any], paths: Sequence[str]) -> Followed:
 
 
 def state_of(followed: Followed, analyser: Analyser) -> State:
-    """Return the current counts."""
+    """Return the current counts, for the status line."""
     messages, connections = analyser.messages_so_far()
     packets, lag = followed.captures.statistics.packets, seconds_behind(followed, analyser.latest)
     return State(packets, messages, connections, followed.dropped, lag)
@@ -355,7 +354,7 @@ def seconds_behind(followed: Followed, latest: int) -> float:
 
 
 def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None:
-    """Raise `click.UsageError` for options that require -i, because `path` is a file."""
+    """Raise `click.UsageError` for options that require -i, which a file does not have."""
     for parameter, name in CAPTURE_ONLY.items():
         if given[parameter]:
             raise click.UsageError(f"{name} is for a capture with -i; {path} {why}")
@@ -443,7 +442,7 @@ def _programs(text: str, snap_length: int) -> Mapping[int, Program]:
 
 
 def refused(*lines: str) -> click.exceptions.Exit:
-    """Print why a capture cannot start, in aligned lines. Returns the exception to raise."""
+    """Print why a capture cannot start, as aligned lines. Return the exception to raise."""
     for number, line in enumerate(lines):
-        say(line if number else f"{click.get_current_context().command_path}: {line}")
+        notify(line if number else f"{click.get_current_context().command_path}: {line}")
     return click.exceptions.Exit(USAGE)

@@ -1,4 +1,4 @@
-"""Opens the key files of commands, and reports errors in them."""
+"""Open the key files of commands, and report errors in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import KEYLOG_VARIABLE
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ STANDARD_INPUT = "-"
 
 
 def given_keys(given: dict[str, Any]) -> Keys | None:
-    """Return the keys of `--keys` or the environment. None without either; nothing is loaded then."""
+    """Return the keys of `--keys` or the environment variable, or None without either; nothing is loaded then."""
     names: Sequence[str] = given["key_files"]
     source = ""
     if click.get_current_context().get_parameter_source("key_files") is ParameterSource.ENVIRONMENT:
@@ -48,16 +48,16 @@ def open_keys(names: Sequence[str], source: str = "") -> Keys:
     for path in keys.readable_by_others:
         import shlex  # not needed otherwise
 
-        say(f"zmtpscope: {path}: other users can read the secret keys in it -> chmod 600 {shlex.quote(str(path))}")
+        notify(f"zmtpscope: {path}: other users can read the secret keys in it -> chmod 600 {shlex.quote(str(path))}")
     return keys
 
 
-def say_problems(keys: Keys | None, said: Sequence[str] = ()) -> Sequence[str]:
-    """Report unusable parts of key files, except those in `said`. Returns all problems reported so far."""
+def report_problems(keys: Keys | None, said: Sequence[str] = ()) -> Sequence[str]:
+    """Report unusable lines of key files, except those in `said`. Return all problems reported so far."""
     if keys is None:
         return said
     problems = keys.problems
     for problem in problems:
         if problem not in said:
-            say(f"zmtpscope: {problem}")
+            notify(f"zmtpscope: {problem}")
     return problems

@@ -1,4 +1,4 @@
-"""Reads keys without blocking other work."""
+"""Read keys without blocking other work."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ SEQUENCES = {
     "OF": "end",
     "[4~": "end",
 }
-"""Sequences that terminals send after ESC (xterm control sequences; Linux, screen and tmux send the same)."""
+"""Names of keys by the sequences that terminals send after ESC (xterm, Linux, screen and tmux)."""
 
 NAMES = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace"}
 _KEY = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O[A-Z])|\x1b|(.)", re.DOTALL)
 
 
 def keys_of(typed: str) -> list[str]:
-    """Return the keys pressed: printable characters as they are, others by name. Keys without a name are left out."""
+    """Return the keys pressed. A printable character is its own name; other keys have names; keys without a name are
+    left out."""
     keys = []
     for match in _KEY.finditer(typed):
         sequence, character = match.groups()
@@ -79,7 +80,7 @@ class Keyboard:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a keyboard."""
+        """Whether the terminal has a keyboard."""
         return self._fd is not None
 
     def read(self, seconds: float) -> list[str]:

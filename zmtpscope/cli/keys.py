@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.commands import Command, option
-from zmtpscope.cli.key_files import open_keys, say_problems
+from zmtpscope.cli.key_files import open_keys, report_problems
 from zmtpscope.cli.record_keys import record
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.words import counted
@@ -53,11 +53,11 @@ def list_keys(key_files: tuple[str, ...], as_json: bool) -> None:
             )
     if not as_json:
         sys.stdout.write(_total(counts, len(key_files)))
-    say_problems(keys)
+    report_problems(keys)
 
 
 def _fields(line: KeyLine) -> dict[str, Any]:
-    """Return the public parts of a line. null: nothing, or not verifiable."""
+    """Return the public parts of a line. null: missing, or not verifiable."""
     from zmtpscope.curve_keys import CLIENT_TRANSIENT, SERVER_LONGTERM, SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT
     from zmtpscope.records import MASK
     from zmtpscope.zmtp import z85

@@ -20,7 +20,7 @@ from zmtpscope.cli.following import (
     state_of,
     take_capture_filter,
 )
-from zmtpscope.cli.messages import is_seen, say
+from zmtpscope.cli.messages import is_seen, notify
 from zmtpscope.cli.output import RECORD_LINES, check_output, paint_of, record_writer, write_end
 from zmtpscope.cli.parameters import DECODING_OPTIONS
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
@@ -43,7 +43,7 @@ def live(**given: Any) -> int:
     followed = open_followed(given, given["files"])
     try:
         with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
-            followed.say_begin()
+            followed.report_start()
             return _live(followed, given, counts_wanted)
     finally:
         followed.close()
@@ -72,7 +72,7 @@ def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[],
                         click.echo("\n".join(lines))
                 for line in news_lines(followed, analyser, counts_wanted):
                     status.clear()
-                    say(line)
+                    notify(line)
                 if status.is_due:
                     status.show(state_of(followed, analyser))
         for batch in end(analyser, run.captures):
@@ -84,5 +84,5 @@ def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[],
             for line in diagnoses.news():
                 click.echo(line)
         write_end(run, given)
-    ended = followed.say_end()
+    ended = followed.report_end()
     return run.exit_code() or ended

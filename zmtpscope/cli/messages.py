@@ -10,7 +10,7 @@ import click
 from zmtpscope.export.safe_text import safe_text
 
 
-def say(text: str) -> None:
+def notify(text: str) -> None:
     """Print one line on standard error. Control characters, in file names for example, are escaped.
 
     A closed or full standard error changes neither the data nor the exit code.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from zmtpscope.cli.captures import say_if_nothing_was_found
+from zmtpscope.cli.captures import report_nothing_found
 from zmtpscope.cli.commands import OUTPUT, option
 from zmtpscope.cli.filters import FILTER, Filtered
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import BODY, FRAMES, SHOW_SECRETS, WITH_DERIVED
 from zmtpscope.cli.templates import TEMPLATE_OPTIONS, parsed_template
 from zmtpscope.export.clock import FORMS
@@ -114,10 +114,10 @@ def check_output(given: dict[str, Any]) -> None:
         raise click.UsageError("-q prints no records: leave out --json, -V, -x and --frames")
     if given["as_json"] and (given["tree"] or given["hex_dump"]):
         raise click.UsageError("-V and -x cannot be combined with --json")
-    _say_if_only_frames_fit(given)
+    _report_only_frames_match(given)
 
 
-def _say_if_only_frames_fit(given: dict[str, Any]) -> None:
+def _report_only_frames_match(given: dict[str, Any]) -> None:
     """Report that only frame records match, which were not requested."""
     asked = []
     if given["filter"] is not None:
@@ -127,7 +127,7 @@ def _say_if_only_frames_fit(given: dict[str, Any]) -> None:
     if given["template"] is not None:
         asked.append(given["template"].records)
     if {"frame"} in asked and not given["frames"]:
-        say("zmtpscope: only frames have these fields: add --frames")
+        notify("zmtpscope: only frames have these fields: add --frames")
 
 
 class Writer(NamedTuple):
@@ -287,13 +287,13 @@ def write_end(run: Run, given: dict[str, Any]) -> None:
         for line in summary_lines(summary, statistics, captures.problems, paint, files=captures.files, chat=chat):
             click.echo(line)
     else:
-        say_if_nothing_was_found(summary, captures)
+        report_nothing_found(summary, captures)
     if given["stats"]:
         from zmtpscope.export.summary import statistics_lines
 
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])
-    run.say_what_is_missing(says_nothing_found=False)
+    run.report_shortcomings(reports_nothing_found=False)
     sys.stdout.flush()
 
 

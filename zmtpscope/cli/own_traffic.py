@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.commands import OUTPUT, option
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
@@ -80,7 +80,7 @@ class OwnTraffic:
 
     def _fail(self, problem: object) -> None:
         self.failed = True
-        say(f"zmtpscope: {problem}; recording stopped")
+        notify(f"zmtpscope: {problem}; recording stopped")
 
 
 class _File:
@@ -171,6 +171,6 @@ class _Shown:
         self.live.advance()
 
     def _write_lines(self, batch: Batch) -> None:
-        with suppress(OSError):  # a closed standard error changes nothing, as with `say`
+        with suppress(OSError):  # a closed standard error changes nothing, as with `notify`
             sys.stderr.write("".join(self._text.lines(batch)))
             sys.stderr.flush()

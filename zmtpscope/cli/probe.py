@@ -10,7 +10,7 @@ import click
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.credentials import CLIENT_OPTIONS, given_security
 from zmtpscope.cli.expectations import Expectation, parse_expectations
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 
 if TYPE_CHECKING:
     from zmtpscope.live.probe.probe import Found
@@ -98,7 +98,7 @@ def probe(**given: Any) -> int:
     sys.stdout.flush()
     for expectation, value in unmet:
         if value is not None or failed is None:
-            say(f"zmtpscope: {name}: {expectation.describe(value)}")
+            notify(f"zmtpscope: {name}: {expectation.describe(value)}")
     if failed is not None:
         raise failed
     return code

@@ -8,7 +8,7 @@ from shlex import quote
 import click
 
 from zmtpscope.cli.commands import command, option
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.words import counted
 
 DEFAULT = "zmtpscope.keys"
@@ -48,15 +48,15 @@ def record(key_log: Path, command: tuple[str, ...]) -> int:
         raise click.UsageError("name the program to run: zmtpscope keys record -- python client.py")
     try:
         recording = KeyRecording(command, key_log)
-        say(f"zmtpscope: recording CURVE keys to {key_log}")
+        notify(f"zmtpscope: recording CURVE keys to {key_log}")
         code = recording.run()
     except KeyRecordingError as error:
         raise NotRecorded(str(error)) from None
-    say(_told(key_log, recording.connections()))
+    notify(_outcome(key_log, recording.connections()))
     return code
 
 
-def _told(key_log: Path, connections: int) -> str:
+def _outcome(key_log: Path, connections: int) -> str:
     if connections:
         keys = f"the keys of {counted(connections, 'connection')}"
         return f"zmtpscope: {key_log}: {keys} recorded -> zmtpscope read --keys {quote(str(key_log))} CAPTURE"

@@ -9,7 +9,7 @@ import click
 
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, options
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
 from zmtpscope.option_texts import Body
@@ -48,4 +48,4 @@ def _write(inventory: Inventory, run: Run, *, as_json: bool) -> None:
             click.echo(text)
     sys.stdout.flush()
     if inventory.left_out:
-        say(f"zmtpscope: {inventory.left_out} connections or refusals were left out: too many endpoints")
+        notify(f"zmtpscope: {inventory.left_out} connections or refusals were left out: too many endpoints")

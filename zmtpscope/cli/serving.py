@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from zmtpscope.cli.commands import Command
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 
 ARGUMENTS = "zmtpscope.tui.arguments"
 """Key in the context's `meta` for the arguments of a page."""
@@ -68,6 +68,6 @@ def serve(given: dict[str, Any], what: str) -> int:
     with listening:
         server = PageServer(page_command(click.get_current_context().meta[ARGUMENTS]), listening, what)
         click.echo(server.address)
-        say("zmtpscope: this address gives access to your captures, so keep it private; Ctrl-C stops")
+        notify("zmtpscope: this address gives access to your captures, so keep it private; Ctrl-C stops")
         server.run()
     return 0

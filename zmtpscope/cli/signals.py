@@ -55,14 +55,14 @@ def counts_on_request() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether SIGUSR1 has requested counts since its last call."""
     requests: list[int] = []
 
-    def is_asked() -> bool:
+    def is_requested() -> bool:
         asked = bool(requests)
         requests.clear()
         return asked
 
     numbers = [signal.SIGUSR1] if hasattr(signal, "SIGUSR1") else []
     with _handled(numbers, lambda number, frame: requests.append(number)):
-        yield is_asked
+        yield is_requested
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import click
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, body_for
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, checked
 from zmtpscope.option_texts import parse_duration
@@ -78,7 +78,7 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
     if capture.first_time is not None and capture.last_time is not None:
         if given["as_json"]:
             _write_json(statistics, capture.last_time, given["most"])
-        elif not _say_if_nothing_counts(statistics, run, given, capture.last_time):
+        elif not _report_no_rows(statistics, run, given, capture.last_time):
             _write_text(statistics, run, kind, given["most"])
     sys.stdout.flush()
     for name, group in statistics.groups.items():
@@ -86,20 +86,20 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
             from zmtpscope.export.statistics.report import PLURALS
 
             many = f"more than {group.counters.most} {PLURALS[name]}"
-            say(f"zmtpscope: {many}: {group.counters.folded} with the fewest messages are counted together")
+            notify(f"zmtpscope: {many}: {group.counters.folded} with the fewest messages are counted together")
 
 
-def _say_if_nothing_counts(statistics: Statistics, run: Run, given: dict[str, Any], latest: int) -> bool:
+def _report_no_rows(statistics: Statistics, run: Run, given: dict[str, Any], latest: int) -> bool:
     """Report why there are no rows. A capture without ZMTP is reported elsewhere. Returns whether it reported."""
     from zmtpscope.export.statistics.report import PLURALS
     from zmtpscope.export.statistics.rows import rows_of
 
     kind, summary = given["kind"], run.analyser.summary
     if given["filter"] is not None and statistics.is_empty and (summary.connections or summary.datagram_kinds):
-        say("zmtpscope: no record matches the filter -> leave out -Y to count all")
+        notify("zmtpscope: no record matches the filter -> leave out -Y to count all")
         return True
     if kind is not None and not rows_of(statistics, kind, latest):
-        say(f"zmtpscope: no {PLURALS[kind]} to count")
+        notify(f"zmtpscope: no {PLURALS[kind]} to count")
         return True
     return False
 

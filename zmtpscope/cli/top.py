@@ -23,7 +23,7 @@ from zmtpscope.cli.following import (
     seconds_behind,
     take_capture_filter,
 )
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.status_line import LAG_THAT_MATTERS
@@ -103,25 +103,25 @@ def top(**given: Any) -> int:
     given["body"] = body_for(given["filter"])
     if not is_live:
         check_no_capture_options(given, paths[0], "exists")
-        asked = _asked(given)
+        request = _request_of(given)
         with reading(given) as run:
-            _count(run, ", ".join(map(_name, paths)), asked)
+            _count(run, ", ".join(map(_name, paths)), request)
         return run.exit_code()
     followed = open_followed(given, paths)
     try:
         with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
-            followed.say_begin()
-            asked = _asked(given)  # loads numpy: capturing has already started
+            followed.report_start()
+            request = _request_of(given)  # loads numpy: capturing has already started
             with reading(given, followed.captures) as run:
-                _count(run, _name(followed.title), asked, followed, counts_wanted)
+                _count(run, _name(followed.title), request, followed, counts_wanted)
             code = run.exit_code()
-            ended = followed.say_end()
+            ended = followed.report_end()
             return code or ended
     finally:
         followed.close()
 
 
-class Asked(NamedTuple):
+class TopRequest(NamedTuple):
     """What is counted, and how it is shown: at most `most` rows of `view`."""
 
     view: View
@@ -131,13 +131,13 @@ class Asked(NamedTuple):
     as_json: bool
 
 
-def _asked(given: dict[str, Any]) -> Asked:
+def _request_of(given: dict[str, Any]) -> TopRequest:
     from zmtpscope.export.top.view import PLURALS, View
 
     view = View(kind=given["kind"], sort=given["sort"], filter=given["contains"])
     if view.column.name != view.sort:
         raise click.UsageError(f"{PLURALS[view.kind]} have no column {view.sort!r} to sort by")
-    return Asked(view, given["filter"], given["interval"], given["most"], given["as_json"])
+    return TopRequest(view, given["filter"], given["interval"], given["most"], given["as_json"])
 
 
 def _name(path: str) -> str:
@@ -148,7 +148,7 @@ def _name(path: str) -> str:
 def _count(
     run: Run,
     title: str,
-    asked: Asked,
+    request: TopRequest,
     followed: Followed | None = None,
     counts_wanted: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -158,18 +158,18 @@ def _count(
     from zmtpscope.export.top.rates import Rates
     from zmtpscope.live.analysis import end
 
-    analyser, rates = run.analyser, Rates(asked.interval)
-    counted = messages_filtered(asked.filter, run.options, run.first_time)
+    analyser, rates = run.analyser, Rates(request.interval)
+    counted = messages_filtered(request.filter, run.options, run.first_time)
     numbers = Numbers(rates, run.captures.statistics, is_live=followed is not None)
     diagnoses = Diagnoses(plain) if followed is not None else None
     shown = () if diagnoses is None else diagnoses.last
-    output = _output(asked, numbers, lambda: f"{title}{_lost(analyser, followed)}", shown)
+    output = _output(request, numbers, lambda: f"{title}{_lost(analyser, followed)}", shown)
     with run.progress(shown=followed is None and not isinstance(output, Screen)), output:
         is_wanted = True
         for interval in _intervals(run, rates, counted, followed, diagnoses):
             if followed is not None and not isinstance(output, Screen):
                 for line in news_lines(followed, analyser, counts_wanted):
-                    say(line)
+                    notify(line)
             is_wanted = output.update(interval)
             if not is_wanted:
                 break
@@ -180,7 +180,7 @@ def _count(
             output.update(interval)
         output.finish(is_wanted=is_wanted and followed is None)
     sys.stdout.flush()
-    _say_limits(rates)
+    _report_limits(rates)
 
 
 def _lost(analyser: Analyser, followed: Followed | None) -> str:
@@ -192,12 +192,12 @@ def _lost(analyser: Analyser, followed: Followed | None) -> str:
     return words + (f"  {lag:.1f} s behind" if lag >= LAG_THAT_MATTERS else "")
 
 
-def _output(asked: Asked, numbers: Numbers, title: Callable[[], str], diagnoses: Sequence[str]) -> Output:
-    if asked.as_json:
-        return JsonLines(numbers.rates, asked.view, asked.most)
+def _output(request: TopRequest, numbers: Numbers, title: Callable[[], str], diagnoses: Sequence[str]) -> Output:
+    if request.as_json:
+        return JsonLines(numbers.rates, request.view, request.most)
     if has_screen():
-        return Screen(numbers, asked.view, asked.most, title, diagnoses)
-    return Tables(numbers, asked.view, asked.most)
+        return Screen(numbers, request.view, request.most, title, diagnoses)
+    return Tables(numbers, request.view, request.most)
 
 
 def _intervals(
@@ -243,19 +243,19 @@ class CaptureClock:
         return latest + round((self._clock() - self._read - ON_THEIR_WAY) * SECOND)
 
 
-def _say_limits(rates: Rates) -> None:
+def _report_limits(rates: Rates) -> None:
     """Report rows that were merged, and why topics are missing."""
     from zmtpscope.export.top.counters import SENT
     from zmtpscope.export.top.view import PLURALS
 
     for kind, counters in rates.counters.items():
         if counters.folded:
-            say(
+            notify(
                 f"zmtpscope: more than {counters.most} {PLURALS[kind]}: {counters.folded} with the fewest "
                 "messages are counted together"
             )
     if rates.subscriptions.left_out:
-        say(f"zmtpscope: {rates.subscriptions.left_out} subscriptions were not counted: too many at the same time")
+        notify(f"zmtpscope: {rates.subscriptions.left_out} subscriptions were not counted: too many at the same time")
     unknown, ports = 0, Counter[int]()
     for topic, messages in zip(rates.topics.keys, rates.topics.total[SENT].tolist(), strict=False):
         if topic is not None and topic.name is None and topic.sender.socket_type is None:
@@ -263,7 +263,7 @@ def _say_limits(rates: Rates) -> None:
             ports.update({topic.sender.port: messages} if topic.sender.port is not None else {})
     if unknown:
         port = max(ports, key=ports.__getitem__, default=5555)
-        say(
+        notify(
             f"zmtpscope: {unknown} messages are on connections whose start was not captured: their topics are unknown "
             f"-> if port {port} publishes, add -d tcp.port=={port},zmtp///PUB; otherwise let its peers reconnect"
         )

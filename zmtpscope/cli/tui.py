@@ -19,8 +19,8 @@ from zmtpscope.cli.following import (
     open_followed,
     take_capture_filter,
 )
-from zmtpscope.cli.key_files import given_keys, say_problems
-from zmtpscope.cli.messages import say
+from zmtpscope.cli.key_files import given_keys, report_problems
+from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import BODY, DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS
 from zmtpscope.cli.serving import Servable, is_page, serve
 from zmtpscope.export.safe_text import safe_text
@@ -54,9 +54,9 @@ def tui(**given: Any) -> int:
     if given["write_to"] in STANDARD_OUTPUT:
         raise click.UsageError("-w -: the screen is on standard output; write the packets to a file or a FIFO")
     if given["serve"] is not None:
-        return serve(given, _what(given))
+        return serve(given, _title(given))
     if not (sys.stdout.isatty() or is_page()):
-        say("zmtpscope: tui needs a terminal, and standard output is none; zmtpscope read writes lines and JSON")
+        notify("zmtpscope: tui needs a terminal, and standard output is none; zmtpscope read writes lines and JSON")
         return NO_TERMINAL
 
     from zmtpscope.tui.worker.process import start
@@ -67,10 +67,10 @@ def tui(**given: Any) -> int:
         _take_keyboard()
     from zmtpscope.tui.screen import show
 
-    return show(worker, _what(given), given["filter"].text if given["filter"] else "", is_page=is_page())
+    return show(worker, _title(given), given["filter"].text if given["filter"] else "", is_page=is_page())
 
 
-def _what(given: dict[str, Any]) -> str:
+def _title(given: dict[str, Any]) -> str:
     """Return a title for the captures shown."""
     if given["interfaces"]:
         return f"capture on {', '.join(given['interfaces'])}"
@@ -93,7 +93,7 @@ def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
 
     try:
         keys = given_keys(given)
-        say_problems(keys)
+        report_problems(keys)
         options = analyser_options(given, keys=keys, index=True)
         paths = [] if given["interfaces"] else named_captures(given)
         if given["interfaces"] or given["follow"] or paths == ["-"]:

@@ -54,7 +54,7 @@ class Following:
         told = self._selected(batch)
         chosen = {id(record) for record in told.records}
         told.records = [
-            each for each in batch.records if each.type in PLACES or id(each) in chosen or _names_somebody(each)
+            each for each in batch.records if each.type in PLACES or id(each) in chosen or _identifies_sender(each)
         ]
         order = told.arranged()
         columns = MessageColumns.of_arrangement(order, batch.files, self.options)
@@ -74,7 +74,7 @@ class Following:
         """Return the messages and commands that the connection and the filters select."""
         conn = self.followed.conn
         runs = [run for run in batch.runs if conn in (None, run.stream.conn)]
-        records = [each for each in batch.records if _says_something(each) and conn in (None, each.values["conn"])]
+        records = [each for each in batch.records if _has_content(each) and conn in (None, each.values["conn"])]
         told = Batch(batch.files, runs, [], records)
         for each in self.followed.filters:
             told = Selection(each, told, self.options, self.first_time()).as_batch()
@@ -88,23 +88,23 @@ class Following:
         conn = item.values["conn"]
         if conn is not None and self.followed.peer is not None and item.values.get("identity") == self.followed.peer:
             _remember(self._of_peer, conn)
-        is_said = id(item) in chosen and self._is_followed(conn)
-        is_told = conn in self._shown if item.type in PLACES else is_said
-        if is_told and conn is not None:
+        is_content = id(item) in chosen and self._is_followed(conn)
+        is_selected = conn in self._shown if item.type in PLACES else is_content
+        if is_selected and conn is not None:
             _remember(self._shown, conn)
-        if is_told or _names_somebody(item):
-            yield record_values(item, self.options), is_told
+        if is_selected or _identifies_sender(item):
+            yield record_values(item, self.options), is_selected
         if item.type == "connection":
             self._shown.pop(conn, None)
             self._of_peer.pop(conn, None)
 
 
-def _names_somebody(record: Record) -> bool:
+def _identifies_sender(record: Record) -> bool:
     """Whether a record contains the socket type or identity of its sender."""
     return record.type in ("greeting", "command") and bool(record.values["socket_type"] or record.values["identity"])
 
 
-def _says_something(record: Record) -> bool:
+def _has_content(record: Record) -> bool:
     return record.type == "datagram" or (record.type == "command" and record.values["name"] in COMMANDS)
 
 

@@ -74,7 +74,7 @@ class RequestHops:
     """The hops found, by connection number."""
     _back: list[_Message] = field(default_factory=list)
     """Possible replies: messages towards the client on hops that have no reply yet."""
-    _said: set[tuple[int | None, int]] = field(default_factory=set)
+    _hop_packets: set[tuple[int | None, int]] = field(default_factory=set)
     """Connection and packet of each hop."""
 
     def batch(self, batch: Batch) -> Batch:
@@ -82,7 +82,7 @@ class RequestHops:
         messages = () if self._is_over else _messages(batch, self.options)
         told = {"connection"} if self._is_over else PLACES
         hops = [hop for message in messages for hop in self._of(message)]
-        self._said.update((hop.place[0], packet) for hop in hops for packet in hop.packets)
+        self._hop_packets.update((hop.place[0], packet) for hop in hops for packet in hop.packets)
         records = [each for each in batch.records if each.type in told and self._is_about_hops(each)]
         return Batch(batch.files, [hop.alone() for hop in hops], [], records)
 
@@ -90,7 +90,7 @@ class RequestHops:
         """Whether a record is about the connection of a hop, but not about another request on it."""
         conn = record.values["conn"]
         if record.type == "finding" and record.values["id"].startswith(OF_REQUESTS):
-            return (conn, record.values["packet"]) in self._said
+            return (conn, record.values["packet"]) in self._hop_packets
         return conn in self._hops
 
     def _of(self, message: _Message) -> Iterator[_Message]:

@@ -19,7 +19,7 @@ from zmtpscope.words import counted, host_port
 
 MARKERS = (">", "<")
 """Line markers of side 0 and side 1."""
-NOBODY = "="
+NO_SIDE = "="
 ROW = 16
 """Octets per line of hex."""
 
@@ -45,8 +45,8 @@ class ConversationText:
     def lines(self, values: Values) -> Iterator[str]:
         """Yield the lines of a record, each with its newline."""
         if values["conn"] is None:
-            yield from self._said(
-                NOBODY, "nobody", f"udp  {_address(values, 'src')} > {_address(values, 'dst')}", values
+            yield from self._described(
+                NO_SIDE, "nobody", f"udp  {_address(values, 'src')} > {_address(values, 'dst')}", values
             )
             return
         one, other = sides = self._sides_of(values)
@@ -56,18 +56,18 @@ class ConversationText:
                     sides[side].learn(values[own], None)
         if values["conn"] not in self._introduced:
             self._introduced.add(values["conn"])
-            yield self.paint("connection", f"{NOBODY} c{values['conn']}  {one.full} > {other.full}") + "\n"
+            yield self.paint("connection", f"{NO_SIDE} c{values['conn']}  {one.full} > {other.full}") + "\n"
         if values["record"] == "connection":
             self._sides.pop(values["conn"], None)
             self._introduced.discard(values["conn"])
-            yield self.paint("connection", f"{NOBODY} c{values['conn']}  {DESCRIBE['connection'](values)}") + "\n"
+            yield self.paint("connection", f"{NO_SIDE} c{values['conn']}  {DESCRIBE['connection'](values)}") + "\n"
             return
         side = values["side"]
         sender, receiver = (one, other) if side == 0 else (other, one)
         who = f"c{values['conn']}  {sender.short} > {receiver.short}"
-        yield from self._said(MARKERS[side], f"side {side}", who, values)
+        yield from self._described(MARKERS[side], f"side {side}", who, values)
 
-    def _said(self, marker: str, style: str, who: str, values: Values) -> Iterator[str]:
+    def _described(self, marker: str, style: str, who: str, values: Values) -> Iterator[str]:
         """Yield a line that describes the record, then its bodies."""
         kind = values["record"]
         words = _message(values) if kind == "message" else DESCRIBE[kind](values)

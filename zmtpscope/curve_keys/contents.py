@@ -33,7 +33,7 @@ MAX_SERVER_KEYS = 1000
 MAX_LINES_OF_A_CONNECTION = 16
 """Maximum number of lines of one file for the same connection (C')."""
 
-PROBLEMS_TOLD = 10
+MAX_PROBLEM_LINES = 10
 """Maximum number of problem lines of one file to list; further ones are counted."""
 
 UNKNOWN_LABEL = "the line begins with CURVE_, but not with a known label (capitals, then a space); it was skipped"
@@ -102,9 +102,9 @@ class Contents:
         """Return a digest that identifies the file and its current size."""
         return blake2b(b"%d %s" % (self.octets, self.tail), digest_size=16).digest()
 
-    def complain(self, text: str, number: int | None = None) -> None:
+    def add_problem(self, text: str, number: int | None = None) -> None:
         """Add a problem of line `number`, or of the whole file."""
-        if len(self.problems) == PROBLEMS_TOLD:
+        if len(self.problems) == MAX_PROBLEM_LINES:
             self.untold_problems += 1
         else:
             where = self._name if number is None else f"{self._name}:{number}"
@@ -139,7 +139,7 @@ class Contents:
         """Whether the file contains no keys."""
         return not self.connections and not self.server_lines()
 
-    def says_the_same(self, other: Contents) -> bool:
+    def has_equal_keys(self, other: Contents) -> bool:
         """Whether two readings of a file found equal keys."""
         return self.connections == other.connections and self.server_lines() == other.server_lines()
 
@@ -154,9 +154,9 @@ class Contents:
         if label is None:
             self._add_line_of_certificate(line[:LONGEST_LINE], fields, number)
         elif len(line) > LONGEST_LINE:
-            self.complain(f"the line has more than {LONGEST_LINE} octets and was skipped", number)
+            self.add_problem(f"the line has more than {LONGEST_LINE} octets and was skipped", number)
         elif (said := key_line(label, fields, number)) is None:
-            self.complain(f"{label} wants {WANTS.get(label, '2 keys')} of {FORMS}", number)
+            self.add_problem(f"{label} wants {WANTS.get(label, '2 keys')} of {FORMS}", number)
         elif label in (SERVER_LONGTERM, SERVER_PUBLIC):
             self._add_server(said)
         else:
@@ -167,7 +167,7 @@ class Contents:
         if line in lines:
             return
         if len(lines) == MAX_LINES_OF_A_CONNECTION:
-            self.complain(f"{len(lines)} other lines have the same connection; this one was skipped", line.number)
+            self.add_problem(f"{len(lines)} other lines have the same connection; this one was skipped", line.number)
             return
         self.connections[line.public] = (*lines, line)
         if line.label == SHARED:
@@ -182,7 +182,7 @@ class Contents:
             return
         self._pairs[pair] = None
         if line.value is not None and public_key(line.value) != line.public:
-            self.complain("the secret key does not match the public key before it", line.number)
+            self.add_problem("the secret key does not match the public key before it", line.number)
             return
         self._server_lines.append(line)
         self._news += 1
@@ -190,7 +190,7 @@ class Contents:
     def _has_enough_servers(self, number: int) -> bool:
         enough = len(self._pairs) + len(self._certificates) >= MAX_SERVER_KEYS
         if enough:
-            self.complain(f"there are {MAX_SERVER_KEYS} server keys before it; it was skipped", number)
+            self.add_problem(f"there are {MAX_SERVER_KEYS} server keys before it; it was skipped", number)
         return enough
 
     def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:
@@ -198,7 +198,7 @@ class Contents:
         its properties."""
         if not line[:1].isspace():
             if looks_like_a_key_line(line):
-                self.complain(UNKNOWN_LABEL, number)
+                self.add_problem(UNKNOWN_LABEL, number)
             self._certificate = None
             if fields[0] == b"curve" and not self._has_enough_servers(number):
                 self._certificate = Certificate()
@@ -209,7 +209,7 @@ class Contents:
     def _add_property(self, certificate: Certificate, name: bytes, text: bytes, number: int) -> None:
         key = key_from_text(text)
         if key is None:
-            self.complain(f"{name.decode()} wants {FORMS}", number)
+            self.add_problem(f"{name.decode()} wants {FORMS}", number)
             return
         if certificate.is_wrong or key == (certificate.public if name == b"public-key" else certificate.secret):
             return
@@ -220,6 +220,6 @@ class Contents:
         certificate.number = number
         self._news += 1
         if certificate.public and certificate.secret and public_key(certificate.secret) != certificate.public:
-            self.complain("the secret key and the public key of the certificate do not match", number)
+            self.add_problem("the secret key and the public key of the certificate do not match", number)
             certificate.public = certificate.secret = None
             certificate.is_wrong = True

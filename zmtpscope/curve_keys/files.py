@@ -20,7 +20,7 @@ MAX_LINES = 500_000
 
 PIECE = 1 << 20
 
-WHAT_CAME = "later lines are not read"
+LATER_LINES = "later lines are not read"
 THE_PART = "use the part of it that belongs to the capture"
 TOO_LARGE = f"the file is larger than {LARGEST_FILE >> 20} MiB"
 
@@ -65,7 +65,7 @@ class KeyFile:
             for line in lines:
                 if line not in kept:
                     text = f"the secret key of {CLIENT_TRANSIENT} does not match the public key before it"
-                    self.contents.complain(text, line.number)
+                    self.contents.add_problem(text, line.number)
             self.contents.connections[client_transient] = kept
         return kept
 
@@ -110,7 +110,7 @@ class KeyFile:
                 return False
             if status.st_size > LARGEST_FILE:
                 if self._status.st_size <= LARGEST_FILE:
-                    self.contents.complain(f"{TOO_LARGE}; {WHAT_CAME}")
+                    self.contents.add_problem(f"{TOO_LARGE}; {LATER_LINES}")
                 self._status = status
                 return False
             if self._has_only_grown(self.path, status):
@@ -122,9 +122,9 @@ class KeyFile:
             return False
         except KeyFileError:
             self._status = status
-            self.contents.complain(f"{_too_many_lines()}; {WHAT_CAME}")
+            self.contents.add_problem(f"{_too_many_lines()}; {LATER_LINES}")
             return False
-        return not self.contents.says_the_same(before)
+        return not self.contents.has_equal_keys(before)
 
     def _has_only_grown(self, path: Path, status: os.stat_result) -> bool:
         """Whether the file only grew: the octets before the reading position are unchanged, as far as the last `TAIL`
@@ -147,7 +147,7 @@ class KeyFile:
                 for piece in _pieces(file, status.st_size - contents.octets):
                     news |= contents.add(piece)
                     if contents.lines > MAX_LINES:
-                        contents.complain(f"{_too_many_lines()}; {WHAT_CAME}")
+                        contents.add_problem(f"{_too_many_lines()}; {LATER_LINES}")
                         break
         self._status = status
         return news

@@ -185,7 +185,7 @@ class Keys:
     def problems(self) -> list[str]:
         """Return a sentence for each unusable line, with file and line number, and for each file without keys.
 
-        At most `PROBLEMS_TOLD` lines per file are listed, then the number of the others. No sentence repeats the
+        At most `MAX_PROBLEM_LINES` lines per file are listed, then the number of the others. No sentence repeats the
         contents of a line. File names are unchanged: escape them before printing to a terminal.
         """
         return [problem for file in self._files for problem in file.problems()]

@@ -36,8 +36,8 @@ def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) 
 
 def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
     """Yield warnings about an excerpt of `copied` packets, each to follow the file name in a sentence."""
-    if wanted.begun_before is not None:
-        how = f"take connections whole, as with -Y 'conn == {wanted.begun_before}'"
+    if wanted.connection_without_greeting is not None:
+        how = f"take connections whole, as with -Y 'conn == {wanted.connection_without_greeting}'"
         yield f"lacks handshakes -> to read it again with zmtpscope, {how}"
     if copied < len(wanted.packets):
         missing = len(wanted.packets) - copied

@@ -46,9 +46,9 @@ class WantedPackets:
         """Lifetimes by the flow key of the side that opened the connection or sent first."""
         self.references: set[str] = set()
         """Ids of records that findings name, until `find` has their packets."""
-        self._begun: set[int] = set()
+        self._greeted: set[int] = set()
         """Connections that are copied with their greetings."""
-        self._spoken: set[int] = set()
+        self._recorded: set[int] = set()
         """Connections with other wanted records."""
         self._packets = array("q")
         self._most = MIN_PACKETS
@@ -61,12 +61,12 @@ class WantedPackets:
         for record in batch.records:
             self._add_record(record)
             if record.type in ("greeting", "connection"):
-                self._begun.add(record.values["conn"])
+                self._greeted.add(record.values["conn"])
             elif None not in (record.values["conn"], record.values.get("source")):  # about octets of a stream
-                self._spoken.add(record.values["conn"])
+                self._recorded.add(record.values["conn"])
         for run in _runs(batch):
             if run.stream.conn is not None:
-                self._spoken.add(run.stream.conn)
+                self._recorded.add(run.stream.conn)
             words = RunWords(run, self.options, None)
             self._add_run(run, np.arange(len(run.orders)))
             for row, packet in enumerate(run.packets.tolist()):
@@ -92,10 +92,10 @@ class WantedPackets:
                     self._add_run(run, frames)
 
     @property
-    def begun_before(self) -> int | None:
+    def connection_without_greeting(self) -> int | None:
         """Return a connection whose greeting is not copied although other records of it are, so that the excerpt cannot
         be parsed as ZMTP; or None."""
-        return min(self._spoken - self._begun, default=None)
+        return min(self._recorded - self._greeted, default=None)
 
     @property
     def packets(self) -> Int64:

@@ -21,7 +21,7 @@ _SIGN = re.compile(r"[=!<>&|]$")
 
 
 class What(Enum):
-    """Kinds of tokens."""
+    """Kinds of tokens that a position of a filter can have."""
 
     FIELD = "a field, or a prefix of one"
     OPERATOR = "an operator"
@@ -33,10 +33,12 @@ class What(Enum):
 
 
 class Expected(NamedTuple):
-    """`what` can replace the characters `start..stop`, of which `typed` are written.
+    """The tokens that can replace the characters `start..stop`: `what` is their kind, `typed` the characters typed so
+    far.
 
-    `operand` is the preceding operand, if it is to be compared. `joiners` are also possible, or alone. A field `in` a
-    function is an argument ("("), or must be compared ("any"), otherwise it is a complete test ("").
+    `operand` is the preceding operand if a comparison follows. `joiners` (and, or) are also possible, or alone. `in`
+    says where a field is: as the argument of a function ("("), after `any` or `all`, which require a comparison
+    ("any"), or where it can be a complete test ("").
     """
 
     what: What

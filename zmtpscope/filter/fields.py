@@ -17,7 +17,7 @@ Values = Mapping[str, Any]
 """A record as fields by name, with octets as bytes, and `CAPTURE_START`."""
 
 CAPTURE_START = "capture_start_ns"
-"""Key of the time of the first packet of the run, if known."""
+"""Key of the time of the first packet of the run in `Values`, if known."""
 
 
 class Type(Enum):
@@ -90,7 +90,7 @@ _HOLDERS = {
     "udp": _DATAGRAM,
     "zmtp": ("greeting", "command", "message", "frame"),
 }
-"""Record types of the fields of a Wireshark protocol, if not all."""
+"""Record types that have the fields of a Wireshark protocol, for protocols that not all records have."""
 
 
 def _of_records() -> Iterable[FilterField]:
@@ -169,7 +169,7 @@ MADE = (
         derive=_since_start,
     ),
 )
-"""Fields that are derived from record fields."""
+"""Fields that are computed from record fields."""
 
 _OTHER_NAMES = {"time": "ts_ns", "type": "record", "finding": "id"}
 

@@ -1,4 +1,4 @@
-"""Predicates of single values that are not null."""
+"""Predicates: tests of a single value that is not null."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPARE: dict[str, Compare] = {
 
 @dataclass(frozen=True, slots=True)
 class IsThere:
-    """True for any value except false."""
+    """True for any value except `false`."""
 
     def __call__(self, value: Any) -> bool:
         """Whether the value is not false."""
@@ -110,7 +110,7 @@ Predicate = IsThere | Comparison | Within | OneOf | InNetwork | Contains | Match
 
 
 def of_members(compare: Compare) -> Compare:
-    """Adapt a comparison to payload values of unknown type: values that cannot be compared only fit `!=`."""
+    """Adapt a comparison to payload values of unknown type: two values that cannot be compared fulfil only `!=`."""
     return lambda value, other: compare(value, other) if are_alike(value, other) else compare is operator.ne
 
 

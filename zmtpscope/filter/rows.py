@@ -1,7 +1,7 @@
-"""A filter over many rows at once: conditions over columns, by the rules of `conditions.py`.
+"""Evaluate a filter on many rows at once: conditions over columns, by the rules of `conditions.py`.
 
-The cost of a condition depends on the fields that it reads. Numbers and whole texts are compared as arrays. Conditions
-on words, which have few values, are evaluated once for each combination of words, and conditions on one text once for
+The cost of a condition depends on the fields that it reads. Numbers and whole texts are compared as arrays. A condition
+on words, which have few values, is evaluated once for each combination of words, and a condition on one text once for
 each distinct text. All other conditions are evaluated row by row, last, and only for rows that are still undecided.
 """
 
@@ -21,25 +21,25 @@ from zmtpscope.filter.fields import CAPTURE_START, FilterField
 
 
 class FieldColumns(Protocol):
-    """Rows as columns by field name; `derive` has the available fields."""
+    """Rows as columns by field name."""
 
     @property
     def derive(self) -> Mapping[str, Any]:
-        """How the column of each field is made."""
+        """Return the functions that make the columns, by field name."""
 
     @property
     def times(self) -> Int64:
-        """The field `ts_ns` as numbers."""
+        """The field `ts_ns` as an array."""
 
     def __len__(self) -> int:
         """Number of rows."""
 
     def __getitem__(self, name: str) -> Column:
-        """The column of a field."""
+        """Return the column of a field."""
 
 
 class Rows:
-    """The rows of some runs. `start` is the time of the first packet of the run, or None if unknown."""
+    """The rows of some runs. `start` is the time of the first packet of the capture, or None if unknown."""
 
     def __init__(self, columns: FieldColumns, start: int | None) -> None:
         self.columns = columns
@@ -47,11 +47,11 @@ class Rows:
         """Fields with the same value in all rows."""
 
     def that_fulfil(self, condition: Condition) -> Bool:
-        """Return which rows fulfil a condition."""
+        """Return a mask of the rows that fulfil a condition."""
         return self._holds(condition, np.arange(len(self.columns)))
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
-        """Return which of `rows` fulfil a condition."""
+        """Return a mask of the `rows` that fulfil a condition."""
         if isinstance(condition, Inverted):
             return ~self._holds(condition.of, rows)
         if isinstance(condition, Every | Either):
@@ -70,7 +70,7 @@ class Rows:
         return self._one_by_one(condition, columns, rows)
 
     def _joined(self, condition: Every | Either, rows: Int64) -> Bool:
-        """Evaluate the parts, cheapest first, each only for rows that earlier parts have not decided."""
+        """Evaluate the parts of a condition, cheapest first, each only for rows that earlier parts left undecided."""
         decides = isinstance(condition, Either)
         held = np.full(len(rows), not decides)
         undecided = np.arange(len(rows))
@@ -83,13 +83,13 @@ class Rows:
         return held
 
     def _cost(self, condition: Condition) -> int:
-        """Return the rank of a part: numbers and words, then texts, then derived values."""
+        """Return the rank of a part by cost: numbers and words, then texts, then computed values."""
         return max((COSTS.get(name, 0) for name in condition.reads), default=0)
 
     # -- comparisons as arrays ---------------------------------------------------------------------------------------
 
     def _as_arrays(self, condition: Compared, rows: Int64) -> Bool | None:
-        """Return which rows fit, or None if arrays cannot evaluate it."""
+        """Return a mask of the rows that fulfil the condition, or None if arrays cannot evaluate it."""
         operand = condition.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -111,7 +111,7 @@ class Rows:
         return all_ & some if condition.is_all else any_
 
     def column(self, field: FilterField, name: str) -> Column | None:
-        """Return the column with the values of a field derived from `name`, or None if it is derived from more."""
+        """Return the column that contains all values of a field, or None if the field is computed."""
         if field.name == "size" and name == "sizes":
             sizes = self.columns["sizes"]
             assert isinstance(sizes, Lists)
@@ -149,7 +149,8 @@ class Rows:
         return held
 
     def _by_payloads(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
-        """Once for all rows with nothing inside, and, where no summary is asked for, for all with plain text."""
+        """Evaluate once for all rows without a payload and, if the summary is not read, once for all rows with plain
+        text."""
         (column,) = columns.values()
         assert isinstance(column, Payloads)
         inside = column.inside[rows]
@@ -173,7 +174,7 @@ COSTS = {"topic": 1, "envelope": 2, "bodies": 2, "payload": 3}
 
 
 def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
-    """Return the number of words of a column, and the word of each row."""
+    """Return the number of distinct words of a column, and the index of the word of each row."""
     if isinstance(column, Words):
         return len(column.words), column.codes[rows]
     assert isinstance(column, Booleans)
@@ -181,7 +182,7 @@ def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
 
 
 def _first_of_each(codes: Int64) -> tuple[Int64, NDArray[Any]]:
-    """Return the first place of each distinct code, and the index of the code of each row."""
+    """Return the first row of each distinct code, and for each row the index of its code."""
     if not len(codes) or int(codes.max()) > 4 * len(codes):
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         return first, which
@@ -192,6 +193,6 @@ def _first_of_each(codes: Int64) -> tuple[Int64, NDArray[Any]]:
 
 
 def _reads_summary(condition: Condition) -> bool:
-    """Whether the condition reads more of a payload than its dissector and fields."""
+    """Whether the condition reads the summary of a payload."""
     operand = condition.operand if isinstance(condition, Compared) else None
     return not isinstance(operand, FieldOperand) or operand.field.member == "summary"

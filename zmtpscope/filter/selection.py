@@ -22,8 +22,8 @@ R = TypeVar("R", MessageRun, FrameRun)
 
 
 class Selection:
-    """The records and rows of `batch` that match `filter` as outputs show them: without secrets, and with bodies as in
-    `options`. `start` is the time of the first packet of the run, or None if unknown."""
+    """The records and rows of `batch` that match `filter` as outputs show them: secrets masked, bodies as limited by
+    `options`. `start` is the time of the first packet of the capture, or None if unknown."""
 
     def __init__(self, filter: Filter, batch: Batch, options: Options, start: int | None) -> None:
         self.batch = batch
@@ -62,7 +62,7 @@ def with_messages(filter: Filter, batch: Batch, options: Options, start: int | N
 
 
 def _messages_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> dict[int, Bool]:
-    """Return which messages of each run match, by the id of the run."""
+    """Return a mask of the matching messages of each run, by the id of the run."""
     return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.runs else {}
 
 
@@ -75,7 +75,7 @@ def _rows_that_fulfil(filter: Filter, columns: RowColumns[Any], start: int | Non
 
 
 def _taken(runs: Sequence[R], rows: Mapping[int, Bool]) -> list[R]:
-    """Return the runs with only these rows, leaving out empty runs."""
+    """Return the runs reduced to these rows, without runs that become empty."""
     taken: list[R] = []
     for run in runs:
         wanted = rows[id(run)]

@@ -11,49 +11,49 @@ from zmtpscope.live.capture.session import CaptureFile
 
 
 class Following(Protocol):
-    """A capture that knows up to which time all its packets have been read."""
+    """A capture that reports up to which time all its packets have been read."""
 
     def known_until(self, latest: int, *, is_idle: bool) -> int:
         """Return the time up to which all packets have been read, in nanoseconds since the epoch.
 
-        `latest` is the time of the newest packet. `is_idle` means that the last read returned no packets.
+        `latest` is the time of the newest packet. `is_idle`: the last read returned no packets.
         """
 
 
 class FollowedCapture(Following, Protocol):
-    """A capture that still grows. Iterate over `captures`; always call `close`."""
+    """A capture that still grows. Iterate over `captures`, and always call `close`."""
 
     @property
     def title(self) -> str:
-        """Where the packets come from: interfaces, a file, or "-" for standard input."""
+        """The source of the packets: interfaces, a file, or "-" for standard input."""
 
     @property
     def captures(self) -> Captures:
-        """The packets so far, and the packets that follow."""
+        """Return the blocks of packets, for one iteration that lasts as long as the capture."""
 
     def stop(self) -> None:
-        """Read the packets written so far, then end. May be called by a signal handler."""
+        """End the iteration after the packets written so far. A signal handler may call this."""
 
     @property
     def unread(self) -> int:
-        """Octets written but not read yet."""
+        """Return the number of octets written but not read yet."""
 
     @property
     def dropped(self) -> int:
-        """Number of packets lost so far, as far as it is known."""
+        """Return the number of packets known to be lost so far."""
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """The files of our own capture. The oldest may have been removed."""
+        """Return the files of our own capture. The oldest may have been removed."""
 
     def close(self) -> None:
         """Release all resources."""
 
 
 def steps(analyser: Analyser, captures: Captures, following: Following | None) -> Iterator[Iterator[Batch]]:
-    """Yield the batches of each block, including the records of a growing capture that time alone decides.
+    """Yield, for each block, the batches of its records. With `following`, also yield records that time alone decides.
 
-    Read each step before asking for the next one. `end` returns the remaining batches.
+    Consume each step before requesting the next one. `end` returns the remaining batches.
     """
     analyser.begin(captures.files)
     for block in captures:
@@ -67,7 +67,7 @@ def _step(analyser: Analyser, block: SegmentBlock, following: Following | None) 
 
 
 def end(analyser: Analyser, captures: Captures) -> Iterator[Batch]:
-    """Return the remaining batches, after the last step or after the caller stopped early."""
+    """Return the remaining batches, after the last step or if the caller stopped early."""
     statistics = captures.statistics
     set_back, last = statistics.set_back(), statistics.end_time()
     return analyser.finish(statistics.dropped(), captures.problems, set_back=set_back, last=last)

@@ -1,4 +1,4 @@
-"""Our own capture, which starts before the modules that read it are loaded."""
+"""Start our own capture before the modules that read it are loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OwnCapture:
-    """Our own capture; always call `close`. `copy` receives the packets as they are written.
+    """Our own capture of interfaces. Always call `close`. `copy` receives the packets as they are written.
 
     Raises `CaptureRefused` when created.
     """
@@ -30,7 +30,7 @@ class OwnCapture:
 
     @cached_property
     def captures(self) -> Captures:
-        """The captured packets, to be iterated."""
+        """The blocks of captured packets, for one iteration."""
         from zmtpscope.capture import follow_captures  # loads numpy, so only after the capture has started
 
         return follow_captures(self._follow)
@@ -42,11 +42,11 @@ class OwnCapture:
         return SessionFollow(self._session, self._settings, self._copy)
 
     def stop(self) -> None:
-        """Read the packets captured so far, then end. May be called by a signal handler and from another thread."""
+        """End after the packets captured so far. A signal handler or another thread may call this."""
         self._session.stop()
 
     def known_until(self, latest: int, *, is_idle: bool) -> int:
-        """See `analysis.Following`."""
+        """Return the time up to which all packets have been read, as `analysis.Following` requires."""
         return max(latest, self.status.known_until) if is_idle else latest
 
     @property
@@ -56,7 +56,7 @@ class OwnCapture:
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """All files written so far. The oldest files of a private capture have been removed."""
+        """All files written so far. Of a private capture, the oldest have been removed."""
         return tuple(self.status.files)
 
     @property

@@ -1,8 +1,8 @@
 """The API for payload dissectors (docs/payload-dissectors.md).
 
-A dissector is a subclass of `Payload` named by an entry point of the group `zmtpscope.payloads`. It is asked whether it
-claims a message, and then reads it. Every named read of the `Reader` becomes a field of the record and, if trees are
-requested, a node of the field tree with its octets.
+A dissector is a subclass of `Payload`, named by an entry point of the group `zmtpscope.payloads`. Its `claim` decides
+whether a message has its format, and `dissect` reads the message. Every named read of the `Reader` becomes a field of
+the record and, if trees are requested, a node of the field tree with its octets.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Payload:
     `claim` is called only for messages that match these declarations:
 
     - `begins`: the possible first octets of the first content frame (bytes) or its possible prefixes (tuple); None: any
-    - `least_frames`: the minimum number of content frames. With `looks_in_front`, frames before the content also count:
-      in messages without a delimiter, an empty frame may have been taken for one.
-    - `socket_types`: the possible socket types of the sender, including None if it may be unknown; None: any
+    - `least_frames`: the minimum number of content frames. With `looks_in_front`, frames before the content count too:
+      in a message without a delimiter, an empty frame may have been taken for one.
+    - `socket_types`: the possible socket types of the sender, with None if the type may be unknown; None: any
 
-    `prefix` starts the names in field trees. A dissector that `judges` may report findings, so it also runs when only
-    findings are wanted. A dissector that is not `automatic` is used only if the user selects it, because it would fit
-    too many other formats.
+    `prefix` starts the names in field trees. A dissector that `judges` can report findings, so it also runs when only
+    findings are wanted. A dissector that is not `automatic` is used only if the user selects it, because its format
+    would fit too many other messages.
     """
 
     name: ClassVar[str]
@@ -43,15 +43,14 @@ class Payload:
     automatic: ClassVar[bool] = True
 
     wants_all = False
-    """Set by a dissector once it is sure that the side uses its protocol. From then on it is asked about every
+    """Set to True by a dissector that is certain that the side uses its protocol. Its `claim` is then called for every
     message."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
     def claim(self, message: Message, about: About) -> Claim:
-        """Whether the dissector claims `message`. Must be cheap, because it is called for many messages of other
-        formats."""
+        """Return the claim on `message`. Must be cheap, because most calls are for messages of other formats."""
         raise NotImplementedError
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
@@ -66,7 +65,7 @@ class Payload:
         """Whether `claim` would return MAYBE for a message whose only content frame is `octets`.
 
         A dissector with this method claims by these octets alone, regardless of earlier messages, and never returns YES
-        if others may claim them too. So it need not be asked when the answer does not matter.
+        if other dissectors may claim them. So no call is made when the answer does not matter.
         """
         raise NotImplementedError
 

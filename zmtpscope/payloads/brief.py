@@ -10,7 +10,7 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 
 
 def in_brief(value: Json) -> str:
-    """Return the JSON of a value without blanks, octets as h'6f6b', cut after the maximum length of a summary."""
+    """Return a value as JSON without blanks, octets as h'6f6b', cut to the maximum length of a summary."""
     text = ""
     for piece in _pieces(value):
         text += piece

@@ -1,4 +1,4 @@
-"""Builds the fields of one record, and the field trees of one message, from named reads."""
+"""Build the fields of a record, and the field trees of a message, from named reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from zmtpscope.zmtp.reader import FieldNode
 
 
 class RecordBuilder:
-    """Collects `fields`. Values go into the open object or array, initially `fields` itself."""
+    """Collects the fields of a record. New values go into the open object or array; at first this is `fields`
+    itself."""
 
     __slots__ = ("_open", "fields")
 
@@ -31,7 +32,7 @@ class RecordBuilder:
         return self._open.setdefault(to_key(name), empty)
 
     def enter(self, container: Json) -> Json:
-        """Open an object or array. Returns the one that was open before, for `leave`."""
+        """Open an object or array. Return the previously open one, for `leave`."""
         outer, self._open = self._open, container
         return outer
 
@@ -56,7 +57,7 @@ class TreeBuilder:
         self.nodes: dict[int, list[FieldNode]] = {}
 
     def go_to(self, frame: int) -> None:
-        """Add following nodes to this frame."""
+        """Add the following nodes to the frame with this index."""
         self._frame = frame
         self._level = self.nodes.setdefault(frame, [])
 
@@ -65,7 +66,7 @@ class TreeBuilder:
         self._level.append(FieldNode(name, start, length, shown(value)))
 
     def add(self, nodes: list[FieldNode]) -> None:
-        """Add nodes made elsewhere."""
+        """Add nodes that another parser has made."""
         self._level += nodes
 
     def begin(self, name: str, start: int) -> Group:
@@ -88,6 +89,7 @@ class TreeBuilder:
 
 
 def tree_of(name: str, nodes: list[FieldNode], start: int, octets: bytes) -> FieldNode:
-    """Return the tree of octets with these `nodes`. Unread octets become leaves, so that the leaves cover all (P5)."""
+    """Return one node with these `nodes` as children. Unread octets become leaves, so that the leaves cover all octets
+    (P5)."""
     children = tiled(nodes, start, octets)
     return FieldNode(name, start, len(octets), None if children else octets, children)

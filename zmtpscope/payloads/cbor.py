@@ -9,7 +9,7 @@ from zmtpscope.payloads.headed import ARRAY, BREAK, MAP, OCTETS, PIECES, SIMPLE,
 from zmtpscope.payloads.text import is_text
 
 _KINDS = (VALUE, VALUE, OCTETS, TEXT, ARRAY, MAP, TAG)
-"""Kinds of heads by major type, except 7, which has several."""
+"""Kinds of heads by major type. Major type 7 has several kinds."""
 
 _INDEFINITE: dict[int, tuple[int, int | None]] = {
     2: (PIECES, OCTETS),
@@ -24,7 +24,7 @@ _SIMPLE = {20: False, 21: True, 22: None}
 _FLOATS = {25: Struct(">e"), 26: Struct(">f"), 27: Struct(">d")}
 
 BIGNUM, NEGATIVE_BIGNUM, EMBEDDED, SELF_DESCRIBED = 2, 3, 24, 55799
-"""Tags (RFC 8949 3.4) that are interpreted; of others only the number is shown."""
+"""Tags (RFC 8949 3.4) whose meaning is shown. For other tags only the number is shown."""
 
 _FIRST_MAP = 0xA0
 _DESCRIBES_ITSELF = b"\xd9\xd9\xf7"

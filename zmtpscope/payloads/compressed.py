@@ -1,6 +1,6 @@
 """Compressed bodies: gzip (RFC 1952), zlib (RFC 1950), zstd (RFC 8878) and LZ4 frames.
 
-A frame is unpacked into a new source, which the dissector that claims it reads.
+A frame is unpacked into a new source, and the dissector that claims the unpacked octets reads them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from zmtpscope.payloads.limits import UNPACKED_PER_OCTET, Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
 
 LARGEST_WINDOW = 16 << 20
-"""Maximum window of a zstd frame, in octets. A decoder allocates as much."""
+"""Maximum window of a zstd frame, in octets: the memory that a decoder allocates."""
 
 SKIPPABLE_HEADER = 8
 USED_UP = f"not decompressed: the messages of this side expand to more than {UNPACKED_PER_OCTET} times their size"
 MAX_SKIPPED = 4
-"""Maximum number of skippable frames that a claim skips."""
+"""Maximum number of skippable frames that `claim` skips."""
 
 
 class Compressed(Framewise[bool]):
@@ -113,12 +113,12 @@ class Zlib(Compressed):
 
     name = prefix = "zlib"
     HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-    """Headers without a dictionary, one per compression level. Each is a multiple of 31."""
+    """Headers without a dictionary, one per compression level. As 16-bit numbers they are multiples of 31."""
     begins = HEADERS
     LOOKED_AT = 1024
-    """Maximum number of octets that a claim unpacks."""
+    """Maximum number of packed octets that `claim` unpacks."""
     MAX_EXAMINED = 4 << 10
-    """Number of unpacked octets that suffice for a claim."""
+    """Number of unpacked octets after which `claim` stops."""
     ENOUGH = 64
     """Minimum number of octets for a claim. A few octets of text such as `x^2` may unpack without error."""
 

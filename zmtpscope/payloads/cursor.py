@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 
 class Malformed(Exception):
-    """The payload does not have the expected format. The text says why; the reader's position is the place."""
+    """The payload does not have the expected format. The text is the reason; the position of the reader is the
+    place."""
 
 
 class EndOfFrame(Malformed):

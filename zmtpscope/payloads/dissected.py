@@ -11,7 +11,7 @@ from zmtpscope.zmtp.reader import FieldNode, Finding
 
 
 class Source(NamedTuple):
-    """Unpacked octets, in which offsets of their tree count. The first source of a message has `number` 2.
+    """Unpacked octets of a message, with their own offsets. The first such source of a message has `number` 2.
 
     `origin` is the packed span: number of the parent source, start, stop.
     """
@@ -37,7 +37,7 @@ class Dissected:
 
 
 class Opened(NamedTuple):
-    """The dissection of a nested payload. `protocol` is None if no dissector claims it."""
+    """The dissection of a nested payload. `protocol` is None if no dissector claims the payload."""
 
     protocol: str | None
     summary: str
@@ -62,8 +62,8 @@ def is_sound(node: Any, start: int, stop: int) -> bool:
 
 
 def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """Return the nodes of one level so that they cover `octets`, which begin at `start`. Unread octets become leaves;
-    of overlapping nodes the first is kept."""
+    """Return the nodes of one level, completed so that they cover `octets`, which start at offset `start`. Unread
+    octets become leaves; of overlapping nodes the first is kept."""
     found: list[FieldNode] = []
     at, stop = start, start + len(octets)
     for node in [*nodes, FieldNode("", stop, 0)]:

@@ -1,5 +1,5 @@
-"""Declarations of dissectors: which messages each may claim, known without loading its module. Most captures load only
-a few. Also the table of built-in dissectors."""
+"""Declarations of dissectors: which messages each may claim. They are known without loading the module of a dissector,
+because most captures need only a few. Also the table of built-in dissectors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Dissector(NamedTuple):
     socket_types: frozenset[str | None] | None = None
     automatic: bool = True
     tells_at_once: bool = False
-    """Whether it overrides `at_once`."""
+    """Whether the class overrides `at_once`."""
     claims_at_once: bool = False
-    """Whether it overrides `claims_at_once`."""
+    """Whether the class overrides `claims_at_once`."""
     judges: bool = False
     wants_all: bool = False
     framewise: bool = False
@@ -40,17 +40,17 @@ class Dissector(NamedTuple):
         return kind
 
     def may_begin(self, head: int) -> bool:
-        """Whether a message it claims may start with this octet, or be empty for `NO_OCTET`."""
+        """Whether a message of this format may start with this octet, or be empty (`NO_OCTET`)."""
         begins = self.begins
         return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
 
     def may_be_from(self, socket_type: str | None) -> bool:
-        """Whether it may claim messages from this socket type. None: unknown type."""
+        """Whether a message of this format may come from this socket type. None: unknown type."""
         return self.socket_types is None or socket_type in self.socket_types
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
-        """Prefixes of the messages it claims. Empty if it declares only first octets."""
+        """Return the declared prefixes of messages, or () if the dissector declares first octets."""
         return self.begins if isinstance(self.begins, tuple) else ()
 
 
@@ -91,7 +91,7 @@ def _is_prefix(octets: object) -> bool:
 
 
 TEXT = "text"
-"""The dissector asked last, because messages of most other formats are text too."""
+"""The dissector that is tried last, because messages of most other formats are text too."""
 JSON = Dissector(
     "json",
     "zmtpscope.payloads.json:JsonPayload",
@@ -100,9 +100,9 @@ JSON = Dissector(
     claims_at_once=True,
     framewise=True,
 )
-"""JSON messages are recognised many at once, like text, because most claimed messages are JSON."""
+"""The JSON dissector. JSON messages are recognised many at once, like text, because most claimed messages are JSON."""
 ZAP, ZRE = "zap", "zre"
-"""Protocols that findings compare across both sides or several connections."""
+"""Protocols whose messages findings compare across both sides or several connections."""
 
 _COMPRESSED = "zmtpscope.payloads.compressed"
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))

@@ -1,7 +1,7 @@
-"""Reads the entry points of installed distributions from their files.
+"""Read the entry points of installed distributions from their files.
 
 `importlib.metadata` returns the same, but loading it takes half as long as loading numpy. It is used only if
-distributions may be outside folders of `sys.path`: in zip files or eggs, or found by import hooks.
+distributions may be outside of folders in `sys.path`: in zip files or eggs, or found by import hooks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, sorted by name. Of a distribution installed twice, the first in `sys.path`
+    """Return the entry points of a group, sorted by name. If a distribution is installed twice, the first in `sys.path`
     counts."""
     if _lie_elsewhere():
         from importlib.metadata import entry_points as asked

@@ -13,16 +13,16 @@ from zmtpscope.records import to_text
 _LARGEST_REMEMBERED = 1 << 16
 """Maximum size of a frame whose parsed form is kept from `claim` to `dissect`. Larger frames are parsed twice."""
 _LARGEST_SHOWN = 1024
-"""Maximum size of an unclaimed frame shown in the fields. Of larger frames they hold only the size; the record has the
-octets anyway."""
+"""Maximum size of an unclaimed frame that is shown in the fields. For a larger frame the fields contain only its
+size."""
 
 
 Known = TypeVar("Known")
 
 
 class Framewise(Payload, Generic[Known]):
-    """Base of dissectors that claim a message if its first content frame is in their format, or a later frame if no
-    dissector claims the ones before it. Other frames are read by the dissectors that claim them.
+    """Base of dissectors that claim a message by one frame: the first content frame, or a later one if no dissector
+    claims the frames before it. The other frames are read by the dissectors that claim them.
 
     `Known` is the parsed form of a recognised frame, kept to avoid parsing it twice.
     """
@@ -31,7 +31,7 @@ class Framewise(Payload, Generic[Known]):
         super().__init__(settings)
         self._claimed: tuple[bytes | None, Known | None] | None = None
         """The last claimed frame and its parsed form, both None for a large frame. None if the user selected the
-        dissector."""
+        dissector, which then gets no `claim`."""
 
     @abstractmethod
     def recognise(self, octets: bytes) -> tuple[Claim, Known | None]:
@@ -75,7 +75,7 @@ class Framewise(Payload, Generic[Known]):
             reader.fields = values if count > 1 else values[0] if values else None
 
     def _first_that_begins(self, message: Message) -> int | None:
-        """Return the index of the first content frame that starts like the format. None if there is none, or if a frame
+        """Return the index of the first content frame that starts like the format. None if no frame does, or if a frame
         is in the format."""
         begins = self.begins or b""
         octets = begins if isinstance(begins, tuple) else tuple(bytes([each]) for each in begins)
@@ -93,8 +93,8 @@ class Framewise(Payload, Generic[Known]):
 
 
 def _other_frame(reader: Reader, values: list[Json]) -> str:
-    """Read the current frame with the dissector that claims it, else as text or octets. Append its value to `values`
-    and return its summary."""
+    """Read the current frame with the dissector that claims it, otherwise as text or octets. Append its value to
+    `values` and return its summary."""
     opened = reader.another()
     if opened.protocol is not None:
         values.append(opened.fields)

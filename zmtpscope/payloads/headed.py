@@ -1,4 +1,5 @@
-"""Values that start with a head giving the type and length of the rest: the common part of MessagePack and CBOR."""
+"""Values that start with a head, which gives the type and length of the rest: the common part of MessagePack and
+CBOR."""
 
 from __future__ import annotations
 
@@ -32,28 +33,28 @@ Head = tuple[int, int, Json]
 """Kind, end of the head, and argument."""
 
 MAX_STEPS = 2_000
-"""Maximum number of heads that a claim parses. A frame that fits so far is taken to fit."""
+"""Maximum number of heads that `claim` parses. A frame without an error so far is accepted."""
 
 MIN_WEIGHT = 3
 """Minimum weight of a map or array to be claimed.
 
-Small numbers take one octet in both formats, so a few random octets can be an array of them: small numbers score
-nothing. A valid text scores its octets including the head; {"id": 7} is the smallest map claimed. One random frame in
-40,000 is claimed.
+Small numbers take one octet in both formats, so a few random octets can be an array of them: they have no weight. A
+valid text weighs its octets including the head; {"id": 7} is the smallest map claimed. One random frame in 40,000 is
+claimed.
 """
 
 WIDE_WEIGHT = 2
-"""Weight of a number with octets after its head, and of an extension. Few first octets announce one."""
+"""Weight of a number with octets after its head, and of an extension. Few values of the first octet announce one."""
 
 UNTIL_BREAK = -2
-"""Start of the count of values when it is not known. It counts down, and is even when pairs are complete."""
+"""Start of the count of remaining values if their number is unknown. It counts down, and is even when pairs are
+complete."""
 
 
 class Headed(Framewise[bool]):
-    """A dissector of formats in which a map or array fills its frame. The fields are its items.
+    """Base of dissectors of a map or array that fills its frame. The fields are its items.
 
-    Keys that are not text are converted to text. Of equal keys, the fields hold the last value and the tree all of
-    them.
+    Keys other than text are converted to text. Of equal keys, the fields contain the last value and the tree all.
     """
 
     begins = b""
@@ -80,11 +81,10 @@ class Headed(Framewise[bool]):
         return weight >= MIN_WEIGHT and stop in (None, len(octets))
 
     def walk(self, data: bytes) -> tuple[int | None, int]:
-        """Return the end of the value at the start of `data`, and its weight. The higher, the less likely it is
-        accidental.
+        """Return the end of the value at the start of `data`, and its weight. The higher the weight, the less likely
+        the value is accidental.
 
-        The end is None if it is not within `MAX_STEPS` heads. Raises `Malformed` if `data` does not start with a
-        value.
+        The end is None if it is not within `MAX_STEPS` heads. Raises `Malformed` if `data` does not start with a value.
         """
         at = weight = 0
         outer: list[tuple[int, int]] = []
@@ -131,7 +131,7 @@ class Headed(Framewise[bool]):
         return in_brief(values[-1])
 
     def read(self, reader: Reader, name: str) -> None:
-        """Read one value including nested ones."""
+        """Read one value with all nested values."""
         head = kind, stop, argument = self.head(reader.data, reader.position)
         length = stop - reader.position
         if kind == VALUE:
@@ -177,7 +177,7 @@ _IN_ONE = (*_WITH_OCTETS, VALUE, SIMPLE)
 
 
 def _level(kind: int, argument: Json) -> tuple[int, int]:
-    """Return the number of values inside a container, and their kind."""
+    """Return the number of values inside a container, and the kind of the container."""
     if kind == TAG:
         return 1, kind
     if kind == PIECES:

@@ -1,4 +1,4 @@
-"""Ends calls of third-party dissectors that do not return: a timer checks which calls are still running."""
+"""End calls of third-party dissectors that do not return. A timer checks which calls are still running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, told_at_once
 
 SECONDS = 1.5
-"""Interval of the checks. A call that two checks find is ended, so after 1.5 to 3 s."""
+"""Seconds between checks. A call that is still running at the second check is ended, so after 1.5 to 3 s."""
 
 CALLS = {
     claim_of.__code__: "payload",
@@ -24,17 +24,15 @@ dissector."""
 
 
 class Interrupting:
-    """Context manager that ends calls of dissectors of `registry` that take too long, unless they run in non-Python
-    code.
+    """Context manager that ends calls of dissectors of `registry` that take too long, unless they run in compiled code.
 
-    Works only in the main thread, and uses SIGALRM exclusively. The only cost is the timer; calls themselves are not
-    wrapped.
+    Works only in the main thread, and uses SIGALRM. The only cost is the timer.
     """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._met: list[FrameType] = []
-        """The calls found by the last check, innermost first."""
+        """The calls that were running at the last check, innermost first."""
         signal.signal(signal.SIGALRM, self._look)
 
     def __enter__(self) -> None:

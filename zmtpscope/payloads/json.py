@@ -19,18 +19,18 @@ _CONTAINERS, _ENDS = (dict, list), (b"}", b"]")
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that contains a line end, which cannot be part of a string."""
 MAX_CLAIMED, FEW_CLAIMED = 1000, 100
-"""Maximum number of values that a claim parses if orjson fails; the second for frames with more values than the
-limit."""
+"""Maximum number of values that `claim` parses if orjson fails: the first in a frame below the limit of values, the
+second in any other frame."""
 HEAD = 4096
-"""Octets of a frame that a summary reads."""
+"""Number of octets of a frame that a summary reads."""
 MIN_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
-"""A float outside these bounds may have been an integer of more than 64 bits."""
+"""Bounds of numbers that cannot be integers of more than 64 bits: a float beyond them may have been one."""
 
 
 class JsonPayload(Framewise[list[Json]]):
     """Dissector of messages whose first content frame is exactly one object or array. Other frames may be anything.
 
-    It never claims with YES, so that dissectors of JSON-based protocols win.
+    It never claims with YES, so that dissectors of protocols based on JSON take precedence.
     """
 
     name = "json"
@@ -80,7 +80,7 @@ def recognised(octets: bytes) -> list[Json] | None:
 
 
 def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
-    """Append the value of the current frame to `values`: `documents`, if they suffice."""
+    """Append the value of the current frame to `values`. `documents` is the value if it was parsed already."""
     octets = reader.data
     left = reader.budget.fields
     most = _most_values(octets)

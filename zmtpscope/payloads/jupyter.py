@@ -11,24 +11,25 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
-from zmtpscope.payloads.jupyter_words import channel_of, say
+from zmtpscope.payloads.jupyter_words import channel_of, summary_of
 from zmtpscope.records import MASK
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 DELIMITER = b"<IDS|MSG>"
-"""Follows the identities or the topic."""
+"""The frame between the identities or the topic, and the signature."""
 BEHIND = 5
-"""Number of frames that must follow: signature, header, parent header, metadata, content."""
+"""Number of frames that must follow the delimiter: signature, header, parent header, metadata, content."""
 SIGNED = 4
-"""Number of frames that the signature covers: all of `BEHIND` except itself."""
+"""Number of frames that the signature covers: header, parent header, metadata, content."""
 
-"""Replaces user input, which may be a password. Only the request, sent by the other side, says whether it is one."""
+"""The text that replaces user input, which may be a password. Only the request, sent by the other side, tells whether
+it is one."""
 
 _SIGNATURE = re.compile(rb"(?:[0-9A-Fa-f]{2}){0,64}")
 
 
 class Key(NamedTuple):
-    """The key of one kernel, and its hash as named in `hashlib`. Never shown."""
+    """The key of one kernel, and its hash function as named in `hashlib`. Never shown."""
 
     octets: bytes
     digest: str
@@ -45,7 +46,7 @@ class Jupyter(Payload):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.keys, self.useless = _keys_of(settings.files)
-        self.told_unsigned = False
+        self.reported_unsigned = False
 
     def claim(self, message: Message, about: About) -> Claim:
         frames = message.frames
@@ -61,7 +62,7 @@ class Jupyter(Payload):
         if DELIMITER not in frames:
             raise Malformed(f"no frame is {DELIMITER.decode()}")
         delimiter = frames.index(DELIMITER)
-        self._tell_useless_files(reader)
+        self._report_useless_files(reader)
         _read_front(reader, delimiter)
         reader.octets("delimiter", hidden=True)
         if len(frames) <= delimiter + BEHIND:
@@ -85,7 +86,7 @@ class Jupyter(Payload):
         reader.give("metadata", metadata)
         reader.give("content", content)
         _read_buffers(reader)
-        return say(kind, content, about["msg_type"])
+        return summary_of(kind, content, about["msg_type"])
 
     def _judge_signature(self, reader: Reader, signed: Sequence[bytes]) -> None:
         """Read the signature. Sets `signature` to ok, wrong or none, or to null if no key was given."""
@@ -93,9 +94,9 @@ class Jupyter(Payload):
         reader.text("hmac", hidden=True)
         if not octets:
             reader.give("signature", "none")
-            if not self.told_unsigned:
+            if not self.reported_unsigned:
                 reader.finding("JUPYTER-02")
-            self.told_unsigned = True
+            self.reported_unsigned = True
         elif not self.keys:
             reader.give("signature", None)
         elif self._fits(octets, signed):
@@ -105,7 +106,7 @@ class Jupyter(Payload):
             reader.finding("JUPYTER-01", place, size)
 
     def _fits(self, signature: bytes, signed: Sequence[bytes]) -> bool:
-        """Whether the signature matches one of the keys. That key is tried first from now on."""
+        """Whether the signature matches one of the keys. The matching key is tried first from now on."""
         from hmac import compare_digest
 
         for index, key in enumerate(self.keys):
@@ -114,7 +115,7 @@ class Jupyter(Payload):
                 return True
         return False
 
-    def _tell_useless_files(self, reader: Reader) -> None:
+    def _report_useless_files(self, reader: Reader) -> None:
         """Report once the files that contain no key."""
         for name in self.useless:
             reader.finding("PAYLOAD-04", detail=f"jupyter: {name} is not a connection file with a key")

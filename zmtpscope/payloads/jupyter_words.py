@@ -25,7 +25,7 @@ _PUBLISHED = (
     "update_display_data",
 )
 _COMMS = ("comm_close", "comm_msg", "comm_open")
-"""Kernels publish them; clients send them on the shell channel."""
+"""Message types that kernels publish and clients send on the shell channel."""
 
 CHANNELS = {
     **{f"{name}_{way}": channel for channel, all in _REQUESTS.items() for name in all for way in ("request", "reply")},
@@ -43,7 +43,7 @@ def channel_of(kind: str, socket_type: str | None) -> str | None:
     return CHANNELS.get(kind)
 
 
-def say(kind: str, content: dict[str, Json], parent: str | None) -> str:
+def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
     """Return the summary of a message. `parent` is the type of the message it belongs to."""
     words = _WORDS.get(kind)
     said = words(content) if words is not None else _outcome(content) if kind.endswith("_reply") else ""

@@ -19,9 +19,9 @@ MAX_SOURCES = 3
 """Maximum number of packed parts of one message that are unpacked, nested or not."""
 
 UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MAX_OCTETS, 2 * MAX_FIELDS
-"""Initial allowance of a side for unpacking: octets, and fields read from them."""
+"""Initial allowance of a side for unpacking: octets, and fields read from unpacked octets."""
 UNPACKED_PER_OCTET, FIELDS_PER_OCTET = 100, 4
-"""Increase of that allowance for each octet of claimed messages, packed or not."""
+"""Increase of the allowance for each octet of claimed messages, packed or not."""
 
 CONTAINERS = (dict, list, tuple)
 
@@ -36,8 +36,7 @@ class Limit(Exception):
 
 
 class Allowance:
-    """Remaining allowance of one side for unpacking. It keeps the cost proportional to the captured octets for any
-    number of messages."""
+    """The remaining allowance of a side for unpacking, which keeps the cost proportional to the captured octets."""
 
     __slots__ = ("fields", "octets")
 
@@ -103,7 +102,7 @@ def counted(value: Json, budget: Budget, depth: int) -> Json:
 
 
 def checked(fields: Json) -> Json:
-    """Return fields that a dissector has set itself, as every output can hold them.
+    """Check fields that a dissector has set itself, and return them as every output can hold them.
 
     Their parts were already counted and limited when they were read, each at its own depth.
     """

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Claim(IntEnum):
-    """A dissector's claim on a message. YES: no other format looks like it; MAYBE: it fits."""
+    """A dissector's claim on a message. YES: no other format looks like it; MAYBE: it fits the format; NO."""
 
     NO = 0
     MAYBE = 1
@@ -16,7 +16,7 @@ class Claim(IntEnum):
 
 
 class About(NamedTuple):
-    """The sending side, and properties of it and its peer. None means unknown."""
+    """Facts about the sending side and its peer. None means unknown."""
 
     conn: int
     side: int
@@ -32,8 +32,8 @@ class About(NamedTuple):
 class Message(NamedTuple):
     """One message: the octets of all frames, and the index of the first frame after envelope, topic or group.
 
-    `topic` are the octets of the first frame of a publisher's multi-frame message (of RADIO: the group). `after_loss`:
-    the capture may lack messages before this one.
+    `topic` is the first frame of a publisher's message of several frames (of RADIO: the group). `after_loss`: the
+    capture may lack messages before this one.
     """
 
     frames: Sequence[bytes]

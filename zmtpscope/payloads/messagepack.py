@@ -55,19 +55,19 @@ _LONG = {
 """Kind and layout of the argument by first octet, for longer heads."""
 
 _TIMESTAMP = 0xFF
-"""The type -1."""
+"""The extension type -1, as an octet."""
 
 _TIMESTAMPS = (4, 8, 12)
-"""Possible sizes of its data, in octets."""
+"""Possible sizes of a timestamp, in octets."""
 
 _EPOCH = datetime(1970, 1, 1)
 
 _decode = msgspec.msgpack.Decoder().decode
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""Like `in_brief` for JSON values, without a length limit."""
+"""Format JSON values like `in_brief`, but without a length limit."""
 
 MIN_PLAIN, MAX_PLAIN = 1e-4, 1e16
-"""Between these bounds Python and orjson write floats without an exponent."""
+"""Bounds between which Python and orjson write floats without an exponent."""
 
 
 class MessagePack(Headed):
@@ -123,12 +123,13 @@ class MessagePack(Headed):
 
 
 class _Loaded(NamedTuple):
-    """A map or array that JSON can hold, nested no deeper than the limit. `has_words`: it is not accidental."""
+    """A map or array that JSON can hold, nested no deeper than the limit. `has_words`: it contains text, so that it is
+    not accidental."""
 
     value: Json
     has_words: bool
     has_exponents: bool
-    """Whether it has numbers that orjson writes differently from `in_brief`."""
+    """Whether it contains numbers that orjson writes differently from `in_brief`."""
 
     def in_brief(self) -> str:
         return _encode(self.value) if self.has_exponents else orjson.dumps(self.value).decode()
@@ -177,7 +178,7 @@ def _ordinary(value: Json) -> _Loaded | None:
 
 
 def as_time(data: bytes) -> str | None:
-    """Return a timestamp's data as RFC 3339. None if it is invalid or outside the years 1 to 9999."""
+    """Return a timestamp's data as RFC 3339 text. None if it is invalid or outside the years 1 to 9999."""
     if len(data) not in _TIMESTAMPS:
         return None
     number = int.from_bytes(data)

@@ -38,8 +38,8 @@ _DANGEROUS_BUILTINS = {
 
 
 class Pickle(Framewise[Walk]):
-    """Dissector of messages whose first content frame is exactly one pickle. Other frames may be anything; with
-    protocol 5 they are out-of-band buffers."""
+    """Dissector of messages whose first content frame is exactly one pickle. Other frames may be anything, such as the
+    out-of-band buffers of protocol 5."""
 
     name = "pickle"
     prefix = "pickle"
@@ -48,8 +48,8 @@ class Pickle(Framewise[Walk]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._told: set[int] = set()
-        """Hashes of the sets of imports already reported, each combined with whether the walk reached the end."""
+        self._reported: set[int] = set()
+        """Hashes of the sets of imports that were reported, each with whether its pickle was read to the end."""
 
     def recognise(self, octets: bytes) -> tuple[Claim, Walk | None]:
         return recognised(octets)
@@ -72,12 +72,12 @@ class Pickle(Framewise[Walk]):
         return _summary(fields)
 
     def _judge(self, reader: Reader, walk: Walk) -> None:
-        """Report what loading the pickle does, once per side for the same set of imports."""
+        """Report the effects of loading the pickle, once per side for the same set of imports."""
         key = hash((walk.finished, frozenset(walk.imports)))
-        if key in self._told:
+        if key in self._reported:
             return
-        if len(self._told) < _MAX_REPORTED:
-            self._told.add(key)
+        if len(self._reported) < _MAX_REPORTED:
+            self._reported.add(key)
         dangerous = list(filter(is_dangerous, walk.imports))[:_MAX_NAMED]
         imports = sorted(walk.imports, key=is_dangerous, reverse=True)
         calls = [each for each in walk.calls if each.startswith(tuple(dangerous))] if dangerous else walk.calls

@@ -19,7 +19,7 @@ _LONGEST_INTEGER = 19
 _NO_CONSTANTS = {"BINGET", "EXT1", "EXT2", "EXT4", "GET", "GLOBAL", "INST", "LONG_BINGET", "PERSID"}
 """Opcodes whose argument refers to the value that they put on the stack."""
 _LENGTHS = {-2: (1, False), -3: (4, True), -4: (4, False), -5: (8, False)}
-"""Length prefixes by their code in pickletools: size in octets, and whether they are signed."""
+"""Length prefixes by their code in pickletools: size in octets, and whether the number is signed."""
 _LINE = -1
 """Code in pickletools of an argument that ends with its line."""
 
@@ -27,9 +27,9 @@ _LINE = -1
 class Opcode(NamedTuple):
     """A row of the opcode table.
 
-    An opcode `takes` a number of things from the stack; with `to_mark` also everything above them, down to the mark.
-    `leaves` are the types of its results. `argument` is a pickletools kind of `size` octets. A `constant` puts its
-    argument on the stack.
+    An opcode `takes` a number of objects from the stack; with `to_mark` also all objects above the last mark. `leaves`
+    are the types of its results. `argument` is a pickletools kind of `size` octets. A `constant` puts its argument on
+    the stack.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Finds out what loading a pickle would do, without loading it: interprets its opcodes on a stack of descriptions."""
+"""Find out what loading a pickle would do, without loading it: interpret its opcodes on a stack of descriptions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ UNKNOWN = "?"
 
 _STOP = ord(".")
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_BUFFER"}
-"""Opcodes that modify the first thing they take, and leave it on the stack."""
+"""Opcodes that modify an object and leave it on the stack."""
 
 
-class Thing(NamedTuple):
+class StackObject(NamedTuple):
     """A description of an object on the stack: its shown form, and its text if it is a string."""
 
     shown: str
@@ -41,7 +41,7 @@ class Step(NamedTuple):
     value: Json
 
 
-_MARK: Final = Thing("mark")
+_MARK: Final = StackObject("mark")
 
 
 class Walk:
@@ -64,8 +64,8 @@ class Walk:
         self.result = ""
         """Description of the loaded object."""
         self.finished = False
-        self._memo: dict[int, Thing] = {}
-        self._stack: list[Thing] = []
+        self._memo: dict[int, StackObject] = {}
+        self._stack: list[StackObject] = []
 
     def run(self) -> None:
         """Interpret all opcodes. Raises `Malformed` for an invalid pickle, and `Limit` after too many opcodes."""
@@ -122,14 +122,14 @@ class Walk:
                 self.result = taken[0].shown
         self.protocol = max(self.protocol, opcode.protocol)
 
-    def _top(self) -> Thing:
+    def _top(self) -> StackObject:
         if not self._stack or self._stack[-1] is _MARK:
             raise Malformed("the stack is empty")
         return self._stack[-1]
 
-    def _take(self, opcode: Opcode) -> list[Thing]:
+    def _take(self, opcode: Opcode) -> list[StackObject]:
         """Pop what the opcode takes, deepest first, without marks."""
-        items: list[Thing] = []
+        items: list[StackObject] = []
         if opcode.to_mark:
             while self._stack and self._stack[-1] is not _MARK:
                 items.append(self._stack.pop())
@@ -144,8 +144,8 @@ class Walk:
         del self._stack[rest:]
         return below + items
 
-    def _left(self, opcode: Opcode, argument: Json, taken: list[Thing]) -> Sequence[Thing]:
-        """Return what the opcode puts on the stack for the things it has `taken`."""
+    def _left(self, opcode: Opcode, argument: Json, taken: list[StackObject]) -> Sequence[StackObject]:
+        """Return what the opcode puts on the stack, given the objects it has `taken` from it."""
         name = opcode.name
         if name == "GLOBAL":
             return [self._import(argument)]
@@ -162,41 +162,41 @@ class Walk:
         if name in ("REDUCE", "NEWOBJ", "NEWOBJ_EX"):
             return [self._call(taken[0], *taken[1:])]
         if name == "BUILD":
-            self._call(Thing(f"{taken[0].shown}.__setstate__"), Thing(f"({taken[1].shown})"))
+            self._call(StackObject(f"{taken[0].shown}.__setstate__"), StackObject(f"({taken[1].shown})"))
             return taken[:1]
         if name in _IN_PLACE:
             return taken[:1]
         if name in ("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
             return [_tuple(taken)]
         if name in ("NONE", "NEWTRUE", "NEWFALSE"):
-            return [Thing({"NONE": "None", "NEWTRUE": "True", "NEWFALSE": "False"}[name])]
+            return [StackObject({"NONE": "None", "NEWTRUE": "True", "NEWFALSE": "False"}[name])]
         if name in ("PERSID", "BINPERSID"):
-            return [self._call(Thing("persistent_load"), _tuple(taken or [Thing(repr(argument))]))]
-        return [Thing(each) for each in opcode.leaves]
+            return [self._call(StackObject("persistent_load"), _tuple(taken or [StackObject(repr(argument))]))]
+        return [StackObject(each) for each in opcode.leaves]
 
-    def _import(self, name: str) -> Thing:
+    def _import(self, name: str) -> StackObject:
         name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
         self.imports[name] = None
-        return Thing(_cut(name))
+        return StackObject(_cut(name))
 
-    def _call(self, called: Thing, arguments: Thing, keywords: Thing | None = None) -> Thing:
+    def _call(self, called: StackObject, arguments: StackObject, keywords: StackObject | None = None) -> StackObject:
         shown = arguments.shown if arguments.shown.startswith("(") else f"(*{arguments.shown})"
         if keywords is not None:
             shown = f"{shown[:-1]}, **{keywords.shown})"
         call = _cut(called.shown + shown)
         self.calls[call] = None
-        return Thing(call)
+        return StackObject(call)
 
-    def _constant(self, value: Json) -> Thing:
+    def _constant(self, value: Json) -> StackObject:
         if isinstance(value, str):
             self.strings[_cut(value)] = None
-            return Thing(_cut(repr(value[:_LONGEST_SHOWN])), value if len(value) <= _LONGEST_NAME else None)
-        return Thing(_cut(repr(value[:_LONGEST_SHOWN] if isinstance(value, bytes) else value)))
+            return StackObject(_cut(repr(value[:_LONGEST_SHOWN])), value if len(value) <= _LONGEST_NAME else None)
+        return StackObject(_cut(repr(value[:_LONGEST_SHOWN] if isinstance(value, bytes) else value)))
 
 
-def _tuple(items: list[Thing]) -> Thing:
+def _tuple(items: list[StackObject]) -> StackObject:
     more = ["…"] if len(items) > _MAX_SHOWN else []
-    return Thing(_cut(f"({', '.join([*(each.shown for each in items[:_MAX_SHOWN]), *more])})"))
+    return StackObject(_cut(f"({', '.join([*(each.shown for each in items[:_MAX_SHOWN]), *more])})"))
 
 
 def _cut(shown: str) -> str:

@@ -1,6 +1,6 @@
-"""Protocol Buffers, with the names of a descriptor set or by field numbers.
+"""Protocol Buffers, with the field names of a descriptor set or with field numbers.
 
-By numbers almost anything fits, so only messages that the user selected are dissected.
+Without a descriptor set almost any octets fit, so only messages that the user selected are dissected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 from zmtpscope.records import to_text
 
 LARGEST_CLAIMED = 1000
-"""Maximum field number for a claim. Higher ones are rare in messages, and common in other data parsed as fields."""
+"""Maximum field number of a message that is claimed. Higher numbers are rare in messages, and common in other data
+parsed as fields."""
 MAX_KEYS = 4 * MAX_FIELDS
 """Maximum number of keys parsed in one message, after which no more octets are tried as nested fields."""
 FIRST_PRINTABLE = 0x20
@@ -76,7 +77,7 @@ class Protobuf(Payload):
                 raise Malformed(self._wanted)
             kind, schema = self._wanted
         _Fields(reader, schema).read(0, reader.stop, kind)
-        return f"{kind.name if kind is not None else ''} {_said(reader.fields)}".strip()
+        return f"{kind.name if kind is not None else ''} {_summary_of(reader.fields)}".strip()
 
 
 def _wanted(name: str, settings: Settings) -> Wanted | str:
@@ -139,8 +140,8 @@ class _Fields:
     # -- undeclared fields ---------------------------------------------------------------------------------------------
 
     def _guessed(self, each: WireField) -> None:
-        """Read a field by its number. With a length it is printable text, else a message, else other text, else
-        octets."""
+        """Read a field without a declaration. A field with a length is printable text, otherwise a message, otherwise
+        other text, otherwise octets."""
         name, length = str(each.number), each.stop - each.start
         if each.wire_type == WIRE_GROUP:
             return self._message(name, each, None)
@@ -189,7 +190,7 @@ class _Fields:
         return self.schema.enums.get(declared.type_name, {}).get(value, value) if declared.type == ENUM else value
 
     def _packed(self, name: str, declared: FieldType, each: WireField) -> None:
-        """Read a packed field: many numbers in one."""
+        """Read a packed field: many numbers in one field."""
         reader = self.reader
         with reader.group(name):
             reader.octets("tag", each.begin - each.start, hidden=True)
@@ -226,7 +227,7 @@ class _Fields:
             raise Malformed(found.problem)
 
     def _default(self, declared: FieldType | None) -> Json:
-        """Return the default of a missing key or value. Senders may omit the default of a type."""
+        """Return the default value of a type, for a key or value that the sender left out."""
         if declared is None or declared.type == MESSAGE:
             return {}
         if declared.type in NUMBERS:
@@ -269,7 +270,7 @@ def _part(entry: MessageType, each: WireField, number: int) -> FieldType | None:
     return declared if declared is not None and _fits(declared, each) else None
 
 
-def _said(fields: dict[str, Json]) -> str:
+def _summary_of(fields: dict[str, Json]) -> str:
     """Return the fields in short form."""
     said: list[str] = []
     room = LONGEST_SUMMARY

@@ -16,7 +16,7 @@ WIDTHS = {FIXED_64: 8, FIXED_32: 4}
 """Octets of fixed-size values."""
 LARGEST_NUMBER = (1 << 29) - 1
 LONGEST_KEY = 5
-"""In octets; a key is a number of 32 bits."""
+"""Maximum octets of a key, which is a number of 32 bits."""
 LONGEST_VARINT = 10
 LARGEST_VARINT = (1 << 64) - 1
 
@@ -37,8 +37,8 @@ class WireField(NamedTuple):
 
 
 class WireFields(NamedTuple):
-    """The fields of a message. `problem` is the reason why the octets at `stop` are not a field. `keys` is the number
-    of keys parsed."""
+    """The fields of a message. `problem` is why the octets at `stop` are not a field, or None. `keys` is the number of
+    keys parsed."""
 
     fields: list[WireField]
     stop: int
@@ -54,8 +54,7 @@ class WireFields(NamedTuple):
 def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> WireFields:
     """Parse the fields of the message at `start`..`stop`.
 
-    After `most` keys, including those in groups, parsing stops and the rest counts as fitting, because it is never
-    read.
+    After `most` keys, including those in groups, parsing stops, and the rest counts as valid because it is never read.
     """
     fields: list[WireField] = []
     groups: list[tuple[int, int, int]] = []

@@ -9,7 +9,7 @@ LARGEST = 8192
 
 
 class Radio(Payload):
-    """Dissector of one datagram, which is one message. Has no magic number, so it is claimed only on other evidence."""
+    """Dissector of one datagram, which is one message. It has no magic number, so other evidence must claim it."""
 
     name = "radio"
     prefix = "radio"

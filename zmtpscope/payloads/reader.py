@@ -135,8 +135,8 @@ class Reader(FrameCursor):
         return text
 
     def secret(self, name: str, length: int | None = None) -> None:
-        """Read `length` octets (None: the rest) as a password. No output shows its frame unless the user asks for
-        secrets."""
+        """Read `length` octets (None: the rest of the frame) as a password. No output shows this frame unless the user
+        requests secrets."""
         length = self.left if length is None else length
         text = to_text(self._read(name, length))
         if length:
@@ -149,7 +149,7 @@ class Reader(FrameCursor):
         self._keep(name, length, self._counted(value) if type(value) in CONTAINERS else plain(value), hidden)
 
     def give(self, name: str, value: Json) -> None:
-        """Add a field that has no octets of its own, for example one derived from other fields."""
+        """Add a field without octets of its own, for example one computed from other fields."""
         self.budget.spend(len(value) if isinstance(value, str | bytes) else 0, 0)
         self._record.store(name, self._counted(value))
 
@@ -159,7 +159,7 @@ class Reader(FrameCursor):
         self.fields = self._counted(value if isinstance(value, dict | list | tuple) else {"value": value})
 
     def adopt(self, length: int, nodes: list[FieldNode]) -> None:
-        """Consume `length` octets that the dissector has parsed and charged to the budget itself, with their tree
+        """Consume `length` octets that the dissector has parsed itself and charged to the budget, with their tree
         `nodes`."""
         self.position = min(self.position + max(0, length), self.stop)
         if self._tree is not None:
@@ -177,8 +177,8 @@ class Reader(FrameCursor):
 
     @contextmanager
     def aside(self) -> Iterator[list[Json]]:
-        """Collect values read within the block in the list it yields instead of in the fields, for example keys of a
-        map."""
+        """Collect the values read within the block in the yielded list instead of in the fields, for example the keys
+        of a map."""
         values: list[Json] = []
         outer = self._record.enter(values)
         try:
@@ -217,7 +217,7 @@ class Reader(FrameCursor):
         severity: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """Report a finding of `zmtpscope.findings` at stream offset `start` (as `offset` returns); None means the
+        """Report a finding of `zmtpscope.findings` at stream offset `start` (a value of `offset`); None means the whole
         frame.
 
         An unknown id becomes the detail of PAYLOAD-04, a note unless `severity` is given. Raises `Limit` after too many
@@ -298,8 +298,8 @@ class Reader(FrameCursor):
         return opened
 
     def another(self) -> Opened:
-        """Read the current frame, of which nothing is read yet, with another dissector if one claims it. Its fields are
-        not added to this reader."""
+        """Read the whole current frame with another dissector, if one claims it. Its fields are not added to this
+        reader."""
         opened = Opened(None, "", None)
         if self._others is None or not self.data:
             return opened

@@ -27,14 +27,14 @@ def _points() -> list[EntryPoint]:
 
 
 class Asked(NamedTuple):
-    """The dissectors to ask about messages for which the user named none."""
+    """The dissectors for messages for which the user named none."""
 
     dissectors: tuple[Dissector, ...]
-    """All except the text dissector."""
+    """All dissectors except the text dissector."""
     text: Dissector | None
     shapes: Shapes
     wants_all: bool
-    """Whether any of them is asked about every message from the start."""
+    """Whether any dissector gets every message from the start."""
 
 
 class Interrupted(BaseException):
@@ -50,15 +50,15 @@ class Registry:
         self.only = only
         self.files = files or {}
         self.problems: list[str] = []
-        """Why dissectors cannot be used: one sentence each, with a remedy."""
+        """Sentences on dissectors that cannot be used, each with a remedy."""
         self.stopped: set[str] = set()
-        """Dissectors that did not return. They are not called any more."""
+        """Names of dissectors that did not return. They are not called any more."""
         self._known: dict[str, Dissector] | None = None
         self._asked: Asked | None = None
 
     @property
     def dissectors(self) -> Mapping[str, Dissector]:
-        """All usable dissectors by name, sorted. An installed one replaces a built-in one of the same name."""
+        """Return all usable dissectors by name, sorted. An installed one replaces a built-in one of the same name."""
         if self._known is None:
             known = {each.name: each for each in OURS}
             for point in _points():
@@ -66,7 +66,7 @@ class Registry:
                     known[point.name] = _installed(point)
                 except (Exception, SystemExit) as error:  # third-party code may raise anything
                     hint = f"report it to the author of {point.package}, or uninstall that package"
-                    self._tell(point.name, error, hint)
+                    self._report(point.name, error, hint)
             self._known = dict(sorted(known.items()))
         return self._known
 
@@ -76,7 +76,7 @@ class Registry:
         self._asked = None
 
     def asked(self) -> Asked:
-        """Return the dissectors to ask about messages for which the user named none."""
+        """Return the dissectors for messages for which the user named none."""
         if self._asked is None:
             every, only = self.dissectors.values(), self.only
             asked = [each for each in every if (each.automatic if only is None else each.name == only)]
@@ -107,16 +107,17 @@ class Registry:
     def _leave_out(self, name: str, error: BaseException, hint: str) -> None:
         self._known = {known: each for known, each in self.dissectors.items() if known != name}
         self._asked = None
-        self._tell(name, error, hint)
+        self._report(name, error, hint)
 
-    def _tell(self, name: str, error: BaseException, hint: str) -> None:
+    def _report(self, name: str, error: BaseException, hint: str) -> None:
         problem = f"the payload dissector {name} cannot be used: {type(error).__name__}: {words_of(error)} -> {hint}"
         if problem not in self.problems:
             self.problems.append(problem)
 
 
 def _installed(point: EntryPoint) -> Dissector:
-    """Load the dissector of an entry point. Raises now if it is none, because it would fail unexpectedly later."""
+    """Load the dissector of an entry point. Raises at once if it is no dissector, because it would fail unexpectedly
+    later."""
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, Payload) and getattr(kind, "name", None) == point.name):
         raise TypeError(f"{point.value} is not a subclass of Payload named {point.name!r}")

@@ -1,7 +1,7 @@
 """Publishers that number their messages so that subscribers detect losses.
 
-Supports bitcoind and compatible nodes (its doc/zmq.md: topic, body, number of 4 octets) and the guide's Clone pattern
-(key, number of 8 octets, value).
+Supports bitcoind and compatible nodes (its doc/zmq.md: topic, body, number of 4 octets) and the Clone pattern of the
+ZeroMQ guide (key, number of 8 octets, value).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ EVENTS = {
 """Events of bitcoind's topic `sequence`, by the size of the body and the octet after the hash. Bodies of transaction
 events end with the sequence number of the memory pool."""
 SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
-"""In octets."""
+"""Minimum sizes in octets of a transaction and of a block."""
 
 
 class Place(NamedTuple):
-    """A possible position of a number: all of `frame` in this octet order, in messages with this many frames."""
+    """A possible position of a number: it fills `frame`, in this octet order, in messages with this many frames."""
 
     least_frames: int
     most_frames: int | None
@@ -57,8 +57,8 @@ PLACES = (BEHIND_BODY, Place(3, None, 1, 8, False), Place(3, None, 1, 8, True))
 
 
 class Step(NamedTuple):
-    """The step to a number from the previous one, `last`. `ahead` is negative if the number went back, None if it is
-    the first."""
+    """The step from the previous number, `last`, to a number. `ahead` is negative if the number went back, None if it
+    is the first."""
 
     proven: bool
     last: int
@@ -91,10 +91,11 @@ class Series:
 
 
 class Numbering:
-    """Follows the values at one place in the messages of a side, which may number all messages or those of each topic.
+    """Follows the values at one place in the messages of a side. They may number all messages, or the messages of each
+    topic.
 
     Both interpretations are followed. Numbers count all messages if steps of 1 continue across topics. They count per
-    topic as soon as a number is smaller than the one of another topic before it.
+    topic as soon as a number is smaller than the preceding number of another topic.
     """
 
     def __init__(self, place: Place) -> None:
@@ -104,7 +105,7 @@ class Numbering:
         self.topic: bytes | None = None
         self.separate = False
         self.proven = False
-        """Whether any number here is proven to be a sequence number."""
+        """Whether a value here was proven to be a sequence number."""
 
     def forget(self) -> None:
         """Forget the previous numbers after a loss. Proofs remain."""
@@ -131,7 +132,7 @@ class Numbering:
 
 
 class Reading(NamedTuple):
-    """The number of one message: its place, its step, and whether it counts all topics."""
+    """The number in one message: its place, its step, and whether it counts all topics."""
 
     place: Place
     step: Step
@@ -140,7 +141,7 @@ class Reading(NamedTuple):
 
     @property
     def believed(self) -> bool:
-        """Whether the value is known to be a sequence number."""
+        """Whether the value is proven to be a sequence number."""
         return self.bitcoin or self.step.proven
 
     @property
@@ -163,8 +164,8 @@ class Numbered(Payload):
         super().__init__(settings)
         self.numberings = [Numbering(place) for place in PLACES]
         self.reading: Reading | None = None
-        """Result of `claim`, for `dissect` of the same message. None for a dissector that the user selected, which is
-        never asked for a claim."""
+        """The result of `claim`, for `dissect` of the same message. None if the user selected the dissector, which then
+        gets no `claim`."""
 
     def claim(self, message: Message, about: About) -> Claim:
         self.reading = reading = self._look_at(message)

@@ -1,6 +1,6 @@
-"""The dissectors that may claim messages of each shape, as they declare it (`Payload`).
+"""Which dissectors may claim messages of each shape, from their declarations (`Payload`).
 
-A table, because few of the dozen dissectors are worth a call for any one message.
+A table of shapes avoids calls: of the dozen dissectors, few may claim any one message.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class Candidates:
         self.is_one = len(others) == 1
         tells = by_octets or self.is_one
         self.tellers = tuple(each for each in others if each.tells_at_once) if tells else ()
-        """The ones of `others` that can dissect by octets alone, which then replaces asking all."""
+        """Dissectors in `others` that can dissect by octets alone, without a reader."""
         self.only_claim = by_octets and not (self.prefixes or any(each.judges for each in others))
-        """Whether such messages can only be claimed, not judged, when only findings are wanted."""
+        """Whether such messages can only be claimed when only findings are wanted, because no candidate reports
+        findings."""
         self.only_json = others == (JSON,) and not any(map(_may_be_json, self.prefixes))
         """Whether only the JSON dissector may claim JSON messages of this shape."""
 
@@ -57,8 +58,8 @@ def _may_be_json(prefix: bytes) -> bool:
 
 
 class Shapes:
-    """Numbers the shapes of messages that a set of dissectors distinguishes. A shape determines which of them may claim
-    a message.
+    """Numbers the shapes of messages that a set of dissectors distinguishes. The shape determines which dissectors may
+    claim a message.
 
     A shape combines the socket type of the sender, the first octet of the first content frame, and whether the numbers
     of content frames and of all frames suffice for each dissector.
@@ -83,13 +84,13 @@ class Shapes:
         self._of_frames: dict[int, Candidates] = {}
         self.begins_frame = _frame_beginnings(dissectors)
         self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
-        """By shape: NOBODY without candidates, ONLY_CLAIMS if they can only claim, else SOMEBODY, or UNKNOWN if not
-        computed yet."""
+        """A value for each shape: NOBODY (no candidates), ONLY_CLAIMS (candidates can only claim), SOMEBODY (any other
+        candidates), or UNKNOWN (not computed yet)."""
         self.only_json = np.zeros(len(self.known), np.bool_)
-        """By shape, if computed: whether only the JSON dissector may claim JSON messages."""
+        """For each computed shape: whether only the JSON dissector may claim JSON messages."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
-        """Unpickle as the shared table."""
+        """Pickle as a reference to the shared table."""
         return shapes_of, (self.dissectors,)
 
     def first_of(self, socket_type: str | None) -> int:
@@ -133,14 +134,14 @@ class Shapes:
         return found
 
     def told_at_once(self, shape: int) -> Candidates | None:
-        """Return the candidates of a shape if octets alone may be enough to ask them, otherwise None."""
+        """Return the candidates of a shape if one of them may dissect a message by its octets alone, otherwise None."""
         if shape not in self._told_at_once:
             found = self.candidates(shape) if shape >= 0 else None
             self._told_at_once[shape] = found if found is not None and (found.tellers or found.only_claim) else None
         return self._told_at_once[shape]
 
     def asked(self, message: Message, socket_type: str | None) -> Dissectors:
-        """Return the dissectors to ask about a message from this socket type."""
+        """Return the dissectors that may claim a message from this socket type."""
         frames, content = message.frames, message.content
         return self.candidates(self.of(message, socket_type)).of(frames[content] if content < len(frames) else b"")
 

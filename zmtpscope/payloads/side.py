@@ -1,4 +1,4 @@
-"""The payloads of one side of a connection: selects the dissector of each message and calls it."""
+"""The payloads of one side of a connection: select the dissector of each message and call it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import as_summary, shortened
 
 MAX_UNCLAIMED = 256
-"""Maximum number of consecutive messages that no dissector except the text dissector claims. After them the side is
-left alone."""
+"""Maximum number of consecutive messages that no dissector except the text dissector claims. After them the side is not
+examined any more."""
 
 
 class Named(NamedTuple):
@@ -31,10 +31,10 @@ class Named(NamedTuple):
 
 
 class SidePayloads:
-    """Asks the dissectors of `registry` about the messages of one side, in the order of the messages.
+    """Calls the dissectors of `registry` for the messages of one side, in the order of the messages.
 
-    Dissectors in `named` read the messages they are named for, without being asked for a claim. With `judging`, only
-    findings are wanted: dissectors without findings are asked for claims, but read nothing.
+    Dissectors in `named` read the messages that the user named them for, without a `claim`. With `judging`, only
+    findings are wanted: dissectors without findings get `claim` calls, but read nothing.
     """
 
     def __init__(
@@ -51,26 +51,24 @@ class SidePayloads:
         self.show_secrets = show_secrets
         self.judging = judging
         self.dissectors, self.text, self.shapes, self.wants_all = registry.asked()
-        """Dissectors to ask, the text dissector, their shapes, and whether any dissector must be asked about every
-        message."""
+        """The dissectors to try, the text dissector, their shapes, and whether any dissector gets every message."""
         self.made: dict[str, Payload | None] = {}
-        """Dissectors created so far, by name; most sides need few. None: the dissector cannot be created."""
+        """Dissectors created so far, by name; most sides need few. None: it could not be created."""
         self.last: Payload | None = None
         """The dissector that claimed the most recent claimed message."""
         self.unclaimed = 0
         """Messages since the last claim."""
         self.unreadable = 0
-        """Messages without text since the last one with text, of the messages the text dissector was asked about."""
+        """Messages without text since the last one with text, of the messages passed to the text dissector."""
         self.unheard: list[Payload] = []
-        """Dissectors that have not been asked for a claim since the last loss. The next message they are asked about
-        reports it."""
+        """Dissectors without a `claim` call since the last loss. Their next message has `after_loss` set."""
         self.unread: list[Payload] = []
         """Dissectors that have not read a message since the last loss."""
         self.has_lost = False
-        """Whether messages were ever lost, which dissectors created later must learn."""
+        """Whether messages were ever lost, for dissectors that are created later."""
         self.allowance = Allowance()
         self.forced: dict[bytes | None, Payload] = {}
-        """Named dissectors by topic. None: all other messages."""
+        """Dissectors named by the user, by topic. None: for all other messages."""
         for each in named:
             dissector = registry.dissectors.get(each.name)
             if dissector is not None and (made := registry.make(dissector, each.argument)) is not None:
@@ -78,25 +76,25 @@ class SidePayloads:
 
     @property
     def left_alone(self) -> bool:
-        """Whether only the text dissector is still asked."""
+        """Whether only the text dissector is still tried."""
         return not self.forced and self.unclaimed > MAX_UNCLAIMED
 
     @property
     def asks_for_text(self) -> bool:
-        """Whether to check messages that are not plain text for other text."""
+        """Whether to check messages that are not plain ASCII for other text."""
         return self.text is not None and not self.judging and self.unreadable <= MAX_UNCLAIMED
 
     def pass_by(self, count: int) -> None:
-        """Count messages that passed without asking any dissector."""
+        """Count messages for which no dissector was called."""
         self.unclaimed += count
 
     def dissect(
         self, message: Message, about: About, offsets: Sequence[int], *, is_text: bool = False
     ) -> Dissected | None:
-        """Dissect a message, or return None if no dissector claims it.
+        """Dissect a message. Return None if no dissector claims it.
 
-        If the caller knows that `is_text`, the text dissector is not asked. `offsets` are the offsets of the frame
-        bodies.
+        `is_text`: the caller knows that it is plain text, so the text dissector is not called. `offsets` are the stream
+        offsets of the frame bodies.
         """
         if message.after_loss:
             self.has_lost = True
@@ -110,7 +108,7 @@ class SidePayloads:
             self.unreadable = self.unreadable + 1 if chosen is None else 0
         if chosen is None or (self.judging and not (chosen.judges or self._others_may_judge(message))):
             return None
-        heard = _as_heard_by(chosen, message, self.unread) if self.has_lost else message
+        heard = _with_loss(chosen, message, self.unread) if self.has_lost else message
         self.allowance.earn(sum(map(len, message.frames)))
         reader = Reader(
             chosen.prefix,
@@ -131,10 +129,10 @@ class SidePayloads:
 
     def dissect_at_once(self, candidates: Candidates, octets: bytes, size: int) -> Dissected | None:
         """Return the result of `dissect` for a message of `size` octets whose only content frame is `octets`, without a
-        reader.
+        reader. Return None if that is impossible.
 
-        This requires that only `candidates` may claim it and that one of them needs no reader; otherwise returns None.
-        If only findings are wanted and the dissector reports none, the result contains only the claim.
+        It is possible if only `candidates` may claim the message and one of them needs no reader. If only findings are
+        wanted and the dissector reports none, the result contains only the claim.
         """
         if not candidates.tellers or (candidates.prefixes and octets.startswith(candidates.prefixes)):
             return None
@@ -157,7 +155,7 @@ class SidePayloads:
         return not self.trees and JSON.name not in self.registry.stopped
 
     def take_json(self, octets: int) -> None:
-        """Record claims of JSON messages that were recognised by their octets alone, the last message included.
+        """Record claims of JSON messages that were recognised by their octets alone. The last message is one of them.
         `octets` is their total size."""
         self.last, self.unclaimed = self._one(JSON), 0
         if not self.judging:
@@ -185,8 +183,8 @@ class SidePayloads:
     def _last_claimed(
         self, first: int, behind: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> tuple[int, list[Payload]]:
-        """Return the last of the messages `first..behind` (`behind` excluded) with a claim, and the dissectors claiming
-        it. The list is empty if there is none."""
+        """Return the last of the messages `first..behind` (`behind` excluded) that is claimed, and the dissectors that
+        claim it. The list is empty if there is none."""
         for which in range(behind - 1, first - 1, -1):
             claiming = self._claiming(*message(which))
             if claiming:
@@ -196,8 +194,8 @@ class SidePayloads:
     def _sure_among(
         self, claiming: list[Payload], first: int, which: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> Payload:
-        """Return the dissector that gets message `which`, of all `claiming` it: the one that got the message before,
-        else the first."""
+        """Return the dissector that gets message `which`, of the dissectors `claiming` it: the one that got the
+        previous message, otherwise the first."""
         before = self.last
         if len(claiming) > 1:
             earlier, others = self._last_claimed(first, which, message)
@@ -205,8 +203,7 @@ class SidePayloads:
         return next((each for each in claiming if each is before), claiming[0])
 
     def _teller(self, candidates: Candidates, octets: bytes) -> Payload | None:
-        """Return the dissector that claims `octets` and needs no reader, if any. Used when there are other
-        candidates."""
+        """Return a dissector that claims `octets` and needs no reader, or None. Used if there are other candidates."""
         tellers = candidates.tellers
         names = [each.name for each in tellers]
         if self.last is None or self.last.name not in names:
@@ -216,7 +213,7 @@ class SidePayloads:
         return self._one(tellers[names.index(self.last.name)])  # no other claim is surer
 
     def _claiming(self, candidates: Candidates, octets: bytes) -> list[Payload]:
-        """Return the candidates that claim a message, when a claim is all they can make."""
+        """Return the candidates that claim a message, if a claim is all that is needed."""
         asked = [self._one(each) for each in candidates.others]
         return [each for each in asked if each is not None and is_claimed_at_once(each, octets)]
 
@@ -228,15 +225,15 @@ class SidePayloads:
         return None if named is None or named.name in self.registry.stopped else named
 
     def _claimed(self, message: Message, about: About) -> Payload | None:
-        """Return the dissector that claims a message, the text dissector excluded. The surest wins, then the one that
-        needs most frames, then the last to claim."""
+        """Return the dissector that claims a message, except the text dissector: the one with the surest claim, then
+        the one that needs most frames, then the last one that claimed a message."""
         if self.left_alone:
             return None
         best, strength = None, (Claim.NO, 0, False)
         for dissector in self._asked(message, about):
             each = self._one(dissector)
             if each is not None:
-                heard = _as_heard_by(each, message, self.unheard) if self.has_lost else message
+                heard = _with_loss(each, message, self.unheard) if self.has_lost else message
                 claim = claim_of(each, heard, about), dissector.least_frames, each is self.last
                 if claim[0] and claim > strength:
                     best, strength = each, claim
@@ -247,7 +244,7 @@ class SidePayloads:
         return best
 
     def _claimed_behind(self, message: Message, about: About) -> Payload | None:
-        """Return the dissector of the first frame after the first content frame that any dissector claims by itself."""
+        """Return the dissector that claims a frame after the first content frame, for the first such frame."""
         for frame in message.bodies[1:]:
             found = self._of_frame(frame, about)
             if found is not None:
@@ -255,7 +252,7 @@ class SidePayloads:
         return None
 
     def _of_frame(self, octets: bytes, about: About, but: Payload | None = None) -> Payload | None:
-        """Return the dissector that claims one whole frame, `but` excluded."""
+        """Return the dissector that claims a frame by itself, except `but`."""
         best, strength, message = None, (Claim.NO, False), Message((octets,), 0, None)
         for dissector in self.shapes.of_frame(octets):
             each = self._one(dissector)
@@ -266,17 +263,18 @@ class SidePayloads:
         return best
 
     def _others_may_judge(self, message: Message) -> bool:
-        """Whether a frame after the first content frame may lead to findings."""
+        """Whether a frame after the first content frame may cause findings."""
         return any(each.judges for frame in message.bodies[1:] for each in self.shapes.of_frame(frame))
 
     def _another(self, but: Payload, reader: Reader) -> Opened:
         """Read a frame that is not in the format of `but`, the dissector of the message, with the dissector that claims
-        it."""
+        the frame."""
         found = self._of_frame(reader.frames[0], reader.about, but)
         return Opened(None, "", None) if found is None else _opened(found, reader)
 
     def _asked(self, message: Message, about: About) -> Sequence[Dissector]:
-        """Return the dissectors to ask about a message: those for its shape, and those that want all messages."""
+        """Return the dissectors to call for a message: the candidates of its shape, and dissectors that want all
+        messages."""
         fitting = self.shapes.asked(message, about.socket_type)
         if not self.wants_all:
             return fitting
@@ -322,9 +320,9 @@ def _opened(payload: Payload, reader: Reader) -> Opened:
     return Opened(made.protocol or None, made.summary, made.fields)
 
 
-def _as_heard_by(payload: Payload, message: Message, unheard: list[Payload]) -> Message:
-    """Return the message with `after_loss` set if `payload` has not yet learnt of the last loss, which may precede
-    messages that other dissectors got."""
+def _with_loss(payload: Payload, message: Message, unheard: list[Payload]) -> Message:
+    """Return the message with `after_loss` set if `payload` had no `claim` call since the last loss: messages that
+    other dissectors got may have followed the loss."""
     place = next((place for place, each in enumerate(unheard) if each is payload), None)
     after_loss = place is not None
     if place is not None:
@@ -350,7 +348,7 @@ def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
 
 
 def told_at_once(payload: Payload, octets: bytes) -> Dissected | None:
-    """Return the dissection that needs these octets alone. None if the dissector has none, or fails."""
+    """Return the dissection by octets alone. None if the dissector returns none, or fails."""
     try:
         done = payload.at_once(octets)
         if done is None:
@@ -404,12 +402,12 @@ def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
 
 @cache
 def is_ours(module: str) -> bool:
-    """Whether a module is part of zmtpscope: its dissectors set only fields that every output can hold."""
+    """Whether a module is part of zmtpscope. Its dissectors set only fields that every output can hold."""
     return module.startswith("zmtpscope.")
 
 
 def _name_of(payload: Payload) -> str:
-    """The dissector's name as a plain str, because it may be an enum member, for example."""
+    """Return the dissector's name as a plain str; it may be an enum member, for example."""
     return str.__str__(payload.name)
 
 

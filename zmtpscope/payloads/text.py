@@ -12,8 +12,8 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
 class Text(Payload):
-    """Dissector of messages whose content frames are all text and not all empty. No fields, as the octets show
-    everything."""
+    """Dissector of messages whose content frames are text and not all empty. There are no fields, because the octets
+    show everything."""
 
     name = "text"
     prefix = "text"

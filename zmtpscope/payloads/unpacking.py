@@ -1,4 +1,4 @@
-"""Unpacks compressed data in pieces, up to a limit, regardless of the sizes that the stream announces."""
+"""Unpack compressed data in pieces, up to a limit, regardless of the sizes that the stream announces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 ALWAYS = 1 << 20
-"""Octets that any data may unpack to."""
+"""Octets that any data may unpack to, regardless of its packed size."""
 MAX_TIMES = 100
 """Maximum ratio of unpacked to packed size above `ALWAYS`."""
 FAR_LARGER = 10
@@ -17,7 +17,8 @@ MAX_STREAMS = 1000
 
 
 class Unpacker(Protocol):
-    """Unpacks one stream, like zlib: call `decompress` with pieces until `eof`. `unused_data` is what follows it."""
+    """Unpacks one stream, like zlib: call `decompress` with pieces until `eof`. `unused_data` are the octets after the
+    stream."""
 
     @property
     def eof(self) -> bool: ...
@@ -36,7 +37,7 @@ class Format(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Why not all was unpacked: finding id, its detail, and a word for the summary."""
+    """Why the data was not unpacked completely: a finding id, its detail, and a word for the summary."""
 
     id: str
     detail: str

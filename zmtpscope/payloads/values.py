@@ -1,4 +1,4 @@
-"""Converts values so that every output can hold them."""
+"""Convert values so that every output can hold them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = Any
 
 LONGEST_SUMMARY = 200
 LONGEST_DETAIL = 400
-"""In characters."""
+"""Maximum characters of the detail of a finding."""
 NO_MORE = "…"
 """Ends a text that was cut."""
 BETWEEN_FRAMES = " | "

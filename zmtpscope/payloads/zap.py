@@ -13,7 +13,7 @@ from zmtpscope.zmtp import z85
 
 VERSION = b"1.0"
 FRAMES = 6
-"""Frames of a reply, and of a request without credentials."""
+"""Number of frames of a reply, and of a request without credentials."""
 
 MAX_CREDENTIALS = 2
 
@@ -23,7 +23,7 @@ CREDENTIALS = {
     b"CURVE": ("client_key",),
     b"GSSAPI": ("principal",),
 }
-"""Credential frames of each mechanism."""
+"""Names of the credential frames, by mechanism."""
 
 CURVE_KEY = 32
 """Octets of a CURVE public key."""
@@ -82,8 +82,8 @@ class Zap(Payload):
 def _start(message: Message) -> int:
     """Return the index of the frame with the version. Request and reply end with the message.
 
-    They may follow an envelope with or without delimiter. Without one, the first empty frame, often the identity, was
-    taken for the delimiter.
+    They may follow an envelope with or without a delimiter. Without a delimiter, the first empty frame (often the
+    identity) was taken for one.
     """
     frames = message.frames
     most = FRAMES + MAX_CREDENTIALS

@@ -1,6 +1,7 @@
-"""Captures as tables of Spark: rows of the same analyser, field by field those of `zmtpscope export`.
+"""Captures as Spark tables. Rows come from the same analyser as those of `zmtpscope export`, and are equal field by
+field.
 
-What is named here is loaded when it is first used, so that a worker loads what it needs and no more.
+Names of this module are loaded on first use, so that a worker loads only what it needs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _MODULES = {
     "skipped": "reading",
     "tables": "ingestion",
 }
-"""Where each public name lives. No module has the name of a function: the package would have the module under it."""
+"""The module of each public name. No module has the name of a function, because an attribute of the package would then
+be the module."""
 
 
 def __getattr__(name: str) -> Any:

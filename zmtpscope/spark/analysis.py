@@ -17,7 +17,7 @@ from zmtpscope.spark.merging import Merger, TakenBlock
 
 
 class Analysed(NamedTuple):
-    """The analyser's output for a block, or for the end of the capture (None)."""
+    """The output of the analyser for a block, or for the end of the capture (block None)."""
 
     batch: Batch
     block: TakenBlock | None
@@ -26,8 +26,8 @@ class Analysed(NamedTuple):
 class PartitionAnalysis:
     """The analysis of the flows of one partition. Iterate over `batches` or `batches_and_facts`.
 
-    With a `derivation`, batches also contain derived records of single connections; it collects the data for the
-    others.
+    With a `derivation`, batches also contain derived records about single connections, and the derivation collects the
+    data for records about several connections.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PartitionAnalysis:
             yield batch
 
     def batches_and_facts(self) -> Iterator[tuple[Batch, list[Chunk]]]:
-        """Yield the same batches, with the chunks that the last stage compares."""
+        """Yield the batches of `batches`, each with the facts for the last stage as chunks."""
         facts = FactChunks()
         for batch, block in self._analyse():
             if self._derivation is not None:
@@ -68,7 +68,7 @@ class PartitionAnalysis:
 
     @property
     def _latest(self) -> int:
-        """Largest time of all packets of the run."""
+        """Return the latest time of all packets of the run."""
         return max((end.taken for end in self._ends), default=0)
 
     @property

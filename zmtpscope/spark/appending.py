@@ -1,8 +1,8 @@
-"""Records which captures are in the tables of a folder, so that each part of a table is added once, even after a crash.
+"""Record which captures the tables of a folder contain, so that each part of a table is added once, even after a crash.
 
-`ingest` writes parts into a folder `_ingest-ID`. A note, `_ingested/ID.json`, names their captures. Once it exists, the
-parts belong to the tables, and are moved there. After a driver was killed, `finish` moves the parts of a folder with a
-note, and removes a folder without one.
+`ingest` writes parts into a folder `_ingest-ID`. A note, `_ingested/ID.json`, names their captures. Once the note
+exists, the parts belong to the tables and are moved there. If a driver was killed, `finish` moves the parts of a folder
+with a note, and removes a folder without one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Ingested(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its path without the suffix of later compression."""
+        """The path of the capture without a suffix of compression, which may be added later."""
         return uncompressed(self.path)
 
 
@@ -44,7 +44,8 @@ def captures_now(paths: Iterable[str]) -> list[Ingested]:
 
 
 def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[Ingested]:
-    """Return the captures that are not in the tables yet. Raises `CaptureError` for one that has changed since."""
+    """Return the captures that the tables do not contain yet. Raises `CaptureError` for a contained capture that has
+    changed."""
     by_name = {each.name: each for each in known}
     new = []
     for capture in captures:
@@ -77,7 +78,7 @@ def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ing
 
 
 def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
-    """Move the parts of all tables to their places. Some may already be there."""
+    """Move the parts of all tables to their places. Some may be there already."""
     for folder in filesystem.get_file_info(FileSelector(staging)):
         place = f"{root}/{folder.base_name}"
         if filesystem.type_name in ("local", "hdfs") and filesystem.get_file_info(place).type == FileType.NotFound:

@@ -11,7 +11,7 @@ from zmtpscope.export.types import translate
 from zmtpscope.spark.schemas import TIME, column_types
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.binary(), "json": pa.string()}
-"""Spark accepts neither dictionaries nor types with 64-bit offsets."""
+"""Arrow types for Spark, by field type. Spark accepts neither dictionaries nor types with 64-bit offsets."""
 
 ARROW_FOLDERS = {
     "int": pa.int32(),
@@ -26,7 +26,8 @@ ARROW_TIME = pa.timestamp("us", tz="UTC")
 
 
 def arrow_schema(record: str, columns: Sequence[str], others: Mapping[str, DataType]) -> pa.Schema:
-    """Return the schema of Arrow batches for Spark with these columns of a record type, or of `others`."""
+    """Return the schema of Arrow batches for Spark. Columns are fields of the record type, or named in `others` with
+    their types."""
     own = {name: arrow_type(type_) for name, type_ in column_types(record).items()} | {TIME: ARROW_TIME}
     types = own | {name: ARROW_FOLDERS[type_.simpleString()] for name, type_ in others.items()}
     return pa.schema([(name, types[name]) for name in columns])

@@ -1,7 +1,7 @@
-"""Divide files, or the flows with much data in them, evenly among partitions.
+"""Divide files, or the flows with most data, evenly among partitions.
 
-Hashes divide thousands of flows evenly, but not twenty: two partitions would often get twelve and eight, or one of them
-both of two. So the driver reads the beginning of some files and assigns the flows with most data there.
+Hashes divide thousands of flows evenly, but not twenty: two partitions would often get twelve and eight. So the driver
+samples the beginning of some files and assigns the flows with most data.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SAMPLED_FILES = 8
 BLOCK_SIZE, FEWEST_BLOCKS, MAX_BLOCKS = 1 << 20, 8, 64
 """Octets of a block, and minimum and maximum number of blocks sampled in all files."""
 SAMPLED_SHARE = 8
-"""The sample is at most an eighth of all files, unless that is fewer than the minimum."""
+"""The sample is at most this fraction of all files (an eighth), but not less than the minimum number of blocks."""
 COST_OF_SEGMENT = 64
-"""Cost of a segment for the analyser, in octets."""
+"""Cost of analysing a segment, as a number of octets."""
 LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
-"""Octets of files at which a task is full, and cost of opening a file, in octets."""
+"""Octets of files at which a task is full, and the cost of opening a file, as a number of octets."""
 FLOWS_OF_A_PARTITION = 32
 """Number of flows assigned per partition. Smaller flows are hashed."""
 
@@ -31,7 +31,7 @@ FLOWS_OF_A_PARTITION = 32
 def large_flows(
     files: Sequence[str], octets: int, partitions: int, endpoints: tuple[Endpoints, ...]
 ) -> dict[bytes, int]:
-    """Return the partition of each flow with much data in a sample of these files, whose size is `octets`.
+    """Return the partition of each flow with much data, from a sample of these files, whose total size is `octets`.
 
     Each flow goes to the partition with least data so far, the largest flow first. All UDP is in partition 0.
     """
@@ -47,7 +47,7 @@ def large_flows(
 
 
 def file_tasks(sizes: Sequence[int], least: int) -> list[range]:
-    """Divide files of these sizes into at least `least` tasks, if the files are large enough."""
+    """Divide files of these sizes into tasks: at least `least`, if there is enough data."""
     costs = [size + COST_OF_FILE for size in sizes]
     share = min(LARGE_TASK, sum(costs) // least)
     tasks, begin, octets = [], 0, 0
@@ -66,8 +66,8 @@ def _sample(files: Sequence[str], blocks: int) -> Iterator[SegmentBlock]:
 
 
 def _sampled_rates(sample: Iterator[SegmentBlock], wanted: FlowFilter) -> tuple[dict[bytes, float], float]:
-    """Return the cost of each connection per block since its first one, by the smaller of its two keys, and of all
-    datagrams."""
+    """Return the cost per block of each connection since its first block, by the smaller of its two flow keys, and of
+    all datagrams."""
     costs: dict[bytes, float] = defaultdict(float)
     first: dict[bytes, int] = {}
     datagrams, number = 0, 0

@@ -1,8 +1,8 @@
 """The folder that a streaming query reads: its captures, and the contents of the next micro-batch.
 
-A micro-batch takes complete files in the order of their first packets. Of these it takes all packets that count as
-taken before the first packet of any later file (`MicroBatch.until`). So packets of overlapping files, such as captures
-of two interfaces in one folder, have the order of one run over all files.
+A micro-batch takes complete files in the order of their first packets. Of these files it takes the packets before the
+first packet of any later file (`MicroBatch.until`). So packets of overlapping files, such as captures of two interfaces
+in one folder, have the order of one run over all files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zmtpscope.capture.files import PEEK, CaptureFile
 from zmtpscope.capture.statistics import FileReports
 
 COMPRESSED = (".gz", ".zst")
-"""Suffixes of a file compressed after completion, which remains the same capture."""
+"""Suffixes that are added when a complete file is compressed. It is still the same capture."""
 
 
 def uncompressed(path: str) -> str:
@@ -37,7 +37,7 @@ class Capture(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its path without the suffix of compression."""
+        """The path of the capture without a suffix of compression."""
         return uncompressed(self.path)
 
 
@@ -51,19 +51,19 @@ class BatchFile(NamedTuple):
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """The input of a micro-batch, and all input up to its end. Number 0 is the start of a query."""
+    """The files of a micro-batch, and the totals up to its end. Number 0 is the start of a query."""
 
     number: int = 0
     partitions: int = 0
     files: list[BatchFile] = field(default_factory=list)
-    """Files not taken by an earlier micro-batch."""
+    """Files that no earlier micro-batch has taken."""
     files_so_far: int = 0
     """Number of files taken, including earlier micro-batches."""
     until: int | None = None
-    """Only packets that count as taken before this time (ns); later ones are left for a later micro-batch. None:
-    all."""
+    """Only packets before this time (ns) are taken, later ones by a later micro-batch. The time of a packet is the
+    largest so far in its file. None: all packets."""
     is_last: bool = False
-    """Whether the capture ends with it."""
+    """Whether the capture ends with this micro-batch."""
     seen: dict[str, Capture] = field(default_factory=dict)
     """Taken files that are still in the folder, by name."""
 
@@ -77,7 +77,7 @@ class CaptureFolder:
         """Size, modification time and capture of each file at the last listing. None: not a capture."""
 
     def captures(self) -> list[Capture]:
-        """Return all captures now in the folder, each once. Files whose names start with a dot are skipped, because
+        """Return all captures in the folder now, each once. Files whose names start with a dot are skipped, because
         they are still being copied.
 
         Raises `CaptureError` if the folder is missing or cannot be listed.
@@ -185,7 +185,8 @@ def next_micro_batch(
 
 
 def _is_new(capture: Capture, seen: Capture | None) -> bool:
-    """Whether a capture was not taken yet. A ring file counts as new when its first packet changes."""
+    """Whether a capture was not taken yet. A file that is overwritten in a ring is new once its first packet has
+    changed."""
     return seen is None or seen.first_time != capture.first_time
 
 

@@ -1,7 +1,7 @@
-"""Chunks, which carry data from files to partitions: each contains segments of one file for one partition.
+"""Chunks carry data from files to partitions. A chunk contains segments of one file for one partition.
 
-A chunk is a row of a DataFrame, and its segments are rows of its table. So the JVM moves, sorts and spills few rows,
-and never parses their contents.
+A chunk is a row of a DataFrame, with its segments as one binary value. So the JVM moves, sorts and spills few rows, and
+never parses their contents.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ SCHEMA = pa.schema(
 DDL = "partition int, taken long, packet long, kind byte, rows int, table binary, keys binary, octets binary"
 """The schema in Spark's DDL."""
 ORDER = ("partition", "taken", "packet")
-"""Sort order of chunks. A packet counts as taken at the largest time so far in its file."""
+"""Sort order of chunks. `taken` is the sort time of a packet: the largest time so far in its file."""
 
 
 class Kind(IntEnum):
-    """Contents of a chunk."""
+    """The kind of contents of a chunk."""
 
     SEGMENTS = 0
-    """Segments and datagrams."""
+    """Segments and datagrams of one file."""
     PACKETS = 1
     """Packets as captured: fragments that are not reassembled yet."""
     END = 2
@@ -50,7 +50,7 @@ class Kind(IntEnum):
     ROWS = 4
     """Rows of the result, in Arrow."""
     OBSERVED = 5
-    """Knowledge about the connections of one partition, for analyses across all of them."""
+    """Observations of the connections of one partition, for diagnoses across all connections."""
     WRITTEN = 6
     """The name of a file that was written."""
 
@@ -70,7 +70,7 @@ class Chunk(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Segments of one file, in order, over `data`. `taken` is the time at which each counts as taken."""
+    """Segments of one file, in order, over `data`. `taken` is the sort time of each."""
 
     rows: SegmentRows
     taken: Column
@@ -78,17 +78,17 @@ class Segments(NamedTuple):
 
 
 class Packets(NamedTuple):
-    """Packets of one file, in order, with the same `taken`."""
+    """Packets of one file, in order. `taken` is the sort time of each."""
 
     packets: PacketBlock
     taken: Column
 
 
 SEGMENT_FORMS = ("<u4", "<u2", "<u4", "<u4", "<u4", "<i8", "<u1", "<i8", "<i8", "<i8")
-"""Column formats of segment tables: flows, flags, sequence numbers, acknowledgments, lengths, octets cut off, hops;
-then the columns of all tables: packets, times and times as taken."""
+"""Column formats of segment tables: flows, flags, sequence numbers, acknowledgments, lengths, octets cut off, hops,
+packets, times, sort times."""
 PACKET_FORMS = ("<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
-"""Column formats of packet tables: link types, lengths, missing octets; then the same three."""
+"""Column formats of packet tables: link types, lengths, missing octets, packets, times, sort times."""
 
 
 def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
@@ -162,7 +162,7 @@ def rows_of(chunk: Chunk) -> Iterable[pa.RecordBatch]:
 
 def _table(forms: Sequence[str], columns: Sequence[Column], packets: Column, times: Column, taken: Column) -> bytes:
     """Return columns as octets. Increasing columns are stored as differences, and octets of equal significance are
-    adjacent, so that the shuffle compresses well."""
+    adjacent, so that Spark compresses them well."""
     all_columns = (*columns, _steps(packets), _steps(times), taken - times)
     return b"".join([_planes(column.astype(form)) for column, form in zip(all_columns, forms, strict=True)])
 

@@ -1,7 +1,7 @@
-"""The last stage: compares the connections of all partitions, as one run does.
+"""The last stage: compare the connections of all partitions as one run does.
 
 In the second stage the analyser reports facts instead of comparing (`dissect/records/facts.py`). Each fact becomes a
-row with its place among all packets, by which Spark sorts the facts of all partitions. Other rows are passed on.
+row with its place among all packets, and Spark sorts the facts of all partitions by it. Other rows pass unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FACTS_AT_ONCE = 1 << 12
 
 
 class Place(NamedTuple):
-    """The place where a fact was decided: after a packet, or before it, by time alone."""
+    """The place where a fact was decided: after a packet, or before a packet if time alone decided it."""
 
     taken: int
     packet: int
@@ -47,7 +47,7 @@ def place_of(fact: Fact, block: TakenBlock) -> Place:
 
 
 class FactChunks:
-    """Makes rows of the facts of one partition, numbered in order."""
+    """Turns the facts of one partition into rows, numbered in order."""
 
     def __init__(self) -> None:
         self._count = 0

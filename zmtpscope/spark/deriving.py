@@ -1,4 +1,5 @@
-"""Derived records: those of single connections are made where these are read, others in the last stage."""
+"""Derived records in Spark: records about single connections are made in the partition that reads the connection, all
+others in the last stage."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ CONNECTIONS_IN_A_CHUNK = 1000
 
 
 def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
-    """Yield the knowledge of one partition about its connections."""
+    """Yield the observations of one partition as chunks."""
     known = derivation.knowledge()
     findings, forgotten, left_out = known.findings, known.forgotten, known.left_out
     for begin in range(0, max(1, len(known.connections)), CONNECTIONS_IN_A_CHUNK):

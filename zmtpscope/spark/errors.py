@@ -1,4 +1,4 @@
-"""Shows user errors as one sentence instead of a worker's traceback."""
+"""Show users one sentence instead of the traceback of a worker."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class SettingsError(ValueError):
 
 @contextmanager
 def one_sentence(*more: type[Exception]) -> Iterator[None]:
-    """Show errors in options or captures, and `more`, as one sentence. For processes of Spark.
+    """Show errors in options or captures, and of the types `more`, as one sentence. For use in processes of Spark.
 
-    Spark prints the traceback of a worker's exception unless this variable is set when it is raised. The worker ends
-    afterwards, so the variable does not affect other exceptions.
+    Spark prints the traceback of a worker's exception unless an environment variable is set when it is raised. The
+    worker ends afterwards, so the variable does not affect later exceptions.
     """
     sentences: tuple[type[Exception], ...] = (CaptureError, SettingsError, *more)
     try:

@@ -1,4 +1,4 @@
-"""Selects the flows that a partition reads: requested ones that belong to it.
+"""Select the flows that a partition reads: the requested flows that belong to it.
 
 Both directions of a connection belong to the same partition, in every process. All UDP belongs to partition 0, because
 the analysis of a datagram may depend on datagrams of other sockets.
@@ -32,7 +32,7 @@ class Endpoints(NamedTuple):
     are_ports: bool
 
     def select(self, keys: Sequence[bytes]) -> Mask:
-        """Return a mask of the keys that contain one."""
+        """Return a mask of the flow keys that contain one of these ports or addresses."""
         both = _ports if self.are_ports else _addresses
         return np.array([not self.values.isdisjoint(both(key)) for key in keys], np.bool_)
 
@@ -47,27 +47,27 @@ def _addresses(key: bytes) -> tuple[bytes, bytes]:
 
 
 def of_ports(ports: Collection[int]) -> Endpoints:
-    """Return the endpoints with one of these ports."""
+    """Return a condition: the flow has one of these ports."""
     return Endpoints(frozenset(port.to_bytes(2, "big") for port in ports), are_ports=True)
 
 
 def of_hosts(hosts: Collection[bytes]) -> Endpoints:
-    """Return the endpoints with one of these addresses."""
+    """Return a condition: the flow has one of these addresses."""
     return Endpoints(frozenset(hosts), are_ports=False)
 
 
-def asked_for(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
-    """Return the conditions on flows for the options `port` and `host`; without values any flow matches."""
+def flow_conditions(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
+    """Return the conditions of the options `port` and `host`. Without values there are none, so any flow matches."""
     return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
 
 
 class FlowFilter(NamedTuple):
-    """Selects the flows of a run that one partition reads."""
+    """Selects the flows that one partition reads."""
 
     partition: int
     partitions: int
     endpoints: tuple[Endpoints, ...]
-    """A flow must match all of them."""
+    """Conditions that a flow must all meet."""
     large: Mapping[bytes, int] = MappingProxyType({})
     """The partition of each flow with much data (`balance.py`). Other flows are hashed."""
 
@@ -94,7 +94,7 @@ class FlowFilter(NamedTuple):
 
 
 def reverse(key: bytes) -> bytes:
-    """Return the key of the other direction."""
+    """Return the flow key of the other direction."""
     here, there = _addresses(key)
     return there + here + key[-2:] + key[-4:-2]
 
@@ -113,7 +113,7 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
 
 
 def _hashes(table: NDArray[np.uint8]) -> Words:
-    """Return a hash of each key, equal for its reverse: the sum of the hashes of both sockets."""
+    """Return a hash of each flow key, equal for the other direction: the sum of the hashes of both sockets."""
     size = (table.shape[1] - 4) // 2
     here = np.hstack((table[:, :size], table[:, -4:-2]))
     there = np.hstack((table[:, size : 2 * size], table[:, -2:]))

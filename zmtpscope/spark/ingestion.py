@@ -45,8 +45,8 @@ from zmtpscope.spark.shuffle import AnalyserStage, Run
 from zmtpscope.spark.storage import check_on_worker, locate
 
 TABLES = tuple(record for record in RECORDS if record != "frame" and record not in DERIVED)
-"""Without frames, which are at least as many rows as messages and must be requested by name in `read`, and without
-derived records, which are made from all."""
+"""Record types of `ingest`. Frames are left out, because there are at least as many as messages, and derived records,
+because they need all connections."""
 MODES = ("error", "overwrite", "append")
 
 WRITTEN = pa.schema([("record", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("octets", pa.int64())])
@@ -72,8 +72,8 @@ def ingest(
     """Write all records of capture files, globs and directories into the folder `out`, which all workers can access.
 
     Each record type except frames becomes a Parquet table (`messages.parquet`, a folder with a file per partition).
-    Returns the tables by name. Options are the ones of `read`, except `record` and `columns`. `mode` "overwrite"
-    replaces existing tables. "append" adds captures that are not in them yet, each once, even after a driver was
+    Returns the tables by name. Options are those of `read` except `record` and `columns`. `mode` "overwrite" replaces
+    existing tables. "append" adds captures that the tables do not contain yet, each once, even after a driver was
     killed. Only one `ingest` at a time may write into a folder. Raises `FileExistsError`, `SettingsError`, and the
     errors of `read`.
     """
@@ -180,14 +180,14 @@ def _with_time(record: str, frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class WriterStage:
-    """The tasks of the second and last stage: they write tables, and return the files written."""
+    """The tasks of the second stage: they write tables, and return the names of the files."""
 
     run: Run
     out: str
     staging: str
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the tables of partitions, and yield the files written and the facts for the last stage."""
+        """Write the tables of partitions. Yield the files written, and the facts for the last stage."""
         with one_sentence():
             options = self.run.settings.export_options()
             for partition in AnalyserStage(self.run).partitions(batches, options):
@@ -199,7 +199,7 @@ class WriterStage:
                 yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def write_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the tables of tasks whose files are separate captures, and yield the files written for the last
+        """Write the tables of tasks in which each file is a capture of its own. Yield the files written, for the last
         stage."""
         with one_sentence():
             check_on_worker(self.run.files)
@@ -213,7 +213,7 @@ class WriterStage:
                     yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the records that result from the facts of all partitions, and yield all files written."""
+        """Write the records that follow from the facts of all partitions. Yield all files written."""
         with one_sentence():
             options = self.run.settings.export_options()
             parts = self._parts("part-of-all", options)
@@ -266,7 +266,7 @@ class Parts:
         self._files: dict[str, tuple[pa.NativeFile, ParquetRows]] = {}
 
     def open(self, records: Iterable[str]) -> None:
-        """Open the files of these tables that are not open yet."""
+        """Open the files of these tables unless they are open."""
         for record in records:
             if record not in self._files:
                 sink = self._filesystem.open_output_stream(f"{self._folder}/{_folder(record)}/{self._name}")

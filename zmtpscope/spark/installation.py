@@ -1,4 +1,4 @@
-"""The pyspark installation that Spark starts from.
+"""Let Spark start from the installed pyspark.
 
 Spark puts its own copy of pyspark, a zip file, first in the path of each Python process. Python caches no bytecode for
 zip files, so each of the four processes that the first query starts would compile pyspark again.
@@ -38,7 +38,7 @@ def installed_pyspark() -> Iterator[None]:
 def _without_copy(real: Path) -> Path | None:
     """Return a folder in the user's cache that Spark accepts as the installation `real`, without the copy of pyspark.
 
-    None if others can change the folder or it cannot be created; then Spark starts normally.
+    None if others can change the folder, or it cannot be created. Then Spark starts with its copy.
     """
     home = cache() / f"spark-{sha256(str(real).encode()).hexdigest()[:16]}"
     try:

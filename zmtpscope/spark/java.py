@@ -59,10 +59,10 @@ def version(java: str) -> int:
 
 
 def java_home(java: Path) -> Path:
-    """Return a folder in the user's cache that Spark accepts as a Java, and that runs `java` without the vector module
-    that it lacks.
+    """Return a folder in the user's cache that Spark accepts as a Java. It runs `java` without the module for vectors,
+    which that Java lacks.
 
-    Raises `JavaError` if other users can change it.
+    Raises `JavaError` if others can change the folder.
     """
     shim = WITHOUT_VECTORS.format(java=shlex.quote(str(java)))
     folder = cache()

@@ -1,8 +1,8 @@
-"""Merges the chunks of one partition into blocks, in the order in which one run reads all files.
+"""Merge the chunks of one partition into blocks, in the order in which one run reads all files.
 
-This is the order of `capture/merge.py`: by the time at which a packet counts as taken, then by file and number. Chunks
-arrive in the order of their first packets, and chunks of one file do not overlap. So only one block, and a chunk of
-each overlapping file, are held.
+This is the order of `capture/merge.py`: by sort time (the largest time so far in a file), then by file and packet
+number. Chunks arrive in the order of their first packets, and chunks of one file do not overlap. So only one block, and
+a chunk of each overlapping file, are in memory.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BLOCK_OCTETS = 1 << 20
 """Octets of a block."""
 
 Limit = tuple[int, int]
-"""The time at which a packet counts as taken, and its reference."""
+"""A sort key: sort time and packet reference."""
 
 
 class TakenBlock(NamedTuple):
-    """A block, with the times at which its segments and datagrams count as taken."""
+    """A block, with the sort times of its segments and datagrams."""
 
     segments: SegmentBlock
     taken: Column
@@ -34,7 +34,7 @@ class TakenBlock(NamedTuple):
 
 
 class Merger:
-    """Makes blocks of the chunks of one partition: `take` all of them in order, then `finish`."""
+    """Makes blocks from the chunks of one partition. Pass all chunks in order to `take`, then call `finish`."""
 
     def __init__(self, flows: FlowFilter) -> None:
         self._flows = flows
@@ -58,7 +58,7 @@ class Merger:
             self._packets.append(packets_of(chunk))
 
     def finish(self) -> Iterator[TakenBlock]:
-        """Yield the rest after the last chunk."""
+        """Yield the remaining blocks, after the last chunk."""
         yield from self._blocks(None)
 
     def _blocks(self, limit: Limit | None) -> Iterator[TakenBlock]:
@@ -77,7 +77,8 @@ class Merger:
             yield TakenBlock(block, taken[~is_datagram], taken[is_datagram])
 
     def _put_together(self, parts: list[Packets]) -> Segments:
-        """Reassemble fragments for this partition. A datagram counts as taken with its last packet."""
+        """Reassemble the fragments of datagrams for this partition. The sort time of a datagram is that of its last
+        packet."""
         parts.sort(key=_first_reference)
         packets = join([(part.packets, part.taken) for part in parts])
         taken = np.sort(np.concatenate([part.taken for part in parts]))
@@ -89,7 +90,7 @@ class Merger:
 
 
 def _split_packets(parts: list[Packets], limit: Limit | None) -> tuple[list[Packets], list[Packets]]:
-    """Split packets into those before `limit` and the rest."""
+    """Split packets into those before `limit` and all others."""
     before, behind = [], []
     for packets, taken in parts:
         count = _count_before(taken, packets.references, limit)
@@ -120,7 +121,7 @@ def _count_before(taken: Column, references: Column, limit: Limit | None) -> int
 
 
 def _merged(parts: list[Segments]) -> tuple[SegmentRows, Column, bytes]:
-    """Return the rows of all parts in order, the times at which they count as taken, and their octets."""
+    """Return the rows of all parts in order, their sort times, and their octets."""
     numbers: dict[bytes, int] = {}
     tables, octets, position = [], [], 0
     for rows, _, data in parts:

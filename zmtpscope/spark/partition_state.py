@@ -1,7 +1,7 @@
 """One partition of a streaming query between micro-batches: its analyser and read positions.
 
 A partition reads all files and keeps its own flows, as in a batch read. Between micro-batches the state is stored as
-octets; after loading it continues as if it had never stopped.
+octets. A loaded state continues as if it had never been stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DIGEST_SIZE = 16
 
 
 class Unread(NamedTuple):
-    """A file to continue after its first `taken` packets. The rest counts as taken at `since` or later."""
+    """A file to continue after its first `taken` packets. Its other packets have the sort time `since` or later."""
 
     file: BatchFile
     taken: int
@@ -48,7 +48,7 @@ class PartitionState:
         self.analyser = analyser
         self.segmenter = Segmenter()
         self.files: list[str | None] = []
-        """All files so far, which packet references index."""
+        """All files so far. Packet references index this list."""
         self.unread: list[Unread] = []
         """Files with unread packets."""
         self.problems: list[CaptureProblem] = []
@@ -114,7 +114,7 @@ class CapturePart(CaptureFile):
         if super().first_time(PEEK, FileReports()) != unread.file.first_time:
             raise CaptureError(self.path, "another file replaced it")
         self.rest: Unread | None = unread
-        """The unread rest."""
+        """What is left of the file after this micro-batch, or None."""
         self._until = until
 
     def first_time(self, block_size: int, reports: FileReports) -> int:

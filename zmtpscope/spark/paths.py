@@ -1,4 +1,4 @@
-"""Resolves the paths given to `load` to capture files, on the driver, where errors in paths are raised."""
+"""Find the capture files of the paths given to `load`, on the driver, where errors in paths are raised."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_TABLES = (
     "Spark stores no table options for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
     "(path '...'), or write Parquet with zmtpscope.spark.ingest"
 )
-"""Spark 4.3 creates the source of a catalog table without any option, and so without a path."""
+"""The error for catalog tables: Spark 4.3 creates their source without options, and so without a path."""
 
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
@@ -66,7 +66,7 @@ class Lookup(NamedTuple):
     """The directory below which folders are columns. None: the given directory, unless `recursive`."""
 
     def wanted(self, path: str, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return the files with matching names. Raises `CaptureError` if `path` has only others."""
+        """Return the files with matching names. Raises `CaptureError` if no file in `path` matches."""
         found = [each for each in candidates if fnmatchcase(os.path.basename(each.path), self.names)]
         if candidates and not found:
             raise CaptureError(path, f"none of the {len(candidates)} file names matches {self.names}")

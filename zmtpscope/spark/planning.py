@@ -1,4 +1,4 @@
-"""Plans a query of `format("zmtp")`, in processes that must not import the analyser."""
+"""Plan a query of `format("zmtp")`, in processes that must not import the analyser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check(options: Mapping[str, str]) -> StructType:
-    """Return the schema of the requested table. Raises one sentence for invalid options, and logs skipped files."""
+    """Return the schema of the requested table, and log skipped files. Raises one sentence for invalid options."""
     with one_sentence():
         if "provider" in options:
             raise SettingsError(f"CREATE TABLE: {NO_TABLES}")

@@ -23,14 +23,15 @@ from zmtpscope.spark.storage import find_stored, is_uri
 Paths = str | Path | Iterable[str | Path]
 
 SCANS_OF_ONE_READER = 4
-"""A machine that could use more scans shuffles faster than one partition compares all connections."""
+"""Maximum number of scans on one machine. With more, a shuffle is faster than one partition that compares all
+connections."""
 
 
 def read(spark: SparkSession, paths: Paths, record: str = "messages", **options: Any) -> DataFrame:
     """Return the records of one type ("messages", "connections", ...) in capture files, globs and directories.
 
-    Rows and options are the ones of `spark.read.format("zmtp")`. Raises `CaptureError` for a path that is not a
-    capture, and `SettingsError` for an invalid option.
+    Rows and options are those of `spark.read.format("zmtp")`. Raises `CaptureError` for a path that is not a capture,
+    and `SettingsError` for an invalid option.
     """
     settings = ReadSettings.parse_lookup({"record": record, **options})
     register(spark)
@@ -60,8 +61,8 @@ class ScanStage:
 
 
 def skipped(paths: Paths, **options: Any) -> dict[str, str]:
-    """Return the files of directories and globs that `read` skips because they are not captures, with the reasons.
-    Options are the ones of `read` for finding files. Raises the errors of `read`."""
+    """Return the files in directories and globs that `read` skips because they are not captures, with the reasons.
+    Options, and errors, are those of `read`."""
     return find_captures(paths, ReadSettings.parse_lookup(options).lookup).skipped
 
 

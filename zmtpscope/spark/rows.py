@@ -1,4 +1,4 @@
-"""Rows of batches for Spark: Arrow batches of its types and of suitable size."""
+"""Convert batches of records into Arrow batches with Spark's types and a suitable size."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LARGEST_BATCH = 8 << 20
 """Maximum octets of an Arrow batch for Spark. Only a single row may be larger."""
 
 MAX_WAITING = 2 << 20
-"""Maximum octets of blocks waiting to become a batch, except the last block. Conversion holds several copies of
-them."""
+"""Maximum octets of blocks that wait to become a batch, except the last block. Conversion keeps several copies of them
+in memory."""
 
 MAX_ROWS = 1 << 14
 """Maximum number of rows of a batch: a few megabytes when all dictionary values are expanded."""
@@ -31,8 +31,8 @@ MAX_ROWS = 1 << 14
 class RowBatches:
     """Makes Arrow batches of the requested records.
 
-    Several blocks are combined into one batch. Each batch costs as much as a thousand rows, and a worker that reads
-    some of the flows has few rows per block.
+    Several blocks become one batch, because each batch costs as much as a thousand rows, and a worker that reads few of
+    the flows has few rows per block.
     """
 
     def __init__(self, settings: ReadSettings, columns: Sequence[str], options: Options) -> None:
@@ -66,7 +66,7 @@ class RowBatches:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rest."""
+        """Yield the remaining rows."""
         if self._waiting is not None and self._rows:
             waiting, self._waiting, self._rows, self._octets = self._waiting, None, 0, 0
             held = arrow_batch(waiting, self._record, self._held_schema, self._options)

@@ -1,7 +1,7 @@
 """The work of one partition in a scan, in which each partition reads files by itself.
 
-In a shared scan each partition reads all files and analyses the flows whose key hashes to it. So a connection across
-files is one connection, and rows equal those of one local run.
+In a shared scan, each partition reads all files and analyses the flows whose key hashes to it. So a connection that
+spans files is one connection, and rows equal those of one local run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.statistics import FileReports
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.records import DERIVED
-from zmtpscope.spark.flows import FlowFilter, asked_for
+from zmtpscope.spark.flows import FlowFilter, flow_conditions
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.storage import check_on_worker, open_again
@@ -25,7 +25,8 @@ from zmtpscope.spark.storage import check_on_worker, open_again
 BLOCK_SIZE = 1 << 20
 """Octets of a capture block if one partition reads all flows."""
 LARGE_BLOCK_SIZE = 4 << 20
-"""Otherwise: the cost of a block depends mostly on its connections, and each partition analyses part of its data."""
+"""Octets of a block if several partitions share the flows. The cost of a block depends mostly on its connections, and a
+partition analyses only some of them."""
 
 
 def scan(
@@ -60,7 +61,7 @@ def records_apart(file: str, settings: ReadSettings, options: Options, *, compar
         opened = open_again(file, settings.span, reports)
         return read_merged([] if opened is None else [opened], BLOCK_SIZE, reports)
 
-    flows = FlowFilter(0, 1, asked_for(settings.ports, settings.hosts))
+    flows = FlowFilter(0, 1, flow_conditions(settings.ports, settings.hosts))
     yield from _analysed(Analyser(options, comparing=compares), Captures([file], read, None), settings, flows)
 
 

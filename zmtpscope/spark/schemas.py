@@ -45,8 +45,8 @@ def record_name(name: str) -> str:
 
 
 def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """Return the columns of a record type, or `names` in their order if given. Raises `ValueError` with a sentence for
-    an unknown column."""
+    """Return the columns of a record type, or `names` after checking them. Raises `ValueError` with a sentence for an
+    unknown column."""
     known = [field.name for field in RECORDS[record].fields]
     if names is None:
         return known
@@ -55,8 +55,8 @@ def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
 
 
 def table_columns(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """Return the columns of a table of captures: the record type's with `time` after `ts_ns`, or `names` in their order
-    if given. Raises `ValueError` as `column_names` does."""
+    """Return the columns of a Spark table: the fields of the record type, with `time` after `ts_ns`; or `names` after
+    checking them. Raises `ValueError` with a sentence for an unknown column."""
     if names is None:
         known = column_names(record)
         known.insert(known.index("ts_ns") + 1, TIME)
@@ -69,9 +69,9 @@ def table_columns(record: str, names: Sequence[str] | None = None) -> list[str]:
 
 def schema(record: str, columns: Sequence[str] | None = None) -> StructType:
     """Return the schema of a table ("messages", "findings", ...) that `zmtpscope export` writes as JSON lines or
-    Parquet, with all columns or these. Comments explain the columns.
+    Parquet. Comments explain the columns.
 
-    `columns`, which may include `time`, are columns of `format("zmtp")`. Raises `ValueError` with a sentence for an
+    `columns` selects columns of `format("zmtp")`, which may include `time`. Raises `ValueError` with a sentence for an
     unknown table or column.
     """
     record = record_name(record)

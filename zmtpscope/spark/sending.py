@@ -1,4 +1,4 @@
-"""Sends code to workers, whose Python may lack zmtpscope.
+"""Send code to workers whose Python may lack zmtpscope.
 
 Spark pickles classes and functions by name, so a worker without zmtpscope would fail with a traceback from Spark's
 code. Therefore our pickle is inside another one, which needs none of our modules.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SentToWorkers:
-    """An object that raises one sentence when it arrives on a worker without zmtpscope."""
+    """Base of objects that raise one sentence when they arrive on a worker without zmtpscope."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes], dict[str, Any]]:
         return _create, (pickle.dumps(type(self)),), self.__dict__

@@ -1,4 +1,4 @@
-"""Creates Spark sessions that read captures."""
+"""Create Spark sessions that read captures."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from zmtpscope.spark.java import provide_java
 BATCH_OCTETS = 8 << 20
 
 JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Disable Arrow's check of each column access in Java, a quarter of the cost of a row. The columns are from pyarrow,
-which is trusted."""
+"""Java options that disable Arrow's check of each column access, a quarter of the cost of a row. The columns come from
+pyarrow, which is trusted."""
 
 SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
@@ -33,7 +33,7 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""Keep a session on one machine private to it."""
+"""Settings that keep a session on one machine private to it."""
 
 
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -77,11 +77,11 @@ def _leave_errors_to_python(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Enable an existing session to read captures.
+    """Prepare an existing session to read captures on this machine.
 
     Spark finds `format("zmtp")` (module `pyspark_zmtp`) if its workers run a Python with zmtpscope. Unless
-    PYSPARK_PYTHON is set, they run the first python3 on PATH, which is not the one of `.venv/bin/python script.py`. So
-    on one machine they run this Python from now on.
+    PYSPARK_PYTHON is set, they run the first python3 on PATH, which is not the Python of `.venv/bin/python script.py`.
+    From now on they run this Python.
     """
     context = getattr(spark, "sparkContext", None)  # Spark Connect has none: its server sets up workers
     if context is None or not context.master.startswith("local") or "PYSPARK_PYTHON" in os.environ:

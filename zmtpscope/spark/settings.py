@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 LARGEST_BODY = 1 << 30
-"""In octets; Spark cannot hold values of twice this size."""
+"""Maximum octets of a body. Spark cannot hold values of twice this size."""
 MAX_PARTITIONS = 10_000
 NO_BODY = Body("none", None)
 DEFAULT = ReadOptions()
 
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
-"""These columns are null, because each worker would count only its connections. `conn_id` is the key."""
+"""Columns that are null in Spark, because each worker would number only its own connections. `conn_id` is the key."""
 
 COMPARING = frozenset({"finding", "zre_pair"}) | ACROSS
-"""Record types that compare connections, so that records of one depend on others."""
+"""Record types that compare connections, so that their records depend on all connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """The options of a read. Key files are stored by name: workers read them, and no plan contains a secret."""
+    """The options of a read. Key files are given by name: workers read them, and no plan contains a secret."""
 
     record: str = "message"
     """A record type of `zmtpscope.records`."""
@@ -71,7 +71,7 @@ class ReadSettings:
     base: str | None = None
     """The directory below which folders are columns."""
     per_file: bool = False
-    """Whether each file is a separate capture; otherwise all are one."""
+    """Whether each file is a capture of its own; otherwise all files are one capture."""
     fails: bool = False
     """Whether a damaged file fails the job; otherwise its readable packets are read and a finding names it."""
     folders: Mapping[str, FolderColumn] = field(default_factory=dict)
@@ -79,9 +79,9 @@ class ReadSettings:
 
     @staticmethod
     def parse(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
-        """Return the settings for options, whose names ignore case. Values are texts, numbers, or lists of them.
+        """Return the settings for options, whose names may have any case. Values are texts, numbers, or lists.
 
-        `also` names options that are handled elsewhere. Raises `SettingsError`.
+        `also` names options that the caller handles. Raises `SettingsError`.
         """
         return ReadSettings.parse_lookup(options, also=also).of_captures(FoundCaptures())
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zmtpscope.spark.balance import file_tasks, large_flows
-from zmtpscope.spark.flows import FlowFilter, asked_for
+from zmtpscope.spark.flows import FlowFilter, flow_conditions
 from zmtpscope.spark.paths import FoundCaptures
 from zmtpscope.spark.settings import ReadSettings
 
@@ -40,7 +40,7 @@ class SharedScan:
         """Plan the scan of files with these sizes for rows with these columns."""
         octets = sum(files.values())
         partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MAX_SCANS)
-        endpoints = asked_for(settings.ports, settings.hosts)
+        endpoints = flow_conditions(settings.ports, settings.hosts)
         large = large_flows([*files], octets, partitions, endpoints) if partitions > 1 else {}
         return SharedScan([*files], settings, [*columns], partitions, large)
 
@@ -48,7 +48,7 @@ class SharedScan:
         """Yield the rows of one partition. Raises `CaptureError`."""
         from zmtpscope.spark.scan import scan
 
-        endpoints = asked_for(self.settings.ports, self.settings.hosts)
+        endpoints = flow_conditions(self.settings.ports, self.settings.hosts)
         flows = FlowFilter(partition, self.partitions, endpoints, self.large)
         yield from scan(self.files, self.settings, self.columns, flows)
 

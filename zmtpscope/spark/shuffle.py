@@ -25,7 +25,7 @@ from zmtpscope.spark.chunks import DDL, ORDER, Chunk, batch_of, chunks_of, rows_
 from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.deriving import derive_across
 from zmtpscope.spark.errors import one_sentence
-from zmtpscope.spark.flows import Endpoints, FlowFilter, asked_for
+from zmtpscope.spark.flows import Endpoints, FlowFilter, flow_conditions
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.sending import on_workers
 from zmtpscope.spark.settings import ReadSettings
@@ -86,7 +86,7 @@ class Run:
     @property
     def endpoints(self) -> tuple[Endpoints, ...]:
         """Conditions on the flows to read."""
-        return asked_for(self.settings.ports, self.settings.hosts)
+        return flow_conditions(self.settings.ports, self.settings.hosts)
 
 
 @dataclass(frozen=True)

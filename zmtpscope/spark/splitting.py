@@ -121,7 +121,7 @@ class FragmentPartitions:
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
-        self._under_way = Fragments()
+        self._incomplete = Fragments()
         """Without their octets."""
         self._known: OrderedDict[bytes, int | None] = OrderedDict()
         """Partition of each incomplete datagram; None: all partitions have a part of it."""
@@ -129,12 +129,12 @@ class FragmentPartitions:
     def partition(self, fragment: Fragment) -> int | None:
         """Return the partition of the next fragment; None: all."""
         key, begins = fragment.key, fragment.begins
-        if key in self._under_way.waiting:
+        if key in self._incomplete.waiting:
             number = self._known.pop(key, None)
         else:
             number = None if begins is None else self._of_first(key, begins)
-        self._under_way.add(key, fragment.offset, not fragment.is_last, b"", fragment.size, fragment.time)
-        if key in self._under_way.waiting:
+        self._incomplete.add(key, fragment.offset, not fragment.is_last, b"", fragment.size, fragment.time)
+        if key in self._incomplete.waiting:
             self._known[key] = number
             if len(self._known) > REMEMBERED_DATAGRAMS:
                 self._known.popitem(last=False)

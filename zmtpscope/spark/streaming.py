@@ -33,7 +33,7 @@ from zmtpscope.dissect.state import StateError
 from zmtpscope.records import DERIVED, PLURALS
 from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, grown_since, next_micro_batch, path_now
 from zmtpscope.spark.errors import SettingsError, one_sentence
-from zmtpscope.spark.flows import FlowFilter, asked_for
+from zmtpscope.spark.flows import FlowFilter, flow_conditions
 from zmtpscope.spark.partition_state import PartitionState
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.sending import SentToWorkers
@@ -159,11 +159,11 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             state = PartitionState(Analyser(options, comparing=settings.compares))
         else:
             state = PartitionState.load(octets, options)
-        flows = FlowFilter(partition.number, partition.count, asked_for(settings.ports, settings.hosts))
+        flows = FlowFilter(partition.number, partition.count, flow_conditions(settings.ports, settings.hosts))
         take = partial(self._take, state, flows)
         for number in range(behind + 1, partition.start + 1):
             batch = folder.batch(number)
-            _refuse_what_is_gone(batch)
+            _refuse_vanished_files(batch)
             _exhaust(take(batch))
         if behind < partition.start:
             folder.write_state(partition.start, partition.number, state.dump())
@@ -202,7 +202,7 @@ def _exhaust(batches: Iterable[Batch]) -> None:
         pass
 
 
-def _refuse_what_is_gone(batch: MicroBatch) -> None:
+def _refuse_vanished_files(batch: MicroBatch) -> None:
     """Check that all files of a micro-batch that is read again for its state still exist."""
     for file in batch.files:
         if not os.path.exists(path_now(file.path)):

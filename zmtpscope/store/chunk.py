@@ -51,7 +51,7 @@ class Chunk:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the columns."""
+        """Return the octets of memory that the columns use."""
         return self.streams.nbytes + self.kinds.nbytes + sum(table.nbytes for table in self.tables.values())
 
     def rows_of(self, kind: int) -> Int64:
@@ -127,7 +127,7 @@ def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
 
 
 def join(chunks: Sequence[Chunk]) -> Chunk:
-    """Concatenate chunks."""
+    """Join chunks into one."""
     counts = [len(chunk.streams.ids) for chunk in chunks]
     tables: dict[int, Any] = {}
     for kind in sorted({kind for chunk in chunks for kind in chunk.tables}):

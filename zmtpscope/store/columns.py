@@ -47,12 +47,12 @@ class StoredColumns(FieldColumns):
 
     @property
     def times(self) -> Int64:
-        """`ts_ns`, if it is a column."""
+        """Return `ts_ns`, if it is a column."""
         raise NotImplementedError
 
     @property
     def codes(self) -> Int64:
-        """The stream of each record."""
+        """Return the stream code of each record."""
         raise NotImplementedError
 
     @cached_property
@@ -117,7 +117,7 @@ class StoredRows(StoredColumns):
 
     @cached_property
     def edges(self) -> Int64:
-        """First frame of each row, and the end of the last row."""
+        """Return the first frame of each row, and the end of the last row."""
         edges = self.table.first_frames()
         return np.arange(len(self) + 1) if edges is None else edges
 
@@ -141,7 +141,7 @@ class StoredRows(StoredColumns):
 
     @cached_property
     def special(self) -> Int64:
-        """`SPECIAL` bits of each message; 0 for data."""
+        """Return the `SPECIAL` bits of each message; 0 for data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
@@ -158,7 +158,7 @@ class StoredRows(StoredColumns):
 
     @property
     def lengths(self) -> Int64:
-        """Number of captured octets of each row, from the header of its first frame on."""
+        """Return the captured octets of each row, with headers, from its first frame on."""
         last = self.edges[1:] - 1
         frames, runs = self.table.frames, self.table.runs
         bodies = frames["offsets"].take(last) + runs["first_offsets"].take(self.run_of) + frames["headers"].take(last)
@@ -168,7 +168,7 @@ class StoredRows(StoredColumns):
 
     @property
     def message_offsets(self) -> Int64:
-        """Offset of the message of each frame."""
+        """Return, for each frame, the stream offset of its message."""
         return self.of_first_frames("offsets") - self.table.rows["messages"].all()
 
     def word_of_run(self, name: str) -> Words:
@@ -184,7 +184,7 @@ class StoredRows(StoredColumns):
         return values[shared.codes.take(self.run_of)]
 
     def topic(self) -> Words:
-        """`topic`, if there are few different ones."""
+        """Return `topic` as words, if there are few distinct topics."""
         topics = self.table.topics
         assert topics is not None
         assert topics.texts is not None
@@ -260,7 +260,8 @@ class StoredRecords(StoredColumns):
 
     @cached_property
     def rest(self) -> tuple[list[dict[str, Any]], Int64]:
-        """The other fields of records as outputs show them: the distinct ones, and the index of each record."""
+        """Return the fields that are not columns, as outputs show them: the distinct values, and the index of each
+        record's value."""
         _, first, which = np.unique(self.table.places.all(), return_index=True, return_inverse=True)
         return list(map(self.values, first.tolist())), which
 

@@ -22,7 +22,7 @@ ReadBatch = Callable[[Int64], Batch]
 
 
 class Sender(NamedTuple):
-    """A side of a connection, with the known properties of its messages."""
+    """A side of a connection, with facts that are equal for all its messages."""
 
     stream: Stream
     version: str | None
@@ -73,23 +73,23 @@ class CountedMessages:
 
     @cached_property
     def frames(self) -> Int64:
-        """Number of frames of each message."""
+        """Return the number of frames of each message."""
         return self._row("counts")
 
     @cached_property
     def _first(self) -> Int64:
-        """First frame of each message."""
+        """Return the first frame of each message."""
         edges = self._table.first_frames()
         return self._places if edges is None else edges[self._places]
 
     @cached_property
     def special(self) -> Int64:
-        """Flags of messages that are not data, with the bits of `zmtpscope.zmtp.events.SPECIAL`."""
+        """Return the flags of messages that are not data, as bits of `zmtpscope.zmtp.events.SPECIAL`."""
         return self._frame("flags", self._first) & SPECIAL
 
     @cached_property
     def octets(self) -> Int64:
-        """Captured octets in the frames of each message, without headers."""
+        """Return the captured octets in the frames of each message, without headers."""
         sizes = self._table.frames["sizes"]
         edges = self._table.first_frames()
         if edges is None:
@@ -119,7 +119,7 @@ class CountedMessages:
 
     @cached_property
     def topics(self) -> tuple[list[bytes | None], Int64]:
-        """The distinct topics (None for no topic), and the index of the topic of each message."""
+        """Return the distinct topics (None for no topic), and the index of the topic of each message."""
         topics = self._table.topics
         assert topics is not None
         if topics.texts is not None:

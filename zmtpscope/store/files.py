@@ -16,7 +16,7 @@ MAX_OPEN = 16
 
 
 class Identity(NamedTuple):
-    """Identifies an unchanged file."""
+    """The device, inode, size and times of a file, to detect changes."""
 
     device: int
     inode: int

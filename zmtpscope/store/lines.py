@@ -28,7 +28,7 @@ class Lines:
     def __init__(self, look: Look, options: Options, batch: MakeBatch) -> None:
         self._batch = batch
         self._copies: dict[int, TextLines] = {0: TextLines(look, options)}
-        """By number of records passed; always copied before use."""
+        """Saved states of the line formatter, by the number of records passed to it. Each is copied before use."""
         self._step = STEP
         self._at = 0, self._copies[0].copy()
         """The record after the last line, and the `TextLines` that formatted it."""

@@ -52,7 +52,8 @@ class OfStreams:
         self._known: dict[tuple[int, bool], Bool] = {}
 
     def that_fulfil(self, condition: Condition, type: str) -> Bool:
-        """Which streams match, for records of a type. Stream fields are in all types, or only those of TCP or UDP."""
+        """Return a mask of the streams that match, for records of a type. All types have the fields of streams, except
+        those of TCP or UDP only."""
         key = id(condition), type == "datagram"
         if key not in self._known:
             streams = StoredStreams(self._chunk, NUMBER_OF[type])

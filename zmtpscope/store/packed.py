@@ -28,7 +28,7 @@ class Packed:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Packed:
-        """Pack integers or truth values."""
+        """Pack integers or booleans."""
         if not len(values):
             return cls(0, 0, None)
         if values.dtype == np.bool_:
@@ -80,7 +80,7 @@ class Packed:
 
 
 def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Packed:
-    """Concatenate columns, adding to the values of each its shift."""
+    """Join columns. `shifts` are numbers to add to the values of each column."""
     shifts = [0] * len(parts) if shifts is None else list(shifts)
     bases = {part.base + shift for part, shift in zip(parts, shifts, strict=True) if len(part)}
     if len(bases) == 1 and all(part.more is None for part in parts):
@@ -89,7 +89,7 @@ def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Pack
 
 
 class Optional:
-    """Integers or None."""
+    """Packed integers, some of which may be None."""
 
     __slots__ = ("known", "values")
 

@@ -17,7 +17,7 @@ from zmtpscope.store.segment_index import WholePacket
 
 
 class ShownPacket(NamedTuple):
-    """A packet, and the ranges of its secret octets."""
+    """A packet to display, and the ranges of its octets that are secret."""
 
     packet: WholePacket
     secrets: list[range]
@@ -58,7 +58,7 @@ def _moved(span: range, shift: int, inside: range) -> range:
 
 
 def _outside(whole: range, parts: list[range]) -> Iterator[range]:
-    """Yield the ranges of `whole` that are in none of its parts."""
+    """Yield the ranges of `whole` that are in none of `parts`."""
     at = whole.start
     for part in sorted(parts, key=lambda part: part.start):
         if part.start > at:

@@ -1,4 +1,5 @@
-"""Records other than rows, packed: numbers as columns, all other fields as few distinct values that are kept once.
+"""Records that are not rows, packed: numbers as columns, and all other fields as few distinct values that are stored
+once.
 
 A greeting or READY is the same on thousands of connections. Without its numbers and its stream it is one of a few
 values, which are kept in the spool (`spool.py`) and read on demand.
@@ -39,13 +40,13 @@ REST = {
     name: tuple(field.name for field in type_.fields if field.name not in (*OF_STREAM, *SET, "file", *NUMBERS[name]))
     for name, type_ in RECORDS.items()
 }
-"""All other fields of each type, kept together."""
+"""The fields of each type that are no columns, and are kept together."""
 
 LARGE = 2**63
-"""Numbers that exceed signed 64 bits are kept with the other fields."""
+"""Numbers from here on exceed signed 64 bits, and are kept with the fields that are no columns."""
 
 ORDER = ("ordinal", "place", "side", "source", "offset")
-"""Sort key of a record without the rank of its type; places and offsets are unsigned 64-bit numbers."""
+"""The sort key of records of one type. Places and offsets are unsigned 64-bit numbers."""
 
 UNSIGNED = 2**64 - 1
 
@@ -121,8 +122,8 @@ class PackedRecords:
 def pack_records(
     type_: str, records: Sequence[Record], code_of: Callable[[Stream], int], keep: Callable[[bytes], tuple[int, int]]
 ) -> PackedRecords:
-    """Pack records of one type. `code_of` numbers streams. `keep` stores octets, equal ones once, and returns place
-    and size."""
+    """Pack records of one type. `code_of` returns the number of a stream. `keep` stores octets (equal ones once) and
+    returns their place and size."""
     streams, kept = [], []
     numbers: dict[str, list[int | None]] = {name: [] for name in NUMBERS[type_]}
     for record in records:
@@ -194,7 +195,7 @@ def _join_units(parts: Sequence[PackedRecords]) -> Units | None:
 
 
 def join_records(parts: Sequence[PackedRecords], stream_begins: Sequence[int]) -> PackedRecords:
-    """Concatenate the records of chunks, whose streams begin at `stream_begins` in the joined table."""
+    """Join the records of chunks. `stream_begins` is where the streams of each chunk start in the joined table."""
     first = parts[0]
     return PackedRecords(
         first.type,

@@ -64,7 +64,7 @@ class Source(Protocol):
         """Return the pieces in which stream octets arrived; None if not wanted."""
 
     def rest(self, place: int, size: int) -> bytes:
-        """Return other kept octets."""
+        """Return octets that are no bodies, by place and size."""
 
 
 @dataclass(slots=True)
@@ -200,7 +200,7 @@ def _runs_and_frames(
 
 
 def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> PackedRows:
-    """Concatenate the rows of chunks, whose streams begin at `stream_begins` in the joined table."""
+    """Join the rows of chunks. `stream_begins` is where the streams of each chunk start in the joined table."""
     first = parts[0]
     payloads = [part.payloads for part in parts if part.payloads is not None]
     topics = [part.topics for part in parts if part.topics is not None]
@@ -261,7 +261,7 @@ class Unpacked:
         self, stream_of: Callable[[int], Stream], source: Source
     ) -> Iterator[tuple[dict[str, Any], slice, slice, bool]]:
         """Yield the parts of each run: common fields, slices of its rows and frames, and whether its octets are
-        available. A run is split where rows are more than `NEAR` octets apart."""
+        available. A run is split at gaps of more than `NEAR` octets."""
         packed = self.packed
         first = self.ends - self.counts
         last = self.ends - 1

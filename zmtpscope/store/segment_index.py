@@ -27,7 +27,7 @@ IN_SPOOL = -2
 
 
 OF_SEGMENTS = ("lengths", "packets", "places", "heads", "tails")
-"""Columns of segments."""
+"""Columns with an entry per segment."""
 
 
 class WholePacket(NamedTuple):
@@ -42,10 +42,12 @@ class WholePacket(NamedTuple):
 
 @dataclass(slots=True)
 class Table:
-    """The segments of some batches. `sides` ascend (see `side_of`); side i has the segments `edges[i] : edges[i + 1]`,
-    and the first of them begins at stream offset `begins[i]`. A place is an offset in the packet's file, `NOWHERE` for
-    a hole, or `IN_SPOOL` minus a place in the spool. `heads` and `tails` count octets of the packet before and after
-    the segment."""
+    """The segments of some batches.
+
+    `sides` ascend (see `side_of`). Side i has the segments `edges[i]:edges[i + 1]`, and its first segment begins at
+    stream offset `begins[i]`. A place is an offset in the packet's file, `NOWHERE` for a hole, or `IN_SPOOL` minus a
+    place in the spool. `heads` and `tails` are the octets of the packet before and after the segment.
+    """
 
     sides: Packed
     edges: Packed
@@ -163,7 +165,7 @@ class SegmentIndex:
                 yield begin, begin + length, packet, place
 
     def _rows(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[Table, slice, list[int]]]:
-        """Yield the same pieces as (table, rows, stream offset at which each row begins)."""
+        """Yield the pieces of a range of a stream as (table, rows, stream offset at which each row begins)."""
         tables, counts = self._tables
         last = bisect_right(counts, count)
         side = side_of(stream)

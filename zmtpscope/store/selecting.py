@@ -25,7 +25,7 @@ MakeBatch = Callable[[Int64], Batch]
 
 
 class StoredRowsOfFilter(Rows):
-    """Rows or records for filters. `again` returns columns with all fields for some of them."""
+    """Stored rows or records, for the evaluation of filters. `again` returns some of them with all fields."""
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ class Store:
     """The records of one run, in order, numbered from 0. `options` are the options of the analysis.
 
     One thread may append while others read, because appended data never change. `spool` keeps octets. `first_time` is
-    the time of the first packet of the capture, if it was set; filters on the time since the start need it.
+    the time of the first packet, if it was set; filters on the time since the start need it.
     """
 
     def __init__(self, options: Options, *, spool: Spool | None = None) -> None:
@@ -92,7 +92,7 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Octets of memory of all columns, including the index."""
+        """Return the octets of memory of all columns, including the index."""
         return self.index.nbytes + sum(chunk.nbytes for chunk in self._chunks[0])
 
     # -- records in --------------------------------------------------------------------------------------------------
@@ -153,9 +153,9 @@ class Store:
                 record.unit = unit._replace(slices=self.index.pieces(stream, start, stop, count).slices(start, stop))
 
     def _kept(self, chunk: Chunk, begin: int, *, octets: bool = True, details: bool = False) -> Kept:
-        return Kept(self.spool, self.index, begin + len(chunk) - 1, self._say, octets, details)
+        return Kept(self.spool, self.index, begin + len(chunk) - 1, self._remember_problem, octets, details)
 
-    def _say(self, problem: str) -> None:
+    def _remember_problem(self, problem: str) -> None:
         self.problem = problem
 
     def times(self, rows: Int64) -> Int64:
@@ -236,7 +236,7 @@ class Store:
         return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
 
     def _item(self, number: int) -> tuple[Record | MessageRun | FrameRun, int]:
-        """Return a record with octets, packets and the field trees of its payload."""
+        """Return a record or run with its octets, packets and payload trees, and the row in the run."""
         self.problem = None
         batch = self.batch([number if number >= 0 else self._count + number], details=True)
         if self.problem is not None:
@@ -282,8 +282,7 @@ class Store:
         return self._around(number, equals("record", "finding"), about, *of_side(values))
 
     def unit_of(self, values: Mapping[str, Any], number: int) -> int | None:
-        """Return the number of the greeting, command or message with the octets of a finding, searched in the same
-        range, or None."""
+        """Return the number of the greeting, command or message that contains the octets of a finding, or None."""
         if values["offset"] is None:
             return None
         begins = Compared(FieldOperand(FIELDS["offset"]), Comparison(operator.le, values["offset"]), is_all=False)

@@ -33,7 +33,7 @@ class Topics:
 
     @classmethod
     def of(cls, octets: Octets, sizes: Int64) -> Topics:
-        """Pack the topics of rows. `sizes` are the topic sizes, `NO_TOPIC` without a topic."""
+        """Pack the topics of rows. `sizes` are their sizes in octets, or `NO_TOPIC`."""
         has = np.flatnonzero(sizes != NO_TOPIC)
         if not len(has):
             return cls([None], Packed(0, len(sizes), None))

@@ -47,7 +47,7 @@ STARTS = {
 """Matches the only octets at which a frame header may start, by framing."""
 
 MIN_RUN = 16
-"""Minimum number of equal octets in a row that are skipped at once."""
+"""Minimum number of equal octets in a row that are skipped in one step."""
 RUNS = {Framing.V2: {0: 2, 1: 3}, Framing.V1: {1: 2}}
 """Octets that form a frame when repeated, and the size of that frame, by framing."""
 LONG_RUN = {
@@ -68,7 +68,7 @@ def is_known_command(body: bytes) -> bool:
 def frame_header(data: bytes | bytearray, at: int, framing: Framing) -> tuple[int, int, bool] | None:
     """Return (header length, body length, COMMAND) of a frame at index `at` (wire.md 3.1, 4.2, 6).
 
-    Zeros if no peer would send such a frame; None if more octets are needed.
+    Returns zeros if no peer would send such a frame, and None if more octets are needed.
     """
     none = (0, 0, False)
     if at >= len(data):

@@ -28,7 +28,7 @@ from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.units import UnitReader
 
 LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
-"""Findings on sizes so large that the next frame cannot be found."""
+"""Findings about a size so large that the next frame cannot be found."""
 
 LENGTH_0 = "frame of length 0"
 TOO_LARGE = "size above 2^63-1"
@@ -44,13 +44,13 @@ class CarefulReader(UnitReader):
     It may lie after the octets given: bodies that need no parsing are counted, not awaited.
     """
     wanted = 0
-    """The stream offset that must be received before the unit at `position` can be read; 0 if unknown."""
+    """The stream offset up to which octets must be received before the unit at `position` can be read; 0 if unknown."""
     broken: int | None = None
     """The stream offset after which frame boundaries are unknown, because of a size above 2^63-1."""
     opaque = False
     """Whether nothing after `position` will be read: no version is in force, or the greeting is truncated."""
     gave_up_at: int | None = None
-    """The stream offset after the header that ended reading, if it came after the greeting."""
+    """The stream offset after the header at which reading ended, if that was after the greeting."""
     unreliable_from: int | None = None
     """The stream offset of the first 1.0 frame of length 0; boundaries after it are uncertain (wire.md 3.1)."""
     version_announced: str | None = None
@@ -156,7 +156,7 @@ class CarefulReader(UnitReader):
     # Frames
 
     def _read_unit(self, data: bytes, base: int) -> bool:
-        """Read one unit; return False if more octets are needed."""
+        """Read one unit. Return False if more octets are needed."""
         if self.regime.greets:
             return self._read_greeting(data, base)
         if self._may_be_too_new:

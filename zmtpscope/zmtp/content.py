@@ -50,7 +50,7 @@ def seals(regime: Regime) -> bool:
 
 
 def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """Return the format of a body of `size` octets that starts with `head`; `inside`: an earlier frame had MORE."""
+    """Return the format of a body of `size` octets that starts with `head`. `inside`: the previous frame had MORE."""
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is not None and mechanism.seals and head.startswith(MESSAGE_NAME):
         step = flags & COMMAND and regime.shakes_hands and mechanism.wraps_ready

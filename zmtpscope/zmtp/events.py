@@ -16,7 +16,7 @@ CANCEL = 0x400
 """The frame is a cancel message (`00` and the topic)."""
 
 MARKED = SUBSCRIBE | CANCEL
-"""One octet precedes the topic."""
+"""Frames with a subscription: the first octet is 01 or 00, and the topic follows."""
 
 SPECIAL = ENCRYPTED | MARKED
 """Flags of frames that are not plain data."""
@@ -129,8 +129,8 @@ class Command(NamedTuple):
 class Remark(NamedTuple):
     """Findings about a unit that is neither greeting nor command.
 
-    `frame` True: the unit is a message frame and has a row. Otherwise it has none: an invalid header, a unit truncated
-    by the end of the stream, or the end itself (`start` equals `stop`).
+    `frame` True: the unit is a message frame, which has a row. False: an invalid header, a unit truncated by the end of
+    the stream, or the end of the stream itself (`start` equals `stop`).
     """
 
     start: int

@@ -21,7 +21,7 @@ class Misspelling(NamedTuple):
     octets: bytes
     name: str
     finding: str | None
-    """The finding id to report, if any."""
+    """The id of the finding that reports the misspelling, or None."""
 
 
 @dataclass(slots=True, eq=False)

@@ -43,7 +43,7 @@ class Class(IntEnum):
     DOUBTFUL = 5
     """An unlikely first 1.0 frame, or invalid octets within the next few frames."""
     FIRM = 6
-    """So many consecutive 1.0 frames that no other protocol matches by chance."""
+    """Consecutive 1.0 frames, so many that no other protocol matches by chance."""
     SIGNATURE = 7
     REVISION_0 = 8
     REVISION_1 = 9

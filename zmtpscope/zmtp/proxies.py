@@ -56,7 +56,7 @@ class Proxied(NamedTuple):
 
     @property
     def text(self) -> str:
-        """`SOCKS5 to 10.0.0.1:5555`, `PROXY v1 for 10.0.0.2:40000`."""
+        """Return, for example, `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
         return f"{self.protocol} {'for' if self.is_header else 'to'} {self.target}"
 
 
@@ -120,7 +120,7 @@ def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
 
 
 Read = tuple[str, str, str | None]
-"""Protocol, target and refusal."""
+"""Protocol, target, and the reason of a refusal or None."""
 
 
 def _proxy_1(client: _Octets, server: _Octets) -> Read:

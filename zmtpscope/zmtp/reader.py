@@ -13,8 +13,8 @@ Value = int | str | bytes | None
 
 
 class Cut(Exception):
-    """A named read reached the end of its unit. Layouts catch it if they handle that; it is never raised outside the
-    core."""
+    """A named read reached the end of its unit. Raised inside the core only: layouts catch it if they can handle a
+    truncated unit."""
 
 
 class Finding(NamedTuple):

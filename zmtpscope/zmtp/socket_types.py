@@ -49,7 +49,7 @@ SUBSCRIBERS = frozenset({"SUB", "XSUB"})
 
 PUBLISHERS_AND_RADIO = PUBLISHERS | {"RADIO"}
 SUBSCRIBERS_AND_DISH = SUBSCRIBERS | {"DISH"}
-"""Types that send to all subscribers, and types that subscribe: to a topic, the start of messages, or to a group."""
+"""Types that subscribe to topics (prefixes of messages), and DISH, which joins groups."""
 
 ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
 ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})

@@ -106,7 +106,7 @@ class Unmasking:
         self._left = 0
         """Remaining octets of the current payload."""
         self._key = b""
-        """Its key, rotated to the next octet; empty if it is not masked."""
+        """The masking key of the current payload, rotated to the next octet; empty if it is not masked."""
 
     def feed(self, octets: bytes) -> bytes:
         """Return the next octets of the stream without their masks."""

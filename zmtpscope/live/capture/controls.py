@@ -1,4 +1,5 @@
-"""The capture process's end of the two pipes to its parent: lines of words in, lines of JSON out."""
+"""The two pipes between the capture process and its parent, at the end of the capture process. Commands arrive as lines
+of words; reports are sent as lines of JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Controls:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Stop the process, on a signal from any other process than the parent."""
+        """Stop the capture, on a signal that the parent did not send."""
         self.is_stopped = True
 
     def settings(self) -> CaptureSettings:
@@ -50,7 +51,7 @@ class Controls:
         return [line.decode().split() for line in lines]
 
     def send(self, values: dict[str, Any]) -> bool:
-        """Send one line. Returns False without sending it if the parent has not read the previous one."""
+        """Send one line. Return False without sending if the parent has not read the previous line."""
         if not self._flush():
             return False
         self._output = json.dumps(values).encode() + b"\n"

@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class OpenSource(NamedTuple):
-    """A source that captures, the name of its engine, and the reasons why earlier engines failed."""
+    """The capturing source, the name of its engine, and why each earlier engine failed."""
 
     engine: str
     source: PacketSource
@@ -93,9 +93,9 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
 
 
 def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None:
-    """Return the error to report if privileges are missing, with one command per line of the hint, or None.
+    """Return the error to report if privileges are missing, or None. Each line of its hint is one command.
 
-    `why` is the engine's own error, added if the user selected the engine.
+    `why` is the engine's own error; it is added if the user selected the engine.
     """
     missing = missing_rights(
         settings.command,

@@ -31,13 +31,13 @@ Program = tuple[Instruction, ...]
 
 RETURN = 0x06
 MAX_INSTRUCTIONS = 4096 - 256
-"""BPF_MAXINSNS of <linux/bpf_common.h>, less the instructions that select interfaces and link types before a filter."""
+"""BPF_MAXINSNS of <linux/bpf_common.h>, minus the instructions that select interfaces and link types before the
+filter."""
 
 DLT_NAMES = {ETHERNET: "EN10MB", RAW_IP: "RAW", CISCO_HDLC: "C_HDLC"}
 """tcpdump's names of link types."""
 DLT_RAW = 12
-"""libpcap's DLT number of link type 101 on Linux. The DLT numbers of the other link types equal their LINKTYPE
-numbers."""
+"""libpcap's DLT number of link type 101 on Linux. For all other link types, DLT and LINKTYPE numbers are equal."""
 NETMASK_UNKNOWN = -1
 OPTIMIZE = 1
 COMPILER_SECONDS = 60
@@ -222,11 +222,12 @@ CONTINUATIONS = (
     *("", " tcp", " 80", " = 1", " 1 = 1", "1] = 1", "] = 1", "0:1] = 1"),
     *(" 192.0.2.1", " 192.0.2.0/24", " 00:00:5e:00:53:01", " 1-2", " mgt"),
 )
-"""One of these completes any valid prefix to a valid filter: an operand, a comparison or closing brackets."""
+"""Texts that complete a valid prefix of a filter: an operand, a comparison or closing brackets. One of them completes
+any valid prefix."""
 
 
 def _column(text: str, words: str, compile_text: _Compile) -> int | None:
-    """Return the start of the first token after which no continuation avoids the error `words`.
+    """Return the column of the first token after which every continuation causes the error `words`.
 
     Returns the end of the last token if something is missing there, and None if the position is unknown.
     """

@@ -9,7 +9,7 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 
 class SessionFollow:
-    """The files of `session`, under the names that the user gave in `settings`.
+    """Follows the files of `session`, under the names that the user gave in `settings`.
 
     Files of a private capture have no name, and their packets are numbered consecutively. `copy`, if given, gets all
     written octets, and stops the session when its reader closes the pipe.
@@ -46,7 +46,7 @@ class SessionFollow:
             self._session.stop()
 
     def _release(self, file: int) -> None:
-        """Report to the session the octets that are no longer needed: read, and copied if there is a copy."""
+        """Report to the session how many octets were read and copied, so that the file can be removed."""
         octets = self._consumed_of.get(file, 0)
         if self._copy is not None and not self._copy.is_closed:
             octets = min(octets, self._copy.copied(file))

@@ -15,7 +15,7 @@ from struct import Struct
 
 ETHERNET, RAW_IP, CISCO_HDLC = 1, 101, 104
 IEEE802_11, IEEE802_11_PRISM, IEEE802_11_RADIOTAP = 105, 119, 127
-"""LINKTYPE values (https://www.tcpdump.org/linktypes.html)."""
+"""LINKTYPE values of WLAN captures (https://www.tcpdump.org/linktypes.html)."""
 
 LINK_TYPES = {
     1: ETHERNET,
@@ -50,11 +50,11 @@ IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 
 @dataclass(frozen=True)
 class Interface:
-    """A network interface, or `any`: index 0 and hardware type 0.
+    """A network interface, or `any` (index 0, hardware type 0).
 
-    `link_type` is the LINKTYPE of its packets, or None if unknown; a SOCK_DGRAM packet socket then receives its packets
-    from the IP header on. `is_running`: it is up and can carry packets (a cable is plugged in). `description` contains
-    its kind and the administrator's alias; often empty.
+    `link_type` is the LINKTYPE of its packets; None: unknown, so its packets are captured from the IP header on
+    (SOCK_DGRAM). `is_running`: the interface is up and can carry packets (a cable is plugged in). `description` is its
+    kind and the administrator's alias; often empty.
     """
 
     name: str
@@ -99,7 +99,8 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
-    """Sort key in libpcap's order: running, up, no loopback, and `any` last among interfaces with external packets."""
+    """Return a sort key in libpcap's order: running, up, not loopback. `any` is the last of the interfaces with
+    external packets."""
     return (
         not interface.is_running,
         not interface.is_up,

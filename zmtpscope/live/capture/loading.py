@@ -16,7 +16,7 @@ PACKAGE = "zmtpscope"
 
 
 def load_for(user: User | None) -> None:
-    """Import all modules named anywhere in our loaded modules, unless `user` can read the files."""
+    """Import every module that our loaded modules might still import, unless `user` may read the files."""
     if user is None or all(may_read(user, path) for path in (__file__, os.__file__)):
         return
     seen: set[str] = set()
@@ -29,7 +29,7 @@ def load_for(user: User | None) -> None:
 
 
 def may_read(user: User, path: str) -> bool:
-    """Return whether the mode bits of `path` and of its parent folders let `user` read it."""
+    """Whether the permissions of `path` and its parent folders let `user` read it."""
     path = os.path.realpath(path)
     needed = os.R_OK
     while True:

@@ -18,9 +18,9 @@ from zmtpscope.live.capture.settings import CaptureSettings
 REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
 """Seconds between reports, between statistics in the file, and between checks of the interfaces and the file."""
 IDLE_INTERVAL = 0.25
-"""Seconds between looks without packets, so that readers learn in time that nothing arrived."""
+"""Seconds between reports while no packets arrive, so that readers learn in time that nothing arrived."""
 QUIET = 0.06
-"""Seconds without a packet after which the kernel has no more."""
+"""Seconds without a packet after which the kernel's buffer is known to be empty."""
 LONGEST_DRAIN = 2.0
 MAX_BATCHES = 64
 """Maximum number of batches to write before other events are handled."""
@@ -37,20 +37,20 @@ class Capture:
         self.files = files
         self.controls = controls
         self.packets = self.octets = 0
-        """Packets and octets written."""
         self.received = self.kernel_drops = self.freezes = 0
-        """Counters of the kernel: packets received for this socket, packets dropped of these, and times that the ring
-        was full."""
+        """The kernel's counters for this socket: packets received, packets dropped, and times that the ring was
+        full."""
         self.refused: Counter[int] = Counter()
-        """Packets read but not written, by interface."""
+        """Number of packets read but not written, by interface."""
         self.never_read = 0
         self.notices: list[str] = [] if files.private is None else files.private.notices
-        """Messages for people that were not sent to the parent yet."""
+        """Messages for people that the parent has not got yet."""
         self.failure: str | None = None
         self.is_complete = False
         """Whether a limit of the settings was reached. Later packets do not count as lost."""
         self.started, self.started_clock = self.look = time.time_ns(), time.monotonic()
-        """Start of the capture; and the last look, which is not yet known to have found all packets up to its time."""
+        """The start of the capture, and the last read without packets. Packets up to the latter time may still
+        arrive."""
         self.known_until = self.started
         """All packets up to this time, in nanoseconds since the epoch, are written or counted as lost."""
         self.described = 0
@@ -58,7 +58,7 @@ class Capture:
         self.last_statistics: tuple[int, ...] = ()
         self.reported: dict[str, Any] = {}
         self.reported_files = 0
-        """Number of files that the parent knows to be complete."""
+        """Number of complete files that the parent knows."""
 
     def run(self) -> None:
         """Capture until the end, and report how it ended."""
@@ -113,7 +113,7 @@ class Capture:
             is_stopped = is_stopped or now >= deadline
 
     def obey(self) -> bool:
-        """Handle the parent's commands. Return whether to stop."""
+        """Handle the parent's commands. Return whether one is `stop`."""
         is_stopped = False
         for command, *words in self.controls.commands():
             if command == "consumed":
@@ -148,10 +148,10 @@ class Capture:
         return MAX_BATCHES
 
     def looked(self, time: int, clock: float) -> None:
-        """Record that a look, at least `source.delay` after the previous one, has left no packets.
+        """Note that a read, at least `source.delay` after the previous one, has left no packets.
 
-        A packet can be read up to `source.delay` after its time stamp, so each look confirms only the time of the
-        previous one.
+        A packet can be read up to `source.delay` after its time stamp, so a read confirms only the time of the previous
+        read.
         """
         self.known_until, self.look = self.look[0], (time, clock)
 
@@ -175,7 +175,7 @@ class Capture:
             self.octets += int(batch.captured[:written].sum())
 
     def has_file(self, blocks: list[bytes]) -> bool:
-        """Whether a file has room for these packets, opening the next one if needed. Raises `CannotCapture`."""
+        """Whether the packets fit into a file; opens the next file if needed. Raises `CannotCapture`."""
         if not self.files.is_full:
             return True
         if not self.files.make_room():
@@ -242,7 +242,7 @@ class Capture:
             lost, comment = 0, ""
 
     def report(self) -> bool:
-        """Send changes to the parent. Returns False if the parent is busy."""
+        """Send changes to the parent. Return False if the parent is busy."""
         self.count()
         changes = self.changes()
         if not changes:
@@ -257,7 +257,7 @@ class Capture:
         return True
 
     def changes(self) -> dict[str, Any]:
-        """Return all values that the parent does not know yet; files by number, as path, octets and whether
+        """Return all values that the parent does not know yet. Files are listed by number: path, octets, and whether
         complete."""
         files = enumerate(self.files.files[self.reported_files :], self.reported_files)
         values = {

@@ -1,7 +1,7 @@
-"""Write a capture to one file, or to a ring of files in which unread files are never removed.
+"""Write a capture to one file, or to a ring of files. A file is not removed before the parent has read it.
 
-A private capture (the user named no file) is a ring of two files in a directory of its own. If its folder is full the
-capture continues in another folder (`private_folders.py`).
+A private capture (the user named no file) is a ring of two files in its own directory. If the folder is full, the
+capture continues in another one (`private_folders.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OutputFiles:
     def __init__(self, settings: CaptureSettings) -> None:
         self.files: list[WrittenFile] = []
         self._there: deque[WrittenFile] = deque()
-        """Files not removed yet."""
+        """Files that were not removed."""
         self.octets = 0
         """Octets written to all files."""
         self._limits = settings.ring or RingLimits()
@@ -54,9 +54,10 @@ class OutputFiles:
         else:
             self._target, self._limits = self.private.enter()
         self._failure: OSError | None = None
-        """Why the open file takes no more octets below its limits: a private capture continues in another folder."""
+        """Why the open file takes no more octets although it is below its limits. A private capture then continues in
+        another folder."""
         self._left: list[WrittenFile] = []
-        """Files in a full folder; each is removed once it was read."""
+        """Files in a full folder. Each is removed once it was read."""
         self._numbered = self._limits != RingLimits()
         self._descriptor = -1
         self._deadline = float("inf")
@@ -67,8 +68,7 @@ class OutputFiles:
         return self._descriptor >= 0
 
     def make_room(self) -> bool:
-        """Remove the oldest files if the ring is full. Returns False if the oldest file has not been read
-        completely."""
+        """Remove the oldest files if the ring is full. Return False if the oldest file was not read completely."""
         while self._failure is None and self._limits.files is not None and len(self._there) >= self._limits.files:
             oldest = self._there[0]
             if oldest.consumed < oldest.octets:
@@ -78,7 +78,7 @@ class OutputFiles:
         return True
 
     def open_next(self) -> None:
-        """Open the next file."""
+        """Open the next file of the capture."""
         if self._failure is not None:
             self._leave_folder(self._failure)
         while self._descriptor < 0:
@@ -97,7 +97,7 @@ class OutputFiles:
             self._deadline = time.monotonic() + self._limits.duration
 
     def _leave_folder(self, why: OSError) -> None:
-        """Continue in another folder. Files of this one remain readable, except an empty one."""
+        """Continue in another folder. The files here remain readable; an empty one is removed."""
         assert self.private is not None
         self._failure = None
         if not self.files[-1].octets:
@@ -117,7 +117,7 @@ class OutputFiles:
         return count
 
     def write(self, octets: bytes) -> None:
-        """Append whole blocks other than packets."""
+        """Append whole blocks that contain no packets."""
         self._append([octets])
 
     def _append(self, blocks: list[bytes]) -> int:

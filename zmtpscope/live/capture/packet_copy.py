@@ -14,11 +14,11 @@ CHUNK = select.PIPE_BUF
 """Octets of one write. If poll(2) reports room, a pipe takes this many without blocking."""
 READ_AHEAD = 1 << 18
 PATIENCE = 0.05
-"""Seconds to wait for a full pipe before `copy` returns: a slow reader must not delay the analysis."""
+"""Seconds to wait for a full pipe before `copy` returns, so that a slow reader does not delay the analysis."""
 
 
 def is_pipe(path: str) -> bool:
-    """Return whether `path` is a FIFO or a character device, from which written octets cannot be read back."""
+    """Whether `path` is a FIFO or a character device, so that written octets cannot be read back."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):  # the path is new, or the capture process reports the error
@@ -57,9 +57,10 @@ class PacketCopy:
         return self._copied[file] if file < len(self._copied) else 0
 
     def copy(self, files: Sequence[CaptureFile], patience: float | None) -> bool:
-        """Copy new octets of `files`. Return whether everything was copied, or never will be.
+        """Copy new octets of `files`. Return whether everything was copied, or never will be because the pipe was
+        closed.
 
-        `patience` is the time to wait for a full pipe, in seconds; None waits without limit.
+        `patience` is the maximum time to wait for a full pipe, in seconds; None: no maximum.
         """
         if self.is_closed or not self._opens():
             return self.is_closed

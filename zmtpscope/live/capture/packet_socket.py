@@ -28,18 +28,18 @@ PACKET_ADD_MEMBERSHIP, PACKET_STATISTICS, PACKET_MR_PROMISC, PACKET_OUTGOING = 1
 ALL_PROTOCOLS = 3  # ETH_P_ALL
 
 VLAN_VALID, VLAN_TYPE_VALID, DEFAULT_VLAN_TYPE = 1 << 4, 1 << 6, 0x8100
-"""TP_STATUS_VLAN_VALID: the kernel removed a tag from the packet; TP_STATUS_VLAN_TPID_VALID: the tag's type is
-valid."""
+"""Status flags of a packet: TP_STATUS_VLAN_VALID (the kernel removed a tag) and TP_STATUS_VLAN_TPID_VALID (the type of
+the tag is known). Then the usual type of a tag."""
 VLAN_TAG_AT, VLAN_TAG_OCTETS = 12, 4
-"""Position of a VLAN tag: after the two Ethernet addresses."""
+"""Position and size of a VLAN tag, which follows the two Ethernet addresses."""
 
 LOAD_WORD, LOAD_BYTE, JUMP_IF_EQUAL, JUMP, RETURN = 0x20, 0x30, 0x15, 0x05, 0x06  # <linux/bpf_common.h>
 PACKET_TYPE, INTERFACE_INDEX, HARDWARE_TYPE = (0xFFFFF000 + offset for offset in (4, 8, 28))
-"""Offsets of metadata outside of the packet that filters can load (SKF_AD_OFF and others of <linux/filter.h>)."""
+"""Offsets by which filters load a packet's metadata: SKF_AD_OFF plus the field (<linux/filter.h>)."""
 LOADS, OUT_OF_THE_PACKET = (0x00, 0x01), (0x20, 0x40, 0xA0)
-"""Load instructions, and the modes that load from the packet: BPF_ABS, BPF_IND and BPF_MSH."""
+"""Opcodes that load, and the addressing modes that load from the packet: BPF_ABS, BPF_IND and BPF_MSH."""
 NETWORK_HEADER = 0xFFF00000
-"""SKF_NET_OFF: offsets from here on are relative to the network header."""
+"""SKF_NET_OFF: offsets above this are relative to the network header."""
 REJECT = (RETURN, 0, 0, 0)
 MAX_INTERFACES = 64
 """Maximum number of interfaces to select by name: jumps of a filter skip at most 255 instructions."""
@@ -61,7 +61,7 @@ class CapturedInterface(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The pcapng blocks of packets in order of arrival, and the captured octets of each."""
+    """Packets as pcapng blocks in order of arrival, and the captured octets of each."""
 
     blocks: list[bytes]
     captured: NDArray[np.int64]
@@ -70,8 +70,8 @@ class Batch(NamedTuple):
 class PacketSource(Protocol):
     """A source of packets: a packet socket, or a program that captures.
 
-    `interfaces` contains interfaces with packets or requested by name, in the order of their numbers in the file.
-    `counts` contains the number of packets read from each.
+    `interfaces` are the interfaces that have sent packets or were requested by name, in the order of their numbers in
+    the file. `counts` is the number of packets read from each.
     """
 
     delay: float
@@ -81,7 +81,7 @@ class PacketSource(Protocol):
 
     @property
     def due(self) -> float:
-        """When to call `read` next although poll(2) reports nothing, on the monotonic clock."""
+        """Return when to call `read` even if poll(2) reports nothing, on the monotonic clock."""
 
     @property
     def interfaces(self) -> list[CapturedInterface]: ...
@@ -98,10 +98,10 @@ class PacketSource(Protocol):
 
 
 class PacketSocket(ABC):
-    """An open socket that receives packets of the interfaces of `settings`.
+    """A socket that receives packets of the interfaces of `settings`. Implements `PacketSource`.
 
-    Attributes as in `PacketSource`. If there are several interfaces, the first entry represents all of them and has no
-    packets, because the kernel counts their drops together. Raises `CannotCapture`, or `PermissionError`.
+    With several interfaces, the first entry of `interfaces` stands for all and has no packets, because the kernel
+    counts their drops together. Raises `CannotCapture`, or `PermissionError`.
     """
 
     delay = 0.0
@@ -113,28 +113,28 @@ class PacketSocket(ABC):
         self.counts: list[int] = []
         self._numbers: dict[int, int] = {}
         known = interfaces()
-        self._asked = [find_interface(name, known) for name in settings.interfaces]
-        for each in self._asked:
+        self._requested = [find_interface(name, known) for name in settings.interfaces]
+        for each in self._requested:
             if not each.is_up:
                 raise CannotCapture(f"{each.name} is down", f"ip link set {each.name} up")
         self._down: set[int] = set()
         """Indexes of interfaces that are down."""
-        self._is_any = ANY in (each.name for each in self._asked)
-        if len(self._asked) > MAX_INTERFACES:
+        self._is_any = ANY in (each.name for each in self._requested)
+        if len(self._requested) > MAX_INTERFACES:
             raise CannotCapture(f"more than {MAX_INTERFACES} interfaces", f"capture from {ANY}")
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         loopback = next((each.index for each in known if each.is_loopback), 0)
         self._set_filter(self._filter(loopback))
-        if self._is_any or len(self._asked) > 1:
-            name = ANY if self._is_any else ", ".join(each.name for each in self._asked)
-            self._add(CapturedInterface(name, LINK_TYPES.get(self._asked[0].hardware_type, ETHERNET)))
+        if self._is_any or len(self._requested) > 1:
+            name = ANY if self._is_any else ", ".join(each.name for each in self._requested)
+            self._add(CapturedInterface(name, LINK_TYPES.get(self._requested[0].hardware_type, ETHERNET)))
         if not self._is_any:
-            for each in self._asked:
+            for each in self._requested:
                 self._number(each.index, each.hardware_type, each.name)
 
     def _bind(self) -> None:
         """Start receiving packets."""
-        alone = self._asked[0].index if len(self._asked) == 1 else 0
+        alone = self._requested[0].index if len(self._requested) == 1 else 0
         # Python's bind accepts only names, none of which means all interfaces; struct sockaddr_ll
         address = struct.pack("=HHiHBB8x", socket.AF_PACKET, socket.htons(ALL_PROTOCOLS), alone, 0, 0, 0)
         libc = ctypes.CDLL(None, use_errno=True)
@@ -142,7 +142,7 @@ class PacketSocket(ABC):
             number = ctypes.get_errno()
             raise CannotCapture(f"{', '.join(self.settings.interfaces)}: {os.strerror(number)}")
         if self.settings.promiscuous:
-            for each in self._asked:
+            for each in self._requested:
                 if each.index and not each.is_loopback:
                     self._set_promiscuous(each)
 
@@ -159,7 +159,7 @@ class PacketSocket(ABC):
 
         Outgoing packets on loopback are rejected, because they are also received.
         """
-        wanted = [each.index for each in self._asked]
+        wanted = [each.index for each in self._requested]
         program: list[Instruction] = []
         if len(wanted) > 1 and not self._is_any:
             program.append((LOAD_WORD, 0, 0, INTERFACE_INDEX))
@@ -184,7 +184,7 @@ class PacketSocket(ABC):
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
 
     def _number(self, index: int, hardware_type: int, name: str | None = None) -> int:
-        """Return the number in the file of a system interface, adding it if it is new."""
+        """Return the number in the file of an interface of the system. Adds a new interface."""
         number = self._numbers.get(index)
         if number is None:
             number = self._numbers[index] = len(self.interfaces)
@@ -198,7 +198,7 @@ class PacketSocket(ABC):
 
     @property
     def due(self) -> float:
-        """See `PacketSource`."""
+        """Return the time of the next read; see `PacketSource.due`."""
         return inf
 
     @abstractmethod
@@ -218,8 +218,8 @@ class PacketSocket(ABC):
         self._set_filter([REJECT])
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return counters since the last call: packets that passed the filter, dropped packets of these, and full
-        rings."""
+        """Return the kernel's counters since the last call: packets that passed the filter, packets dropped of these,
+        and times that the ring was full."""
         counts = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
         return received, dropped, freezes[0] if freezes else 0
@@ -236,12 +236,12 @@ class PacketSocket(ABC):
             return []
         news = []
         there = {each.index: each for each in interfaces()}
-        for each in [*self._asked]:
+        for each in [*self._requested]:
             now = there.get(each.index)
             if now is None:
-                self._asked.remove(each)
+                self._requested.remove(each)
                 self._down.discard(each.index)
-                if not self._asked:
+                if not self._requested:
                     raise CannotCapture(f"{each.name} was removed")
                 news.append(f"{each.name} was removed; the capture continues without it")
                 continue

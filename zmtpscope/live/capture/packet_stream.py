@@ -24,7 +24,7 @@ ALL = sys.maxsize
 
 
 class FedSource(Source):
-    """A source whose octets are added by `feed`. More may always follow."""
+    """A source that returns octets added by `feed`. Its end is always temporary."""
 
     def __init__(self) -> None:
         super().__init__("-", None, pipe=False)
@@ -35,7 +35,7 @@ class FedSource(Source):
         return True
 
     def feed(self, octets: bytes) -> None:
-        """Add octets."""
+        """Append octets to the source."""
         self.at_hand += octets
 
     def _read_now(self, size: int) -> bytes:
@@ -46,7 +46,7 @@ class FedSource(Source):
 class PacketStream:
     """Parses octets passed to `feed`, and returns complete packets.
 
-    `interfaces` and `counts` are as in `PacketSocket`; a pcap stream has one interface, called `name`.
+    `interfaces` and `counts` are as in `PacketSource`; a pcap stream has one interface, called `name`.
     """
 
     def __init__(self, name: str) -> None:
@@ -59,7 +59,7 @@ class PacketStream:
         self._pcapng: pcapng.Reader | None = None
 
     @property
-    def has_begun(self) -> bool:
+    def has_header(self) -> bool:
         """Whether the stream's header has arrived, so that the writer has opened its interfaces."""
         return bool(self.interfaces)
 

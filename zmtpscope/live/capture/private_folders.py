@@ -1,6 +1,6 @@
-"""Folders for private captures, where packets wait to be read if the user named no file.
+"""Folders for private captures, which keep packets until they are read if the user named no file.
 
-A capture has a directory of its own in the first folder with room. If that is full it continues in memory.
+A capture has its own directory in the first folder with room. If the file system is full, it continues in memory.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from zmtpscope.live.capture.settings import RingLimits
 
 ON_DISK = RingLimits(filesize=256 << 20, files=2)
 MEMORY, IN_MEMORY = "/dev/shm", RingLimits(filesize=24 << 20, files=2)
-"""A file system in memory, and limits that fit the part of it that containers have."""
+"""A folder in memory, and file limits that fit the small share of it that containers have."""
 PREFIX = "zmtpscope-capture-"
 NEW = 60
-"""Seconds after which a directory's creator has certainly locked it."""
+"""Seconds after which the creator of a directory has certainly locked it."""
 
 
 class PrivateFolders:
@@ -35,7 +35,7 @@ class PrivateFolders:
             remove_abandoned(folder)
 
     def enter(self, why: OSError | None = None) -> tuple[Path, RingLimits]:
-        """Create a directory in the next folder. Return the path that its files start with, and their limits.
+        """Create a directory in the next folder. Return the prefix of its file names, and their limits.
 
         `why` is the error of the previous folder. Raises `CannotCapture` if there is no folder left.
         """
@@ -68,7 +68,7 @@ class PrivateFolders:
 
 
 def _candidates() -> list[tuple[str, RingLimits]]:
-    """Return folders and limits, best first: TMPDIR, or else /var/tmp because /tmp is often in memory; then memory."""
+    """Return folders with their limits, best first: TMPDIR or /var/tmp (/tmp is often in memory), then memory."""
     first = os.environ.get("TMPDIR")
     if not first:
         first = "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
@@ -85,7 +85,7 @@ def hold(directory: str) -> int:
 
 
 def remove_abandoned(folder: str) -> None:
-    """Remove our unlocked private captures, left behind by killed processes or a crash of the machine."""
+    """Remove private captures without a lock: their processes were killed, or the machine crashed."""
     import fcntl
 
     for path in Path(folder).glob(f"{PREFIX}*"):

@@ -19,12 +19,12 @@ CAP_NET_RAW, CAP_SYS_ADMIN = 13, 21
 NAMES = {CAP_NET_RAW: "CAP_NET_RAW", CAP_SYS_ADMIN: "CAP_SYS_ADMIN"}
 
 FOLLOWING = {"top": "top --follow", "tui": "tui --follow"}
-"""Subcommands that need an option to read a capture from a pipe; the others need only `-`."""
+"""Commands that read a capture from a pipe with a further option; all others need only `-`."""
 CAPABILITY_VERSION_3 = 0x20080522  # <linux/capability.h>
 
 
 class MissingRights(NamedTuple):
-    """Why this process cannot capture, and the remedies: commands, each with its effect."""
+    """Why this process cannot capture, and the remedies: shell commands with their effects."""
 
     sentence: str
     ways: tuple[tuple[str, str], ...]
@@ -50,10 +50,10 @@ class RightsKept(Exception):
 def missing_rights(
     command: Sequence[str], interface: str, *, namespace: str | None = None, filter_text: str = ""
 ) -> MissingRights | None:
-    """Return the privileges that this process lacks to capture.
+    """Return the privileges that this process lacks for capturing, or None if it has all, or if the system has no
+    packet sockets.
 
-    Returns None if nothing is missing, or if the system has no packet sockets. `command` is the command line including
-    the program; `interface`, `namespace` and `filter_text` are its arguments.
+    `command` is the command line including the program; `interface`, `namespace` and `filter_text` are its arguments.
     """
     if not hasattr(socket, "AF_PACKET"):
         return None

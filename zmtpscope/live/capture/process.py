@@ -1,11 +1,11 @@
 """The capture process `python -m zmtpscope.live.capture.process`, started by `session.py`.
 
 It only reads packets and writes them to files, so that slow readers never delay it. Standard input contains the
-settings as one line of JSON, then one command per line: `consumed FILE OCTETS` and `stop`. The process ends at the end
-of its input. It writes changes to standard output, at most one line of JSON every 10 ms, without waiting for a busy
+settings as one line of JSON, then one command per line: `consumed FILE OCTETS` and `stop`. The process ends when its
+input ends. It reports changes on standard output, at most one line of JSON every 10 ms, and never waits for a busy
 reader.
 
-The sockets open before any module is loaded that they do not need: packets wait in the kernel meanwhile.
+The sockets open before modules that they do not need are loaded. Packets wait in the kernel meanwhile.
 """
 
 from __future__ import annotations

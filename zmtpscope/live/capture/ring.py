@@ -1,10 +1,10 @@
 """Read packets from a ring that the kernel fills (TPACKET_V3, packet(7), the kernel's packet_mmap document).
 
-The kernel packs packets into the blocks of the ring, and hands over each full block. The option `-B` is therefore
-exact: that many octets of packets and headers can wait in the ring while this process does not run.
+The kernel packs packets into the blocks of the ring, and hands over each full block. So `-B` is exact: that many octets
+of packets and headers can wait in the ring while this process does not run.
 
-Packets do not wait for a full block. At each look, the packets in the block that the kernel is still filling are read,
-too. A packet is complete once the last field of its header is set: blocks are zeroed before the kernel gets them back,
+Packets do not wait for a full block: each look also reads the packets in the block that the kernel is still filling. A
+packet is complete once the last field of its header is set, because blocks are zeroed before the kernel gets them back,
 and the kernel sets that field after copying the packet. Processors may reorder the visibility of stores, so a packet
 found complete is taken a little later (`SETTLE`).
 """
@@ -22,7 +22,7 @@ PACKET_RX_RING, PACKET_VERSION, TPACKET_V3 = 5, 10, 2
 BLOCK = 1 << 19
 """Octets of a block. A packet never spans two blocks, so it must fit the largest snapshot length."""
 ROOM_BEHIND = 8
-"""Octets after the last packet, for the end of its packet block."""
+"""Octets to leave free after the last packet, for the end of its pcapng block."""
 RETIRE = 60_000
 """Milliseconds after which the kernel hands over a block that is not full.
 
@@ -31,7 +31,7 @@ A short time would waste most of the ring when few packets arrive. The kernel st
 LOOK, SETTLE = 0.015, 0.001
 """Seconds between looks at the block that the kernel is filling, and from a look until its packets are taken."""
 KERNEL, USER = 0, 1
-"""Owner of a block; the other bits of its status are ignored."""
+"""Possible owners of a block. Other bits of its status are ignored."""
 
 # native formats: the kernel writes concurrently, and an aligned native number is read at once
 _block = struct.Struct("@8xIIII").unpack_from
@@ -44,7 +44,8 @@ which the kernel sets last."""
 
 
 class RingSocket(PacketSocket):
-    """See `PacketSocket`. Also raises `OSError` if the kernel has no ring; another engine may work then."""
+    """A packet socket that reads from a ring. Also raises `OSError` if the kernel has no ring; another engine may work
+    then."""
 
     delay = 3 * LOOK
 
@@ -76,8 +77,8 @@ class RingSocket(PacketSocket):
     def read(self) -> Batch | None:
         """Return the next packets, or None if there are none yet.
 
-        If the kernel has finished the block, these are all of its remaining packets. Otherwise, they are the packets
-        that the previous call found complete.
+        If the kernel has finished the block, returns all its remaining packets; otherwise the packets that the previous
+        call found complete.
         """
         begin = self._block * BLOCK
         status, count, first, end = _block(self._ring, begin)
@@ -121,7 +122,7 @@ class RingSocket(PacketSocket):
         return packet_batch(octets, headers, self.settings.snap_length, self._count)
 
     def _hand_back(self, first: int, end: int) -> None:
-        """Zero the packets of the block and return it to the kernel."""
+        """Zero the packets of the block and give it back to the kernel."""
         self._octets[first:end] = self._zeros[: end - first]
         _owner(self._ring, self._block * BLOCK, KERNEL, 0)
         self._block = (self._block + 1) % self._blocks

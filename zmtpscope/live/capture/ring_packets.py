@@ -54,13 +54,14 @@ ADDRESSES = np.dtype(f"V{VLAN_TAG_AT}")
 
 
 Numbering = Callable[[int, int, int], int]
-"""Return the number in the file of an interface, from its index and hardware type, and count packets of it."""
+"""A function that returns the number of an interface in the file, from its index and hardware type, and adds to its
+count of packets."""
 
 
 def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number: Numbering) -> Batch:
-    """Convert the packets whose headers start at `headers` in `octets`, which are overwritten.
+    """Convert the packets whose headers start at `headers` in `octets` to pcapng blocks, in place.
 
-    The last packet must be followed by room for the end of its block (`ring.ROOM_BEHIND`).
+    Free octets for the end of its block must follow the last packet (`ring.ROOM_BEHIND`).
     """
     if not headers:
         return Batch([], np.zeros(0, np.int64))

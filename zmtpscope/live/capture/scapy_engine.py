@@ -55,7 +55,7 @@ class Loop:
         libpcap.pcap_set_buffer_size(self._handle, buffer_octets)
         status = libpcap.pcap_activate(self._handle)
         if status < 0:
-            raise Refused(f"{interface}: {self._said() or libpcap.pcap_statustostr(status).decode(errors='replace')}")
+            raise Refused(f"{interface}: {self._error() or libpcap.pcap_statustostr(status).decode(errors='replace')}")
         libpcap.pcap_setnonblock(self._handle, 1, self._words)
 
     def set_filter(self, text: str) -> None:
@@ -65,7 +65,7 @@ class Loop:
         if self.libpcap.pcap_compile(self._handle, ctypes.byref(program), octets, 1, -1) or self.libpcap.pcap_setfilter(
             self._handle, ctypes.byref(program)
         ):
-            raise Refused(self._said())
+            raise Refused(self._error())
 
     def copy(self, output: BinaryIO) -> None:
         """Write packets until the loop is stopped."""
@@ -82,7 +82,7 @@ class Loop:
                 output.write(_record(about.ts.tv_sec, about.ts.tv_usec, about.caplen, about.len))
                 output.write(ctypes.string_at(packet, about.caplen))
             elif status < 0:
-                raise Refused(self._said())
+                raise Refused(self._error())
             else:
                 output.flush()
                 time.sleep(WAIT)
@@ -94,7 +94,7 @@ class Loop:
         self.libpcap.pcap_stats(self._handle, ctypes.byref(statistics))
         return int(statistics.ps_drop)
 
-    def _said(self) -> str:
+    def _error(self) -> str:
         return str(self.libpcap.pcap_geterr(self._handle).decode(errors="replace"))
 
 
@@ -123,7 +123,7 @@ def main() -> None:
 
 
 def refuse(sentence: str) -> NoReturn:
-    """Exit with an error message, in tcpdump's format."""
+    """Exit with an error message in the format of tcpdump."""
     sys.exit(f"{NAME}: {sentence}")
 
 

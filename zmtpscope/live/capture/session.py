@@ -109,7 +109,7 @@ class CaptureSession:
         self._update()
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for news. Returns False once the capture has ended and everything written was
+        """Wait up to `seconds` for a report. Return False once the capture has ended and everything written was
         reported."""
         if self.status.ended or self._process is None or self._process.stdout is None:
             return False
@@ -120,7 +120,7 @@ class CaptureSession:
         return True
 
     def consumed(self, file: int, octets: int) -> None:
-        """Record that file number `file` was read up to `octets`. A completely read file makes room for the next
+        """Report that file number `file` was read up to `octets`. A completely read file makes room for the next
         one."""
         self._consumed[file] = octets
         self._release()
@@ -130,7 +130,7 @@ class CaptureSession:
         self._send("stop")
 
     def close(self) -> None:
-        """Kill the process, and remove a private capture."""
+        """Kill the process, and remove the files of a private capture."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -185,7 +185,7 @@ class CaptureSession:
         self._release()
 
     def _end_early(self) -> None:
-        """Handle the end of a process that has not reported it. Its files remain."""
+        """Handle a process that ended without a report. Its files remain."""
         assert self._process is not None
         _, errors = self._process.communicate()
         code = self._process.returncode

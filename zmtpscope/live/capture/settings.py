@@ -42,10 +42,10 @@ class CaptureSettings:
     `interfaces` are names, or only `any`. `filter` is the text of the filter, `programs` its compiled form by link
     type; packets of other link types are rejected. Without `filter` all packets match.
 
-    `write_to` is the output file, or with `ring` the prefix of its files' names; existing files are replaced. Without
-    it the capture is written to two private files alternately. `engine` is one of `engines.ENGINES`, by default the
-    first that works. `netns` is the network namespace to enter (a name or a process id), and `user` the user to switch
-    to once the sockets are open. `command` is the command line, for hints that repeat it.
+    `write_to` is the output file, or with `ring` the prefix of the file names; existing files are replaced. Without
+    `write_to`, two private files are written alternately. `engine` is one of `engines.ENGINES`; by default the first
+    that works. `netns` is the network namespace to enter (a name or a process id), and `user` the user to switch to
+    once the sockets are open. `command` is the command line, for hints that repeat it.
     """
 
     interfaces: tuple[str, ...] = (ANY,)

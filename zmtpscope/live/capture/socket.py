@@ -29,7 +29,7 @@ SO_TIMESTAMPNS, SO_RCVBUFFORCE, PACKET_AUXDATA = 35, 33, 8
 MAX_PACKETS = 1024
 """Maximum number of packets to read before other events are handled."""
 ROOM = 512
-"""Octets for control messages."""
+"""Maximum octets of the control messages of a packet."""
 
 Address = tuple[str, int, int, int, bytes]
 """Interface, protocol, packet type, hardware type, address."""
@@ -39,7 +39,7 @@ _about = struct.Struct("=IIIHHHH").unpack  # struct tpacket_auxdata
 
 
 class MessageSocket(PacketSocket):
-    """See `PacketSocket`; has the same methods as `ring.RingSocket`."""
+    """A packet socket read by system calls, with the methods of `ring.RingSocket`."""
 
     delay = 0.02  # only the delay of the processor that received the packet
 
@@ -71,7 +71,7 @@ class MessageSocket(PacketSocket):
         return Batch(blocks, np.array(captured, np.int64)) if blocks else None
 
     def _frame(self, captured: int, about: dict[int, bytes], address: Address) -> tuple[bytes, int]:
-        """Return the packet block of `captured` octets, and the number of them that it contains."""
+        """Return a packet as a pcapng block, and how many of its `captured` octets the block contains."""
         name, _, _, hardware_type, _ = address
         seconds, nanoseconds = _time(about[SO_TIMESTAMPNS])
         status, original, _, _, network, tag, tag_type = _about(about[PACKET_AUXDATA])

@@ -114,7 +114,7 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 
 
 class Tool:
-    """A started program that captures, with the methods of `PacketSocket`. Raises `ToolRefused`."""
+    """A started program that captures. Implements `PacketSource`. Raises `ToolRefused`."""
 
     has_read_all = True
     due = inf
@@ -146,18 +146,18 @@ class Tool:
 
     @property
     def interfaces(self) -> list[CapturedInterface]:
-        """Interfaces that the stream describes."""
+        """Return the interfaces that the stream describes."""
         return self._stream.interfaces
 
     @property
     def counts(self) -> list[int]:
-        """Number of packets read from each."""
+        """Return the number of packets read from each interface."""
         return self._stream.counts
 
     def _await_the_beginning(self) -> None:
         """Wait until the program has opened its interfaces. Raises `CannotCapture`."""
         deadline = time.monotonic() + OPENING_SECONDS
-        while not self._stream.has_begun:
+        while not self._stream.has_header:
             if not self._waits_until(deadline):
                 raise CannotCapture(f"{self._name} printed nothing for {OPENING_SECONDS:.0f} s")
             octets = os.read(self.fileno(), CHUNK)
@@ -208,10 +208,8 @@ class Tool:
             left -= len(octets)
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return counters since the last call: packets, and the kernel's drops, which are known at the end only.
-
-        The number of full buffers is unknown.
-        """
+        """Return counters since the last call: packets, and the kernel's drops, which are known only at the end. The
+        number of full buffers is unknown."""
         dropped = self._stream.dropped
         if self._is_stopped:
             dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))
@@ -221,11 +219,10 @@ class Tool:
         return news
 
     def check(self) -> list[str]:
-        """Return nothing: `read` detects the end of the program."""
+        """Return no sentences: `read` detects the end of the program."""
         return []
 
     def close(self) -> None:
-        """Kill the program."""
         with suppress(PermissionError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait(ENDING_SECONDS)

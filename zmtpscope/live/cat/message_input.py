@@ -20,10 +20,10 @@ class BadMessage(ValueError):
 
 
 class Notation(NamedTuple):
-    """The notation of messages.
+    """The notation in which the user writes messages.
 
     `separator` separates the parts of a message; with None a line is one part. The first part of an `addressed` message
-    then ends at the first TAB. It is a `text` (`zmtpscope.records`), so that any octets can be typed.
+    ends at the first TAB; it is a `text` (`zmtpscope.records`), so that any octets can be typed.
     """
 
     hex: bool = False
@@ -43,7 +43,7 @@ class Notation(NamedTuple):
         return [self._part(piece, number) for number, piece in enumerate(pieces)]
 
     def given(self, texts: Sequence[str]) -> list[bytes]:
-        """Parse arguments into the parts of a message, one part each.
+        """Return the parts of a message, one for each argument.
 
         `@FILE` is replaced by the contents of FILE, a leading `@@` by `@`. Raises `BadMessage`.
         """
@@ -60,17 +60,17 @@ class Notation(NamedTuple):
         if self.hex:
             return _from_hex(written)
         if self.addressed and not number:
-            return meant(written)
+            return typed_octets(written)
         return written
 
 
-def meant(written: bytes) -> bytes:
-    """Return the octets of a `text` (`zmtpscope.records`) typed by the user."""
+def typed_octets(written: bytes) -> bytes:
+    """Return the octets of a `text` (`zmtpscope.records`) that the user typed."""
     return from_text(written.decode("utf-8", "backslashreplace"))
 
 
 class Splitter:
-    """Splits blocks of a stream into messages. `end` is the octet after each message, optional after the last one."""
+    """Splits a stream into messages. `end` is the octet after each message; after the last one it may be missing."""
 
     def __init__(self, end: bytes, name: str = "standard input") -> None:
         self.end = end
@@ -97,7 +97,7 @@ class Splitter:
         return pieces
 
     def finish(self) -> list[bytes]:
-        """Return the octets after the last end as a message."""
+        """Return the octets after the last `end` as a message."""
         rest = b"".join(self._held)
         self._held.clear()
         self.count += bool(rest)

@@ -33,11 +33,11 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 WAIT = 5.0
 """Default number of seconds to wait for a connection, a subscription or a reply."""
 GRACE = 0.25
-"""Seconds added to a time limit, so that a connection with the same limit reports its reason first."""
-MAX_SAID = 10
+"""Seconds added to a time limit. A connection with the same limit can then report its reason first."""
+MAX_LINES_OF_A_KIND = 10
 """Maximum number of lines to print of one kind; further lines are only counted."""
 CATCH_UP = 0.1
-"""Maximum delay, in seconds, that a rate limit makes up for by sending faster."""
+"""Maximum delay, in seconds, that `--rate` catches up with by sending faster."""
 
 
 class Unexpected(Exception):
@@ -48,8 +48,8 @@ class Unexpected(Exception):
 class Goal:
     """The condition that ends a run.
 
-    `count`: messages received, or sent if the socket never receives; `wait`: seconds for a connection and for each
-    reply; `rate`: messages per second; `expected`: a part that every message must contain.
+    `count`: number of messages received, or sent if the socket never receives; `wait`: seconds for a connection and for
+    each reply; `rate`: messages per second; `expected`: a part that every received message must contain.
     """
 
     count: int | None = None
@@ -59,27 +59,28 @@ class Goal:
 
 
 class ConnectionLog:
-    """Reports peers that connect and disconnect, and messages that are lost. `say` prints a line for people.
+    """Prints connections that open and close, and messages that are lost. `say` prints a line for people.
 
-    A socket that `asks` reports by itself that a reply can no longer arrive, and sends its next request to another
-    peer.
+    A socket that `asks` (REQ) finds out by itself that no reply can arrive any more, and sends its next request to
+    another peer.
     """
 
     def __init__(self, say: Callable[[str], None], *, listens: bool, asks: bool = False) -> None:
         self.failure: PeerError | None = None
-        """Why there is no connection. An error of a peer that was reached is kept over a later `Unreachable`."""
+        """Why there is no connection. The error of a peer that was reached takes precedence over a later
+        `Unreachable`."""
         self.lost = False
-        """Whether a connection that we opened ended before everything had been delivered."""
+        """Whether a connection that we opened ended before all messages were delivered."""
         self.welcomed = asyncio.Event()
         """Set on each new connection."""
         self.wanted = asyncio.Event()
-        """Set when a peer has subscribed to messages of a publisher."""
+        """Set when a peer has subscribed to messages of our publisher."""
         self._say = say
         self._listens = listens
         self._asks = asks
         self._was_ready = False
         self._soon: asyncio.TimerHandle | None = None
-        """The message printed at the next attempt to connect, unless the run ends before."""
+        """A timer that prints the reason at the next attempt to connect, unless the run ends before."""
         self._counts: Counter[str] = Counter()
 
     def __call__(self, remote: str, what: PeerEvent | PeerError | ConnectionClosed) -> None:
@@ -100,9 +101,11 @@ class ConnectionLog:
             self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
 
     def _dropped(self, remote: str, what: Dropped) -> None:
-        """Report a dropped message. There may be many, so only the first ones are formatted."""
+        """Report a dropped message. Only the first `MAX_LINES_OF_A_KIND` are formatted."""
         text = (
-            f"{remote}: dropped {_described(what.parts)}: {what.reason}" if self._counts["dropped"] < MAX_SAID else ""
+            f"{remote}: dropped {_described(what.parts)}: {what.reason}"
+            if self._counts["dropped"] < MAX_LINES_OF_A_KIND
+            else ""
         )
         self.say("dropped", text)
 
@@ -118,18 +121,18 @@ class ConnectionLog:
             self.failure = error
 
     def say(self, kind: str, text: str) -> None:
-        """Print `text`, unless `MAX_SAID` lines of this kind have been printed."""
+        """Print `text`, unless `MAX_LINES_OF_A_KIND` lines of this kind have been printed."""
         self._counts[kind] += 1
         count = self._counts[kind]
-        if count <= MAX_SAID:
-            self._say(text + (f"; further {kind} are only counted" if count == MAX_SAID else ""))
+        if count <= MAX_LINES_OF_A_KIND:
+            self._say(text + (f"; further {kind} are only counted" if count == MAX_LINES_OF_A_KIND else ""))
 
     def finish(self) -> None:
         """Print the totals of kinds that were only counted."""
         if self._soon is not None:
             self._soon.cancel()
         for kind, count in self._counts.items():
-            if count > MAX_SAID:
+            if count > MAX_LINES_OF_A_KIND:
                 self._say(f"{kind}: {count} in total")
 
 
@@ -176,11 +179,11 @@ class CatSession:
             if not self._pattern.receives:
                 await self._send_all()
             elif self._socket_type == "REQ":
-                await self._ask_all()
+                await self._request_all()
             elif self._socket_type == "REP" and not self._echoes:
                 await self._answer_all()
             else:
-                await self._talk()
+                await self._send_and_receive()
             if self._undelivered is not None:
                 raise self._undelivered
         finally:
@@ -214,7 +217,7 @@ class CatSession:
         if self.log.lost and self.sent:
             raise ClosedHalfWay("the connection was lost, and messages in transit may not have arrived")
 
-    async def _ask_all(self) -> None:
+    async def _request_all(self) -> None:
         await self._connect()
         assert self.source is not None
         async for batch in self.source.batches():
@@ -245,7 +248,7 @@ class CatSession:
                 raise BadMessage("a request arrived after the end of standard input, so no reply is left")
             await self._say(parts)
 
-    async def _talk(self) -> None:
+    async def _send_and_receive(self) -> None:
         """Send and receive at once. After the last message was sent, silence ends the run."""
         async with running(self._send_all()) as sending, running(self._receive_all()) as receiving:
             await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
@@ -345,7 +348,7 @@ class CatSession:
         if await self._send(parts):
             return
         if self._route is Route.NAMED:
-            await self._send_when_there(parts)
+            await self._send_when_connected(parts)
         elif self._publishes:
             self.log.say("messages without a subscriber", f"no peer subscribed to {_shown(parts[0])}: not sent")
 
@@ -357,7 +360,7 @@ class CatSession:
         except ValueError as error:
             raise BadMessage(str(error)) from None
 
-    async def _send_when_there(self, parts: list[bytes]) -> None:
+    async def _send_when_connected(self, parts: list[bytes]) -> None:
         """Send to the peer named by the first part, and wait for it if it has not connected yet."""
         limit = self.goal.wait or WAIT
         try:

@@ -14,7 +14,7 @@ from zmtpscope.live.cat.message_input import AT_ONCE, BadMessage, Notation, Spli
 from zmtpscope.live.cat.worker import Worker
 
 LARGEST_OUTPUT = 1 << 18
-"""Octets waiting to be written from which on callers must flush."""
+"""Number of waiting octets above which callers must flush."""
 
 
 class Messages(Protocol):
@@ -27,7 +27,7 @@ class Messages(Protocol):
         """Return the next message, or None after the last one. Raises `BadMessage`."""
 
     def close(self) -> None:
-        """Stop reading messages."""
+        """Stop reading input."""
 
 
 class GivenMessages:
@@ -110,7 +110,7 @@ class Output:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many octets are waiting that the caller must call `flush`."""
+        """Whether the caller must call `flush` because many octets are waiting."""
         return self._size >= LARGEST_OUTPUT
 
     async def flush(self) -> None:
@@ -129,7 +129,6 @@ class Output:
         await self._worker.call(partial(self._write, octets))
 
     def close(self) -> None:
-        """Stop the writer."""
         if self._worker is not None:
             self._worker.close()
 

@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 class Worker:
     """A thread that makes one call after the other.
 
-    The program does not wait for a call that still blocks at its end, as it would for the threads of an executor.
+    A call that still blocks when the program ends does not delay the end, unlike in an executor's threads.
     """
 
     def __init__(self, name: str) -> None:

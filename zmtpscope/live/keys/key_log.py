@@ -1,4 +1,4 @@
-"""Write a key log: a plain file that only its user can read, created if missing, otherwise appended to.
+"""Write a key log: a plain file that only its user can read. It is created, or appended to if it exists.
 
 Readers find a line by the key of its connection (curve.md 6), so lines of earlier runs may stay in the file.
 """
@@ -24,9 +24,9 @@ class KeyLogError(Exception):
 
 
 def open_key_log(path: Path) -> FileIO:
-    """Open a key log for appending, after a complete line. Each write reaches the file at once.
+    """Open a key log to append complete lines. Each write reaches the file at once.
 
-    Raises `KeyLogError` if the path is no plain file, is a symbolic link, belongs to another user or is readable by
+    Raises `KeyLogError` if the path is a symbolic link or no plain file, belongs to another user or is readable by
     others.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a named pipe must not block
@@ -37,7 +37,7 @@ def open_key_log(path: Path) -> FileIO:
         raise KeyLogError(f"{path}: {why}") from None
     file = FileIO(descriptor, "r+")
     try:
-        _refuse_what_others_read(path, os.fstat(descriptor))
+        _check_permissions(path, os.fstat(descriptor))
         size = os.fstat(descriptor).st_size
         if not size:
             file.write(HEADER)
@@ -49,7 +49,7 @@ def open_key_log(path: Path) -> FileIO:
     return file
 
 
-def _refuse_what_others_read(path: Path, status: os.stat_result) -> None:
+def _check_permissions(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise KeyLogError(f"{path}: keys are written to plain files only")
     if status.st_uid != os.geteuid():
@@ -69,7 +69,7 @@ class KeyLog:
 
     @classmethod
     def beside(cls, capture: Path) -> KeyLog:
-        """Open the key log of a capture: `out.keys` for `out.pcapng`."""
+        """Open the key log of a capture file: `out.keys` for `out.pcapng`."""
         path = capture.with_suffix(".keys")
         if path == capture:
             raise KeyLogError(f"{capture}: its key log would have the same name; name the capture differently")

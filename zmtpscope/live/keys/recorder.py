@@ -1,7 +1,7 @@
 """Run a program and record the keys of its CURVE connections in a key log.
 
 A small library (`key_recorder.c`) is compiled on first use and preloaded into the program and its child processes. It
-wraps two functions of libsodium. For each connection it appends the line `CURVE_SHARED` of curve.md, section 6: the
+wraps two functions of libsodium, and appends the line `CURVE_SHARED` of curve.md, section 6, for each connection: the
 transient client key C' and the key k that both sides share.
 """
 
@@ -28,7 +28,7 @@ from zmtpscope.ownership import exposed, exposed_in
 
 SOURCE = Path(__file__).with_name("key_recorder.c")
 KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"
-"""Environment variable with the path of the key log; the library's source uses the same name."""
+"""Environment variable with the path of the key log. The source of the library contains the same name."""
 LIBRARY = "zmtpscope-key-recorder-"
 """Prefix of the compiled library's file name."""
 LINE = re.compile(rb"CURVE_SHARED ([0-9a-f]{64}) [0-9a-f]{64}\n")
@@ -96,7 +96,7 @@ class KeyRecording:
         return 128 - code if code < 0 else code
 
     def _environment(self) -> dict[str, str]:
-        """Return the current environment, with our library first in LD_PRELOAD.
+        """Return the environment for the program, with our library first in LD_PRELOAD.
 
         A recorder of another version is removed from LD_PRELOAD: two recorders would call each other without end.
         """
@@ -117,7 +117,8 @@ class KeyRecording:
 
 @contextmanager
 def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
-    """Handle signals, except ignored ones (`nohup`): programs inherit ignored signals, but no handlers."""
+    """Handle signals within the block, except ignored ones (`nohup`): the program inherits ignored signals, but no
+    handlers."""
     before = {number: signal.getsignal(number) for number in numbers}
     caught = [number for number in numbers if before[number] is not signal.SIG_IGN]
     for number in caught:
@@ -150,7 +151,8 @@ def _program(name: str) -> str:
 
 
 def _interpreter(program: str) -> str | None:
-    """Return the interpreter on the `#!` line of a readable script, or None; the rights of a script have no effect."""
+    """Return the interpreter on the `#!` line of a readable script, or None. The system applies the rights of the
+    interpreter, not of the script."""
     try:
         with open(program, "rb") as file:
             first = file.readline(4096)
@@ -200,10 +202,9 @@ def _library() -> Path:
 
 
 def _is_ours(library: Path) -> bool:
-    """Whether the library exists and is safe to load.
+    """Whether the library exists and only its user can have written it.
 
-    Another user may have put it there: its name is predictable, and the folder may have been writable for others
-    earlier.
+    Its name is predictable, and other users may have been able to write to the folder earlier.
     """
     try:
         status = library.lstat()
@@ -220,7 +221,7 @@ def _cache_folder() -> Path:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         (cache / "zmtpscope").mkdir(mode=0o700, exist_ok=True)
         folder = (cache / "zmtpscope").resolve(strict=True)
-        _refuse_what_others_may_change(folder)
+        _check_folder(folder)
     except RuntimeError:
         raise KeyRecordingError("no home folder to keep the compiled library in; set XDG_CACHE_HOME") from None
     except OSError as error:
@@ -232,7 +233,7 @@ def _cache_folder() -> Path:
     return folder
 
 
-def _refuse_what_others_may_change(folder: Path) -> None:
+def _check_folder(folder: Path) -> None:
     """Raise `KeyRecordingError` if other users can write to `folder` or its parents."""
     found = exposed_in(folder)
     if found is None:

@@ -97,5 +97,5 @@ def bind(
 
 
 def _subscribed(socket: Socket, topics: Iterable[Text], groups: Iterable[Text]) -> Socket:
-    socket.ask_for(several(topics, "subscribe"), several(groups, "join"))
+    socket.set_subscriptions(several(topics, "subscribe"), several(groups, "join"))
     return socket

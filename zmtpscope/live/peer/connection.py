@@ -31,13 +31,14 @@ and after a read that took long to process."""
 BODY_PIECE = 1 << 18
 """Maximum octets of a read inside a message body, which makes no work until it is complete."""
 MANY, MANY_IN_A_CROWD = 1000, 64
-"""Maximum events of a read, normally and while senders wait for room: the application's work for events counts, too."""
+"""Maximum events of a read, normally and while connections wait for room: the application's work for events counts
+too."""
 FULL = 1 << 16
-"""Octets waiting to be sent, above which a sender waits until the system has taken them."""
+"""Number of waiting octets above which a sender waits until the system has taken them."""
 LINGER = 2.0
-"""Seconds for the other endpoint to take the remaining octets before a closed connection is aborted."""
+"""Seconds that the other endpoint has to take the remaining octets of a closed connection, before it is aborted."""
 LARGEST_UNREAD = 1 << 20
-"""Maximum octets of PONGs that the other endpoint has not read."""
+"""Maximum octets of PONGs that wait because the other endpoint does not read."""
 
 
 class Unreachable(PeerError):
@@ -69,7 +70,7 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio
 
 
 async def _addresses(host: str) -> list[str]:
-    """Resolve a host name. Raises `OSError`, and `UnicodeError` for an invalid name.
+    """Return the addresses of a host name. Raises `OSError`, and `UnicodeError` for an invalid name.
 
     The lookup runs in a daemon thread: asyncio's own threads would keep the program from ending while a name server
     does not answer.
@@ -99,7 +100,7 @@ async def _addresses(host: str) -> list[str]:
 
 
 def reason(error: OSError | UnicodeError) -> str:
-    """Describe an error in words."""
+    """Return the reason of an error in words."""
     if isinstance(error, UnicodeError):
         return "not a valid host name"
     if isinstance(error, ConnectionRefusedError):
@@ -125,11 +126,11 @@ class Connection:
         inbox: Inbox[Connection],
     ) -> None:
         self.since = self.active_at = asyncio.get_running_loop().time()
-        """When the connection was made, and when the other endpoint last sent or took octets."""
+        """The time when the connection was made, and when the other endpoint last sent or acknowledged octets."""
         self.peer = Peer(settings, self.since)
         self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
-        self._hear = hear
+        self._handle = hear
         self._recording: Recording | None = None
         self._recorded: RecordedConnection | None = None
         self._flushing: asyncio.Handle | None = None
@@ -138,17 +139,17 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._failure: PeerError | None = None
         self._answered = self._answers_taken = 0
-        """Octets of PONGs: passed to the system or waiting for it, and taken by it."""
-        self._keys_told = False
+        """Octets of PONGs: passed to the system, and acknowledged by the other endpoint."""
+        self._keys_recorded = False
         self._closing = False
         self._closed_by_us = True
         self.lost = False
         """Whether some sent octets have probably not arrived."""
         self.is_stuck = False
-        """Whether a sender waited for this connection in vain."""
+        """Whether a sender has waited for this connection until the send timeout."""
         self.stuck_at = 0
         self.name = b""
-        """The routing id by which ROUTER, SERVER and PEER sockets address the other endpoint."""
+        """The routing id of the other endpoint on ROUTER, SERVER and PEER sockets."""
         self._inbox = inbox
         writer.transport.set_write_buffer_limits(0)  # `drain` returns only when the system has taken everything
 
@@ -196,13 +197,13 @@ class Connection:
         while octets := await self._read():
             if self._recorded is not None:
                 self._recorded.received(octets, time.time_ns())
-            await self._inbox.bring(self, partial(self._look, octets), is_ready=self.peer.ready)
+            await self._inbox.process_in_turn(self, partial(self._look, octets), is_ready=self.peer.ready)
         if self._reader.failure is not None:
             raise self._reader.failure
         self._end()
 
     def _look(self, octets: bytes) -> None:
-        """Process received octets, and read less the next time if that took long. Raises `PeerError`."""
+        """Process received octets. Read less the next time if that took long. Raises `PeerError`."""
         if self._closing:
             return
         inbox, time_of = self._inbox, time.thread_time  # excludes time that other programs use
@@ -219,14 +220,14 @@ class Connection:
             self._piece = min(self._piece * 2, PIECE)
 
     def fail(self, error: PeerError) -> None:
-        """Abort the connection: `run` raises `error`."""
+        """Abort the connection; `run` then raises `error`."""
         self._failure = error
         self._writer.transport.abort()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
 
     def _end(self) -> None:
-        """Handle the end of the received stream. Raises `PeerError` if the other endpoint was not allowed to close."""
+        """Handle the end of the received stream. Raises `PeerError` if the protocol does not allow it here."""
         if not self._closing:
             self._closed_by_us = False
             self.flush()
@@ -238,7 +239,7 @@ class Connection:
         while True:
             try:
                 async with asyncio.timeout_at(self.peer.deadline) as timer:
-                    return await self._reader.read(max(self._piece, min(self.peer.lacks, BODY_PIECE)))
+                    return await self._reader.read(max(self._piece, min(self.peer.missing_octets, BODY_PIECE)))
             except TimeoutError:
                 if not timer.expired():  # the timeout is the system's
                     raise
@@ -254,7 +255,7 @@ class Connection:
             peer.receive(octets, self.active_at)
         finally:
             events = peer.events()
-            self._hear(self, events, len(octets) + max(0, before - peer.held))
+            self._handle(self, events, len(octets) + max(0, before - peer.held))
             self.flush()
         if self._failure is not None:
             raise self._failure
@@ -290,10 +291,10 @@ class Connection:
     def _record_key(self) -> None:
         """Record the keys of the connection once, before the first octets that they decrypt."""
         line = self.peer.key_line
-        if line and not self._keys_told and self._recording is not None:
+        if line and not self._keys_recorded and self._recording is not None:
             from zmtpscope.curve_keys import KeyLine  # loads libsodium, which only CURVE needs
 
-            self._keys_told = True
+            self._keys_recorded = True
             label, *keys = line
             public, secret, server = map(bytes.fromhex, (*keys, "")[:3])
             self._recording.key(KeyLine(f"CURVE_{label}", public, secret, server or None))
@@ -301,7 +302,7 @@ class Connection:
     def flush_soon(self, size: int) -> bool:
         """Send a message of `size` octets together with the messages that follow at once.
 
-        Returns True if much was waiting and has been sent: the caller should let other tasks run.
+        Returns True if many octets were sent: the caller should let other tasks run.
         """
         self._waiting += size
         if self._waiting > FULL:
@@ -313,17 +314,17 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Octets that the system has not taken, because the other endpoint reads nothing or slowly."""
+        """Number of octets that the other endpoint has not taken because it reads slowly or not at all."""
         return self._writer.transport.get_write_buffer_size()
 
     @property
     def taken(self) -> int:
-        """Octets that the other endpoint's system has acknowledged."""
+        """Number of octets that the system of the other endpoint has acknowledged."""
         return self._written - _unsent(self._writer)
 
     @property
     def held(self) -> int:
-        """Octets that this connection holds in memory."""
+        """Octets of memory that this connection uses."""
         return self.peer.held + (self.unsent if self.is_stuck else 0)
 
     @property
@@ -360,7 +361,7 @@ class Connection:
 
 
 def _unsent(writer: asyncio.StreamWriter) -> int:
-    """Octets sent that the other endpoint's system has not acknowledged."""
+    """Return the octets sent that the system of the other endpoint has not acknowledged."""
     octets = writer.transport.get_write_buffer_size()
     descriptor = writer.get_extra_info("socket").fileno()
     if descriptor < 0:  # already closed

@@ -1,4 +1,5 @@
-"""The open connections of a socket: their maximum number, their common memory limit, and which to evict."""
+"""The open connections of a socket: their maximum number, their common memory limit, and which one to close when a
+limit is reached."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from zmtpscope.live.peer.memory_limit import MemoryLimit
 from zmtpscope.zmtp.peer import PeerError, TooSlow, Violation
 
 MAX_CONNECTIONS = 1024
-"""Maximum number of connections of a listening socket. When it is full, `ConnectionPool.evict` closes one.
+"""Maximum number of connections of a listening socket. Above it, `ConnectionPool.evict` selects one to close.
 
 The limit is at most half of the files that the process may open: some hundred connections are accepted before one can
 be closed, and without a free file none can be accepted.
 """
 LARGEST_HELD = 256 << 20
-"""Octets that all connections of a socket may hold together: incomplete messages, subscriptions, and octets queued for
-stuck receivers. At least twice the largest message."""
+"""Octets that all connections of a socket may use together, for incomplete messages, subscriptions, and octets queued
+for slow receivers. At least twice the largest message."""
 MIN_IDLE = 10.0
-"""Seconds without octets sent or taken, after which a connection may be evicted."""
+"""Seconds without octets in either direction after which a connection may be closed for a new one."""
 
 
 class Eviction(NamedTuple):
@@ -57,7 +58,7 @@ class ConnectionPool:
     def evict(self, now: float) -> Eviction | None:
         """Return the connection to close for a new one at loop time `now`, or None if all are in use.
 
-        The oldest connection without a handshake is chosen, or else the connection that was silent longest.
+        The oldest connection with an incomplete handshake is chosen, otherwise the one that was silent longest.
         """
         connection = next((each for each in self.connections if not each.peer.ready), None)
         if connection is not None:
@@ -78,7 +79,7 @@ class ConnectionPool:
         return Violation(f"rejected: {why}")
 
     def charge(self, connection: Connection) -> list[Eviction]:
-        """Update the memory that a connection holds, and return the connections to close to get below the limit."""
+        """Update the memory that a connection uses. Return the connections to close to get below the limit."""
         memory = self._memory
         memory.charge(connection, connection.held)
         evictions = []

@@ -12,7 +12,7 @@ ANYWHERE = "*"
 class Endpoint(NamedTuple):
     """An address to connect to or listen on: `path` for ipc, otherwise `host` (None: all interfaces) and `port`.
 
-    A path that begins with NUL is in Linux's abstract namespace, not a file; its text begins with @ instead.
+    A path that begins with NUL is in Linux's abstract namespace, not a file; it is written with @ instead of NUL.
     """
 
     host: str | None

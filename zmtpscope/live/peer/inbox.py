@@ -1,8 +1,8 @@
-"""Received messages that wait for the application, and the order in which connections may add more.
+"""Received messages that wait for the application, and the order in which connections may add messages.
 
 Messages are taken from one connection after the other (fair queueing, RFC 28 for ROUTER, DEALER and REP, RFC 30 for
 PULL), so a sender of a thousand messages does not delay a sender of one. Connections also take turns in processing
-received octets, and the application and all other tasks of the loop run in between.
+received octets, and the application and other tasks of the loop run in between.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Generic, TypeVar
 from zmtpscope.zmtp.peer import Message
 
 MAX_WAITING = 1000
-"""Maximum number of waiting messages. When it is reached, a connection continues once its own messages were taken."""
+"""Maximum number of waiting messages. Above it, a connection may add messages only after its own were taken."""
 LARGEST_WAITING = 16 << 20
-"""Octets received for waiting messages, plus `PART_COST` for each message.
+"""Maximum octets of waiting messages, with `PART_COST` for each message.
 
-Above this limit only connections in their handshake, which messages might follow, continue; above twice this limit,
-none.
+Above this limit, only connections in their handshake continue; above twice this limit, none, because messages might
+follow the handshake.
 """
 TURN = 0.002
-"""Seconds of processor time for received octets before the other tasks of the loop run. If these took longer the last
+"""Seconds of processor time for received octets before other tasks of the loop run. If other tasks took longer the last
 time, as long as they took."""
 
 Sender = TypeVar("Sender", bound=Hashable)
@@ -43,20 +43,20 @@ class Turns:
         self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
         """Waiting connections in the order of their arrival (heaps): in their handshake, and after it."""
         self._first = False
-        """Which of the two heaps is woken first; alternates."""
-        self._came = itertools.count()
+        """Which of the two heaps is served next. They alternate."""
+        self._arrival_numbers = itertools.count()
         self._spent, self._limit = 0.0, TURN
         self._looked = 0
-        """Number of connections that had a turn since the other tasks ran."""
+        """Number of connections that had a turn since other tasks ran."""
         self._waking: asyncio.Handle | None = None
         self._woken: float | None = None
         """Processor time at the last wake-up, or None if no connection has waited since."""
 
     async def wait(self, *, is_ready: bool) -> None:
-        """Wait for a turn, which lasts until the caller awaits something. `is_ready`: the handshake is complete."""
+        """Wait for a turn, which ends when the caller awaits something. `is_ready`: the handshake is complete."""
         if self._spent <= self._limit and not any(self._waiting.values()):
             return
-        loop, came = asyncio.get_running_loop(), next(self._came)
+        loop, came = asyncio.get_running_loop(), next(self._arrival_numbers)
         while True:
             turn = loop.create_future()
             heapq.heappush(self._waiting[is_ready], (came, turn))
@@ -92,12 +92,12 @@ class Turns:
 
 
 class Inbox(Generic[Sender]):
-    """Messages of each sender that wait for the application. Messages of closed connections keep their turn."""
+    """Messages that wait for the application, by sender. Messages of closed connections remain."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.awaits_room = 0
-        """Number of senders that wait until all their own messages are taken."""
+        """Number of senders that may not add messages until their own are taken."""
         self._queues: dict[Sender, deque[Message]] = {}
         self._next: deque[Sender] = deque()
         """Senders with waiting messages, in turn."""
@@ -164,7 +164,7 @@ class Inbox(Generic[Sender]):
         if sender in self._taken:
             self._taken[sender].set()
 
-    async def bring(self, sender: Sender, look: Callable[[], None], *, is_ready: bool) -> None:
+    async def process_in_turn(self, sender: Sender, look: Callable[[], None], *, is_ready: bool) -> None:
         """Wait until `sender` may add messages and has its turn, then call `look` to process its octets.
 
         `is_ready`: its handshake is complete.

@@ -11,8 +11,7 @@ Holder = TypeVar("Holder", bound=Hashable)
 class MemoryLimit(Generic[Holder]):
     """A limit of `limit` octets for all holders together.
 
-    When it is exceeded, the caller evicts the largest holder. A holder of no more than an equal share is never the
-    largest.
+    Above it, the caller closes the largest holder, so a holder within an equal share is never closed.
     """
 
     def __init__(self, limit: int) -> None:

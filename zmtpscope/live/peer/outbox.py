@@ -18,10 +18,10 @@ MIN_FRAME = 2
 
 
 class Outbox:
-    """The connections of a socket that have completed their handshake. `route` selects which of them get a message.
+    """The connections of a socket after their handshake. `route` selects the connections that get a message.
 
-    `dropped` is called for a message that a connection does not get, `stuck` for a connection that was waited for in
-    vain. `changed` is set when a connection can be used again.
+    `dropped` is called for each message that a connection does not get, `stuck` for a connection that exceeded the send
+    timeout. `changed` is set when a connection can be used again.
     """
 
     def __init__(
@@ -96,7 +96,8 @@ class Outbox:
     ) -> int:
         """Send to all `connections` that want the message, and wait until they can take more. Return their number.
 
-        A stuck connection gets no messages until it takes octets again, so that it does not delay the others.
+        A connection that exceeded the send timeout gets no messages until it takes octets again, so that it does not
+        delay the others.
         """
         sent, much = 0, False
         dropped = Dropped([*parts], "the other side does not read")
@@ -120,9 +121,9 @@ class Outbox:
         return sent
 
     async def flush(self) -> None:
-        """Wait until the system has taken everything sent so far, except on stuck connections.
+        """Wait until the system has taken everything sent so far, except on connections that exceeded the send timeout.
 
-        With round robin it waits without limit, because no other connection gets the same message.
+        With round robin there is no timeout, because no other connection gets the same message.
         """
         for connection in self.connections:
             connection.flush()

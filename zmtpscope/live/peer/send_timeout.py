@@ -1,8 +1,8 @@
 """Limit how long senders wait for receivers that take no octets.
 
-Senders wait for slow receivers, so that these lose nothing. For some seconds a receiver that never reads looks the
-same. All receivers not yet known to read share these seconds, so that many of them, or one that reconnects again and
-again, delay the others no longer than one.
+Senders wait for slow receivers, so that these lose no messages. At first, a receiver that never reads cannot be
+distinguished from a slow one. So all receivers that are not yet known to read share a few seconds: many of them, or one
+that reconnects again and again, delay a socket no longer than one does.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from collections.abc import Sequence
 from typing import Protocol
 
 SEND_TIMEOUT = 5.0
-"""Seconds to wait while nothing is taken: each for receivers known to read, shared by all others."""
+"""Seconds to wait while a receiver takes nothing: for each receiver that is known to read, and shared by all others."""
 RENEWAL = 0.01
 """Seconds added to the shared ones per second."""
 MIN_TAKEN = 1 << 16
-"""Minimum octets taken in `SEND_TIMEOUT` by a slow receiver; with less it counts as stuck."""
+"""Octets that a slow receiver must take in `SEND_TIMEOUT`; with less it counts as stuck."""
 KNOWN = 1 << 19
-"""Octets after which a receiver is known to read. Its system takes some by itself: Linux up to 400 kB by default."""
+"""Octets after which a receiver is known to read. Its system takes the first ones even if no program reads: on Linux up
+to 400 kB by default."""
 
 
 class Receiver(Protocol):
-    """A connection that senders wait for."""
+    """A connection that a sender waits for."""
 
     is_stuck: bool
-    """Whether a sender waited for it in vain."""
+    """Whether a sender has waited for it until the timeout."""
     stuck_at: int
-    """The value of `taken` when a sender last waited in vain."""
+    """The value of `taken` at the last timeout."""
 
     @property
     def taken(self) -> int:
-        """Octets that the other endpoint's system has acknowledged."""
+        """Octets that the system of the other endpoint has acknowledged."""
 
     @property
     def is_over(self) -> bool:
@@ -51,7 +52,7 @@ class SendTimeout:
 
     @property
     def left(self) -> float:
-        """The remaining shared seconds."""
+        """Return the shared seconds that remain."""
         return min(SEND_TIMEOUT, self._left + RENEWAL * (time.monotonic() - self._counted))
 
     async def wait_for(self, receivers: Sequence[Receiver]) -> None:
@@ -62,7 +63,7 @@ class SendTimeout:
             self._counted = time.monotonic()
 
     async def _wait(self, receiver: Receiver) -> float:
-        """Wait for one receiver. Return the shared seconds that were spent in vain."""
+        """Wait for one receiver. Return the shared seconds that were used without progress."""
         while True:
             before, since = receiver.taken, time.monotonic()
             is_known = before - receiver.stuck_at >= KNOWN

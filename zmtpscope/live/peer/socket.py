@@ -51,25 +51,26 @@ if TYPE_CHECKING:
     from zmtpscope.live.recording.recording import Recording
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
-"""Minimum and maximum seconds between attempts to connect. The delay doubles after each attempt. Each is randomised by
-50 %, so that the clients of one server do not all reconnect at the same time."""
+"""Minimum and maximum seconds between attempts to connect. The delay doubles after each attempt, and varies by 50 %, so
+that the clients of a server do not all reconnect at the same time."""
 CONNECT_LIMIT = 5.0
 """Maximum seconds for one attempt to connect, unless the limit of the handshake is lower."""
 
 MAX_IN_VAIN = 32
-"""Number of messages without a receiver after which other tasks run."""
+"""Number of messages sent without a receiver after which other tasks of the loop run."""
 MAX_CONCURRENT = 256
-"""Number of messages received without waiting after which other tasks run."""
+"""Number of messages received without waiting after which other tasks of the loop run."""
 
 
 class ConnectionClosed(NamedTuple):
-    """The other endpoint closed the connection between two messages. `lost`: it had not received all of ours."""
+    """The other endpoint closed the connection between two messages. `lost`: it did not receive all of our messages."""
 
     lost: bool
 
 
 Report = Callable[[str, PeerEvent | PeerError | ConnectionClosed], None]
-"""Called for every other event: the other endpoint, and its event or the reason why its connection ended."""
+"""A callback for events other than messages. Its arguments are the other endpoint, and an event or the reason why its
+connection ended."""
 
 
 class Socket:
@@ -93,11 +94,11 @@ class Socket:
         self.endpoint = endpoint
         self.settings = settings
         self.failure: PeerError | None = None
-        """Why no more messages will arrive."""
+        """Why no more messages can arrive."""
         self._listens = listens
         self._report = report or (lambda remote, what: None)
         self._recording = recording
-        self._comes_back = comes_back
+        self._reconnects = comes_back
         self._route = ROUTES[settings.socket_type]
         self._pattern = PATTERNS[settings.socket_type]
         self._asks = settings.socket_type == "REQ"
@@ -110,9 +111,9 @@ class Socket:
         self._received = 0
         """Number of messages received since other tasks ran."""
         self._asker: tuple[Connection, Message] | None = None
-        self._asked: Connection | None = None
+        self._replier: Connection | None = None
         self._lost: PeerError | None = None
-        """The error of the peer that closed before it replied."""
+        """The error of the peer that closed before its reply."""
         self._topics: list[bytes] = []
         self._groups: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -175,7 +176,7 @@ class Socket:
             if self._lost is not None:
                 lost, self._lost = self._lost, None
                 raise lost
-            if self._asks and self._asked is None:
+            if self._asks and self._replier is None:
                 raise ValueError("a REQ socket must send a request before it receives the reply")
             await self._wait()
         one = self._route is Route.BACK or self._asks
@@ -185,7 +186,7 @@ class Socket:
             return [[connection.name, *message.parts] for connection, message in taken]
         if self._route is Route.BACK:
             (self._asker,) = taken
-        self._asked = None
+        self._replier = None
         return [message.parts for _, message in taken]
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
@@ -228,12 +229,12 @@ class Socket:
             sent = await outbox.send_to(still_there, parts, request.envelope)
             self._asker = None
             return sent
-        if self._asks and self._asked is not None:
+        if self._asks and self._replier is not None:
             raise ValueError("a REQ socket must receive the reply before it sends another request")
         connection = await self._next_in_turn()
         much = outbox.send_in_turn(connection, parts)
         if self._asks:
-            self._asked, self._lost = connection, None
+            self._replier, self._lost = connection, None
         if much:
             await asyncio.sleep(0)
         return 1
@@ -274,7 +275,7 @@ class Socket:
         _take_out(self._groups, text, f"not a member of group {group!r}")
         self._for_all(lambda connection: connection.peer.leave(text))
 
-    def ask_for(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
+    def set_subscriptions(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
         """Set the topics and groups of future connections. Raises like `subscribe` and `join`."""
         for topic in topics:
             self._add_topic(topic)
@@ -299,12 +300,12 @@ class Socket:
 
     @property
     def waiting(self) -> int:
-        """Number of messages that `receive` returns without waiting."""
+        """The number of messages that `receive` returns without waiting."""
         return len(self._inbox)
 
     @property
     def connected(self) -> int:
-        """Number of connections that have completed their handshake."""
+        """The number of connections that have completed their handshake."""
         return len(self._outbox.connections)
 
     async def wait_ready(self, count: int = 1) -> None:
@@ -376,7 +377,7 @@ class Socket:
                 await self._run(self._connection(*await self._reach()))
             except PeerError as error:
                 failure = error
-            if not self._comes_back or not isinstance(failure, Unreachable | ClosedHalfWay | TooSlow):
+            if not self._reconnects or not isinstance(failure, Unreachable | ClosedHalfWay | TooSlow):
                 self.failure = failure
                 self._changed.set()
                 return
@@ -391,7 +392,7 @@ class Socket:
             raise
 
     def _connection(self, reader: StreamReader, writer: asyncio.StreamWriter) -> Connection:
-        connection = Connection(self.settings, reader, writer, self._hear, self._inbox)
+        connection = Connection(self.settings, reader, writer, self._handle_events, self._inbox)
         self._pool.add(connection)
         return connection
 
@@ -411,7 +412,7 @@ class Socket:
         if not self._closed:
             self._report(connection.remote, ConnectionClosed(connection.lost))
 
-    def _hear(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
+    def _handle_events(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
         """Handle the events of `size` received octets."""
         self._charge(connection)
         inbox = self._inbox
@@ -440,10 +441,10 @@ class Socket:
         connection.fail(error)
 
     def _is_wanted(self, connection: Connection, message: Message) -> bool:
-        if self._asks and (connection is not self._asked or self._inbox):
+        if self._asks and (connection is not self._replier or self._inbox):
             self._report(connection.remote, Dropped(message.parts, "no pending request for this reply"))
             return False
-        return connection.peer.version != "1.0" or self._is_asked_for(message.parts[0])
+        return connection.peer.version != "1.0" or self._has_subscribed(message.parts[0])
 
     def _note(self, connection: Connection, event: PeerEvent) -> None:
         """Handle an event other than a message."""
@@ -453,8 +454,9 @@ class Socket:
             self._inbox.add(connection, Message([bytes([event.begins]) + event.topic]))
         self._report(connection.remote, event)
 
-    def _is_asked_for(self, topic: bytes) -> bool:
-        """Whether we have subscribed to the topic. ZMTP 1.0 has no subscriptions, so each subscriber filters."""
+    def _has_subscribed(self, topic: bytes) -> bool:
+        """Whether we have subscribed to the topic. A ZMTP 1.0 publisher gets no subscriptions, so each subscriber
+        filters."""
         return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
 
     def _welcome(self, connection: Connection, event: Ready) -> None:
@@ -469,8 +471,8 @@ class Socket:
     def _forget(self, connection: Connection, failure: PeerError | None) -> None:
         self._pool.remove(connection)
         self._outbox.remove(connection)
-        if self._asked is connection and not self._inbox:
-            self._asked = None
+        if self._replier is connection and not self._inbox:
+            self._replier = None
             self._lost = failure or ClosedHalfWay("the other side closed the connection without answering the request")
         self._changed.set()
 

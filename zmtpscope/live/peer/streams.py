@@ -1,4 +1,5 @@
-"""asyncio streams that return all octets received before a connection failed; asyncio's own drop unread octets.
+"""asyncio streams that return all octets received before a connection failed; the streams of asyncio drop unread
+octets.
 
 They also read less ahead: all connections of a socket share one receive buffer.
 """
@@ -12,7 +13,7 @@ from typing import Any
 LARGEST_TAKEN, MIN_TAKEN = 1 << 18, 1 << 14
 """Maximum and minimum octets of one read from the system."""
 TAKEN_BY_ALL = 1 << 24
-"""Maximum octets of such reads by all connections of a socket together."""
+"""Maximum octets of a read, as a sum over all connections of a socket."""
 READ_AHEAD = 1 << 14
 """Half the number of unread octets above which reading pauses."""
 

@@ -24,13 +24,13 @@ MAX_CONNECTIONS = 20
 MAX_OCTETS = 4 << 20
 """Maximum octets to receive on all connections of a probe together."""
 SHORTEST_PAUSE = 0.1
-"""Seconds to wait for the other endpoint before we send the next piece, plus two round trips."""
+"""Seconds that each of our pauses lasts, in addition to two round trips."""
 LAST_WORDS = 0.1
-"""Seconds for the other endpoint to take the remaining octets before a closed connection is aborted."""
+"""Seconds that the other endpoint has to take the remaining octets of a closed connection, before it is aborted."""
 VERSION_STOP = SIGNATURE_SIZE + 1
 """Octets of our greeting before the major version."""
 FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, Class.REVISION_3: Form.GREETING_3}
-"""Format of a greeting that has announced its version."""
+"""Format of a greeting, by the class of its first octets."""
 
 
 class Budget:
@@ -61,7 +61,7 @@ class Budget:
 
 
 class Arrival(NamedTuple):
-    """Octets of the other endpoint's greeting from one read, and the number of octets that we had sent by then."""
+    """Octets of the other endpoint's greeting from one read, with the number of octets that we had sent before."""
 
     octets: int
     sent: int
@@ -83,13 +83,13 @@ class Attempt:
         self.events: list[PeerEvent] = []
         self.arrivals: list[Arrival] = []
         self.begin = b""
-        """The first octets received, up to the size of a greeting."""
+        """The first octets received, at most a greeting."""
         self.closed = False
         self.connecting = 0.0
         self.greeting: float | None = None
         """Seconds from the connection to the end of the other endpoint's greeting, without our own pauses."""
         self.answering: float | None = None
-        """Seconds from its greeting to its socket type."""
+        """Seconds from the end of its greeting to its socket type."""
         self._endpoint = endpoint
         self._budget = budget
         self._unsent = b""
@@ -118,8 +118,8 @@ class Attempt:
 
     @property
     def is_old(self) -> bool:
-        """Whether the other endpoint uses ZMTP 1.0. Our signature would then complete our greeting, and messages might
-        follow."""
+        """Whether the other endpoint uses ZMTP 1.0. For such a peer our signature is a complete greeting, and messages
+        might follow."""
         return self.peer.version == "1.0"
 
     @property
@@ -141,19 +141,19 @@ class Attempt:
     async def greet(self) -> None:
         """Exchange greetings. Ours is sent in pieces of 10, 1 and 53 octets, and not at all with ZMTP 1.0.
 
-        Before each piece we pause, so that the other endpoint shows which octets it sends unasked and which it waits to
+        We pause before each piece, so that the other endpoint shows which octets it sends unasked and which it waits to
         send. It also announces its mechanism before it receives ours: many peers close silently if the mechanisms
         differ.
         """
         start = self._now()
         try:
             for stop, enough in ((SIGNATURE_SIZE, 1), (VERSION_STOP, VERSION_STOP), (None, GREETING_3_SIZE)):
-                await self.hear(partial(self._has_come, enough), self.pause)
+                await self.receive_until(partial(self._has_received, enough), self.pause)
                 if self.is_old:
                     break
                 self._may_send = stop
                 self._flush()
-            await self.hear(lambda: self.has_greeted)
+            await self.receive_until(lambda: self.has_greeted)
         finally:
             if self.has_greeted:
                 self.greeting = self._now() - start - self._paused
@@ -163,7 +163,7 @@ class Attempt:
         """Whether we have sent more than our version."""
         return self._sent > VERSION_STOP
 
-    def _has_come(self, octets: int) -> bool:
+    def _has_received(self, octets: int) -> bool:
         return len(self.begin) >= octets or self.has_greeted
 
     @property
@@ -171,10 +171,10 @@ class Attempt:
         """Whether the greeting of the other endpoint is complete; for 2.0, up to its socket type."""
         return self.peer.greeting is not None or self.socket_type is not None
 
-    async def hear_ready(self, seconds: float) -> bool:
+    async def receive_ready(self, seconds: float) -> bool:
         """Whether the other endpoint announces its socket type within `seconds`, before we announce ours."""
         start = self._now()
-        heard = await self.hear(lambda: self.socket_type is not None or self.peer.facts, seconds)
+        heard = await self.receive_until(lambda: self.socket_type is not None or self.peer.facts, seconds)
         if heard:
             self.answering = self._now() - start
         return heard
@@ -182,7 +182,7 @@ class Attempt:
     async def complete(self) -> None:
         """Complete the handshake."""
         start = self._now()
-        await self.hear(lambda: self.peer.ready)
+        await self.receive_until(lambda: self.peer.ready)
         if self.answering is None:
             self.answering = self._now() - start
 
@@ -197,9 +197,9 @@ class Attempt:
         start = self._now()
         self.peer.ping(start, context)
         self._flush()
-        return self._now() - start if await self.hear(answered, seconds) else None
+        return self._now() - start if await self.receive_until(answered, seconds) else None
 
-    async def hear(self, enough: Callable[[], object], seconds: float | None = None) -> bool:
+    async def receive_until(self, enough: Callable[[], object], seconds: float | None = None) -> bool:
         """Receive until `enough()` is true, for at most `seconds` or up to the deadline. Return whether it became
         true."""
         start, deadline = self._now(), self._budget.deadline

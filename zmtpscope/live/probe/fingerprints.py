@@ -25,7 +25,7 @@ class Pong(Enum):
 
 
 class Observed(NamedTuple):
-    """Behaviour of the other endpoint, observed by a peer that announces 3.1 and sends its greeting step by step.
+    """Behaviour of the other endpoint towards a peer that announces 3.1 and sends its greeting step by step.
 
     None is unknown, and excludes no implementation.
     """
@@ -46,14 +46,14 @@ class Observed(NamedTuple):
     socket_type: str | None = None
     """Socket type from READY, INITIATE or a greeting of 2.0."""
     properties: tuple[str, ...] | None = None
-    """Names of the properties in READY or INITIATE, in their order and spelling."""
+    """Names of the properties in READY or INITIATE, in order, as spelt there."""
     identity_size: int | None = None
     """Octets of the Identity in READY, INITIATE or a greeting of 2.0; None also without an Identity."""
     pong: Pong | None = None
     """Answer to a PING. Not without side effects: libzmq before 4.2 passes a PING to its application as a message."""
     subscription_commands: bool | None = None
-    """Whether it subscribes by SUBSCRIBE. False is set only for a SUB that subscribes by a message: on an XSUB the
-    message may be sent by the application."""
+    """Whether it subscribes by the command SUBSCRIBE. False only for a SUB that subscribes by a message: on an XSUB,
+    the application may have sent the message."""
     misspelt_hello: bool | None = None
     """Whether its PLAIN HELLO is called WELCOME (PLAIN-07)."""
     misspelt_error: bool | None = None
@@ -107,15 +107,15 @@ class Fingerprint(NamedTuple):
     first: str
     last: str
     evidence: str
-    """The releases that were measured, and the releases whose sources were read."""
+    """The releases that were measured, and the releases whose source was read."""
     versions: tuple[str, ...]
     flags: tuple[int, ...] = ()
     counts_identity: bool = False
-    """Whether the padding is the identity's size + 1, so that the signature is the header of a 1.0 identity frame; else
-    0."""
+    """Whether the padding is the identity's size + 1, so that the signature is also the header of a 1.0 identity frame.
+    Otherwise the padding is 0."""
     writes: tuple[int, ...] = ()
-    """Sizes of the pieces in which it writes its greeting. The network may join them, so only observed pieces that end
-    at these boundaries are evidence, and only for the row."""
+    """Sizes of the pieces in which it writes its greeting. The network may join pieces, so only a piece that ends at
+    one of these boundaries is evidence, in favour of the row."""
     most_ahead: int = 64
     """Octets that it sends before it has read more than a signature."""
     mechanisms: tuple[str, ...] = ("NULL",)
@@ -306,7 +306,8 @@ TABLE = (
 
 
 def fitting(observed: Observed) -> list[Fingerprint]:
-    """Return the rows of `TABLE` consistent with `observed`; rows confirmed by the pieces of the greeting first.
+    """Return the rows of `TABLE` that are consistent with `observed`, first those that the pieces of the greeting
+    confirm.
 
     Empty if the version is unknown, because then there are no observations.
     """
@@ -361,7 +362,7 @@ def _padding_fits(observed: Observed, row: Fingerprint) -> bool:
 
 
 def _pieces_speak_for(observed: Observed, row: Fingerprint) -> bool:
-    """Whether there were several pieces, and all but the last one end where the row ends a write."""
+    """Whether there were several pieces, and all except the last end where the row's writes end."""
     ends = _ends(observed.pieces[:-1])
     return bool(ends) and ends <= _ends(row.writes)
 

@@ -1,8 +1,9 @@
 """Identify the peer at an endpoint, without disturbing its work.
 
-A probe must not become a partner that a socket sends its messages to. Where it can (NULL, 2.0) it therefore waits for
-the peer's socket type first. It continues only as a type that gets no messages from the peer. If the peer needs our
-type first (PLAIN, CURVE), the probe tries only harmless types. It sends no messages and no subscriptions.
+A socket might send its messages to a probe as to any partner, and these would be lost. Where possible (NULL, 2.0), the
+probe therefore waits for the peer's socket type, and continues only as a type that gets no messages from the peer. If
+the peer needs our type first (PLAIN, CURVE), the probe tries only harmless types. It sends no messages and no
+subscriptions.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ HARMLESS = {
     "SERVER": "CLIENT",
     "GATHER": "SCATTER",
 }
-"""Our socket type by the peer's, such that the peer sends us no messages unasked."""
+"""Our socket type by the peer's, if the peer sends us no messages without being asked."""
 
 JOINING = {
     "PUSH": "PULL",
@@ -60,14 +61,13 @@ JOINING = {
     "PEER": "PEER",
     "CHANNEL": "CHANNEL",
 }
-"""Our type for peers that send messages to any partner, or accept only one partner. Used only if the user permits
-it."""
+"""Our socket type for peers that send messages to any partner, or accept only one. Used only if the user permits it."""
 
 COMPLETE, WITHHELD, NEEDS_CREDENTIALS, FAILED = "complete", "withheld", "needs credentials", "failed"
 """Results of the handshake. WITHHELD: we did not complete it because of possible side effects."""
 
-NOBODY = "REQ"
-"""The socket type of a peer that does not announce its own."""
+UNNAMED = "REQ"
+"""The socket type that we use for a peer that does not announce its own."""
 
 PAUSES = 5
 """Number of pauses (`Attempt.pause`) to wait for optional answers: a READY before ours, a PONG."""
@@ -99,7 +99,7 @@ class Found:
     as_server: int | None = None
     socket_type: str | None = None
     possible_socket_types: list[str] = field(default_factory=list)
-    """Socket types that remain possible, if the peer announced none and the probe excluded some."""
+    """Socket types that remain possible, if the peer announced none and the probe excluded others."""
     identity: str | None = None
     metadata: list[dict[str, str]] | None = None
     handshake: str | None = None
@@ -112,7 +112,7 @@ class Found:
     connecting: float | None = None
     greeting: float | None = None
     answering: float | None = None
-    """Seconds, see `Attempt`."""
+    """Seconds until the socket type; see `Attempt.answering`."""
     connections: int = 0
     octets: int = 0
     """Octets received from the peer."""
@@ -120,7 +120,7 @@ class Found:
 
     @property
     def unasked(self) -> int:
-        """Octets of its greeting received before we sent more than a signature."""
+        """Return the octets of its greeting that it sent before we had sent more than a signature."""
         return sum(arrival.octets for arrival in self.arrivals if arrival.sent <= SIGNATURE_SIZE)
 
 
@@ -153,7 +153,7 @@ class _Probe:
     async def run(self) -> Found:
         found = self.found
         try:
-            await self._ask()
+            await self._run()
         except PeerError as error:
             found.error = error
             if found.version is not None and found.handshake is None:
@@ -163,7 +163,7 @@ class _Probe:
             found.implementation = likely(self._observed())
         return found
 
-    async def _ask(self) -> None:
+    async def _run(self) -> None:
         try:
             if isinstance(self._security, Null):
                 await self._listen()
@@ -193,12 +193,12 @@ class _Probe:
             self._learn(attempt)
 
     async def _listen(self) -> None:
-        """Without security: receive the peer's socket type, then choose ours."""
-        async with self._attempt(NOBODY, Null(), waits=True) as attempt:
+        """Without security: receive the peer's socket type first, then choose ours."""
+        async with self._attempt(UNNAMED, Null(), waits=True) as attempt:
             if attempt.is_old:
                 self.found.handshake = WITHHELD
                 return
-            if await attempt.hear_ready(PAUSES * attempt.pause):
+            if await attempt.receive_ready(PAUSES * attempt.pause):
                 partner = self._partners.get(attempt.socket_type or "")
                 if partner is None:
                     self.found.handshake = WITHHELD
@@ -231,7 +231,7 @@ class _Probe:
         self.found.handshake = WITHHELD
 
     async def _search(self, last: Attempt) -> None:
-        """Find the mechanism of a peer that closed inside its greeting. No credentials are sent."""
+        """Find out the mechanism of a peer that closed during its greeting. Sends no credentials."""
         from zmtpscope import curve_crypto  # loads libsodium, which is rarely needed here
 
         where = f"the other side closed during its greeting, after {len(last.begin)} octets"
@@ -241,7 +241,7 @@ class _Probe:
         for security in (Null(), PlainClient("", ""), CurveClient(*keys, curve_crypto)):
             if security.mechanism != self._security.mechanism and self.found.mechanism is None:
                 with suppress(Mismatch):
-                    async with self._attempt(NOBODY, security, waits=True):
+                    async with self._attempt(UNNAMED, security, waits=True):
                         pass
         if self.found.mechanism is None:
             raise Mismatch(f"{where}, with each of the mechanisms NULL, PLAIN and CURVE")

@@ -16,11 +16,11 @@ MAX_WAITING = 1 << 20
 
 
 class LiveDissection:
-    """Dissects packets and passes the records to `write` batch by batch, as `Analyser.run` yields them.
+    """Dissects packets and passes the records to `write`, batch by batch.
 
-    Records name `file` as their capture, or None if the packets are in no file. The grouping of packets into calls
-    affects only when records are written. A block costs some hundred times as much as a packet, so call `advance` once
-    for many events that arrive together.
+    Records name `file` as their capture; None: the packets are in no file. How packets are grouped into calls changes
+    only when records are written. A block costs a hundred times as much as a packet, so call `advance` once for events
+    that arrive together.
     """
 
     def __init__(self, options: Options, write: Callable[[Batch], None], file: str | None = None) -> None:

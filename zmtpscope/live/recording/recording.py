@@ -85,11 +85,11 @@ class RecordedConnection:
 
     def sent(self, octets: bytes, time: int) -> None:
         """Record octets that we sent."""
-        self._said(self._ours, self._theirs, octets, time)
+        self._add_octets(self._ours, self._theirs, octets, time)
 
     def received(self, octets: bytes, time: int) -> None:
         """Record octets that the other endpoint sent."""
-        self._said(self._theirs, self._ours, octets, time)
+        self._add_octets(self._theirs, self._ours, octets, time)
 
     def closed(self, by_us: bool, reset: bool, time: int) -> None:
         """Record the end of both directions. No further call may follow."""
@@ -101,7 +101,7 @@ class RecordedConnection:
             packets = [*ends, closer.segment(ACK, other)]
         self._emit(time, packets)
 
-    def _said(self, sender: Direction, receiver: Direction, octets: bytes, time: int) -> None:
+    def _add_octets(self, sender: Direction, receiver: Direction, octets: bytes, time: int) -> None:
         if octets:
             packets = sender.data(octets, receiver)
             packets.append(receiver.segment(ACK, sender))

@@ -60,9 +60,11 @@ class Beacon(Payload):
 
 def sentence(fields: dict[str, object]) -> str:
     """Return the summary of a beacon."""
-    who = f"node {str(fields['uuid'])[:6]}"
+    sender_name = f"node {str(fields['uuid'])[:6]}"
     if fields.get("port") is None:
-        return f"beacon of {who} without a port"
+        return f"beacon of {sender_name} without a port"
     if not fields["port"]:
-        return f"{who} leaves"
-    return f"{who} is here, mailbox at port {fields['port']}" + (", with CURVE" if fields.get("public_key") else "")
+        return f"{sender_name} leaves"
+    return f"{sender_name} is here, mailbox at port {fields['port']}" + (
+        ", with CURVE" if fields.get("public_key") else ""
+    )

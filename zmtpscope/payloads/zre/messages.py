@@ -33,7 +33,7 @@ class Zre(Payload):
         """Version in HELLO, once seen."""
         self.node: str | None = None
         """Name of the sender, once announced."""
-        self.identity_told = False
+        self.identity_reported = False
 
     def claim(self, message: Message, about: About) -> Claim:
         if self.wants_all:
@@ -55,7 +55,7 @@ class Zre(Payload):
         if signature != SIGNATURE:
             reader.finding("ZRE-01", start, len(signature))
             if self.wants_all and not octets.startswith(SIGNATURE[:1]):
-                return f"{self.who(reader)} sends data other than ZRE, {sum(map(len, message.bodies))} octets"
+                return f"{self.sender_name(reader)} sends data other than ZRE, {sum(map(len, message.bodies))} octets"
         if len(octets) < (HEADER_1 if version == 1 else HEADER):
             reader.finding("ZRE-06", start, len(octets))
             return "a truncated header"
@@ -77,7 +77,7 @@ class Zre(Payload):
             return f"not ZRE: signature {signature.hex()}, version {version}"
         if command is None:
             reader.finding("ZRE-15", start + 2, 1, detail=f"id {id_}")
-            return f"{self.who(reader)}: unknown command {id_}, sequence {sequence}"
+            return f"{self.sender_name(reader)}: unknown command {id_}, sequence {sequence}"
         return self._command(command, version, message, reader, start, at)
 
     def _command(
@@ -105,7 +105,7 @@ class Zre(Payload):
         reader.give("node", None if uuid is None else uuid.hex().upper())
         if command.name != "HELLO" and self.node:
             reader.give("name", self.node)
-        return SENTENCES[command.name](self.who(reader), fields) + content
+        return SENTENCES[command.name](self.sender_name(reader), fields) + content
 
     def _content(self, command: Command, message: Message, reader: Reader, start: int) -> str:
         """Read the frames after the command. Return their part of the summary."""
@@ -131,11 +131,11 @@ class Zre(Payload):
     def _judge_identity(self, reader: Reader) -> None:
         """Report ZRE-08, once, if the sender's identity is not its UUID."""
         identity = reader.about.identity
-        if identity is not None and not self.identity_told and uuid_of(identity) is None:
-            self.identity_told = True
+        if identity is not None and not self.identity_reported and uuid_of(identity) is None:
+            self.identity_reported = True
             reader.finding("ZRE-08", detail=f"{len(identity)} octets {identity[:20].hex()}".rstrip())
 
-    def who(self, reader: Reader) -> str:
+    def sender_name(self, reader: Reader) -> str:
         """Return the sender's name for summaries."""
         if self.node:
             return f"node {self.node}"
@@ -156,10 +156,10 @@ def short(uuid: str) -> str:
     return uuid[:6].upper()
 
 
-def _hello(who: str, fields: dict[str, Any]) -> str:
+def _hello(sender_name: str, fields: dict[str, Any]) -> str:
     groups = fields.get("groups") or []
     headers = fields.get("headers") or {}
-    words = [f"{who} says HELLO, at {fields.get('endpoint')}"]
+    words = [f"{sender_name} says HELLO, at {fields.get('endpoint')}"]
     if groups:
         more = f" and {len(groups) - 5} more" if len(groups) > 5 else ""
         words.append(f"in {'groups' if len(groups) > 1 else 'group'} {', '.join(groups[:5])}{more}")
@@ -169,14 +169,18 @@ def _hello(who: str, fields: dict[str, Any]) -> str:
 
 SENTENCES: dict[str, Callable[[str, dict[str, Any]], str]] = {
     "HELLO": _hello,
-    "WHISPER": lambda who, fields: f"{who} whispers",
-    "SHOUT": lambda who, fields: f"{who} shouts to group {fields['group']}",
-    "JOIN": lambda who, fields: f"{who} joins group {fields['group']}",
-    "LEAVE": lambda who, fields: f"{who} leaves group {fields['group']}",
-    "PING": lambda who, fields: f"{who} sends PING ({fields['sequence']})",
-    "PING-OK": lambda who, fields: f"{who} answers with PING-OK ({fields['sequence']})",
-    "ELECT": lambda who, fields: f"{who} nominates {fields['challenger_id'][:6]} as leader of group {fields['group']}",
-    "LEADER": lambda who, fields: f"{who} announces {fields['leader_id'][:6]} as leader of group {fields['group']}",
-    "GOODBYE": lambda who, fields: f"{who} leaves (GOODBYE)",
+    "WHISPER": lambda sender_name, fields: f"{sender_name} whispers",
+    "SHOUT": lambda sender_name, fields: f"{sender_name} shouts to group {fields['group']}",
+    "JOIN": lambda sender_name, fields: f"{sender_name} joins group {fields['group']}",
+    "LEAVE": lambda sender_name, fields: f"{sender_name} leaves group {fields['group']}",
+    "PING": lambda sender_name, fields: f"{sender_name} sends PING ({fields['sequence']})",
+    "PING-OK": lambda sender_name, fields: f"{sender_name} answers with PING-OK ({fields['sequence']})",
+    "ELECT": lambda sender_name, fields: (
+        f"{sender_name} nominates {fields['challenger_id'][:6]} as leader of group {fields['group']}"
+    ),
+    "LEADER": lambda sender_name, fields: (
+        f"{sender_name} announces {fields['leader_id'][:6]} as leader of group {fields['group']}"
+    ),
+    "GOODBYE": lambda sender_name, fields: f"{sender_name} leaves (GOODBYE)",
 }
 """The summary of each command."""

@@ -1,16 +1,19 @@
-"""Questions that operators ask of captures, each a function from tables to a table.
+"""Analytics: questions of operators about captures, each a function from tables to a table.
 
-They take DataFrames of the records that docs/records.md lists (of `zmtpscope.spark.read`, of Parquet or JSON lines that
-`zmtpscope export` wrote) and give lazy DataFrames: nothing runs, nothing is collected, and of the tables only the
-columns that an answer needs are read, never bodies. Filter the tables first to ask about a part:
-`throughput(messages.where("topic like 'prices.%'"))`.
+Functions take DataFrames of the records in docs/records.md, from `zmtpscope.spark.read`, or from Parquet or JSON lines
+that `zmtpscope export` wrote. They return lazy DataFrames, without running a job. Only the columns that an answer needs
+are read, never bodies. To ask about a part, filter the tables first: `throughput(messages.where("topic like
+'prices.%'"))`.
 
-Columns that several answers have: `messages` and `octets` count messages and the octets in their frames, headers not
-counted; subscriptions and cancellations are no messages, and of what stayed sealed, or was cut off, the octets are
-those that are there, headers counted. `start`, `end`, `first`, `last` are times as TIMESTAMP, in whole microseconds;
-what ends in `_ns` is a duration in nanoseconds. Percentiles are values that occurred (nearest rank); of durations they
-are exact up to 10,000 values, and within a ten thousandth of the ranks beyond. Null is unknown and stays a row of its
-own.
+Columns that several answers share:
+
+- `messages`, `octets`: number of messages, and octets in their frames without headers. Subscriptions and cancellations
+  do not count as messages. Of encrypted or incomplete messages, the captured octets count, headers included.
+- `start`, `end`, `first`, `last`: times as TIMESTAMP, in whole microseconds. Names that end in `_ns` are durations in
+  nanoseconds.
+- Percentiles are values that occurred (nearest rank). Percentiles of durations are exact up to 10,000 values, and above
+  that within a ten thousandth of the ranks.
+- Null means unknown, and has a row of its own.
 """
 
 from __future__ import annotations

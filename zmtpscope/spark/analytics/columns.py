@@ -12,13 +12,13 @@ PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
 
 def listening_side() -> Column:
     """Return the side that accepted the connection. If the start was not captured: the side whose port is not
-    ephemeral, else side 1."""
+    ephemeral, otherwise side 1."""
     by_ports = (F.col("port_0") < FIRST_EPHEMERAL) & (F.col("port_1") >= FIRST_EPHEMERAL)
     return F.coalesce(1 - F.col("opened_by"), F.when(by_ports, F.lit(0)).otherwise(F.lit(1)))
 
 
 def of_side(side: Column, name: str) -> Column:
-    """Return a column by side: `ip_0` for `ip` of side 0."""
+    """Return a column of a side: for side 0 and the name `ip`, the column `ip_0`."""
     return F.when(side == 0, F.col(f"{name}_0")).otherwise(F.col(f"{name}_1"))
 
 

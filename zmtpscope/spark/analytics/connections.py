@@ -9,11 +9,11 @@ from zmtpscope.spark.analytics.columns import listening_side, of_side, quantiles
 
 
 def top_talkers(connections: DataFrame) -> DataFrame:
-    """Return the traffic of each peer.
+    """Return the traffic of each peer, most octets first.
 
-    Columns: `address`; `port` where the peer listens, null where it connects, since every connection has another port;
+    Columns: `address`; `port` if the peer listens, null if it connects, because each connection has another port;
     `identity` and `socket_type`; `connections`; `messages_sent`, `octets_sent`, `messages_received`, `octets_received`,
-    subscriptions that travel as messages counted; `first` and `last` packet of its connections. Most octets first.
+    including subscriptions sent as messages; `first` and `last` packet of its connections.
     """
     keys = ["address", "port", "identity", "socket_type"]
     listener = listening_side()
@@ -48,12 +48,12 @@ def top_talkers(connections: DataFrame) -> DataFrame:
 
 
 def connection_lifetimes(connections: DataFrame) -> DataFrame:
-    """Return how long connections lasted and how they ended, for each listening endpoint.
+    """Return durations and ends of connections for each listening endpoint, endpoints with most connections first.
 
-    Columns: `address` and `port` that was connected to; `close` (fin, rst, open, reused, evicted); `connections`;
+    Columns: `address` and `port` of the endpoint; `close` (fin, rst, open, reused, evicted); `connections`;
     `closed_by_client` and `closed_by_listener`, by the first FIN or RST; `handshake_complete`; `begun_before` the
-    capture; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns` from first to last packet, of open ones to the
-    end of the capture: they, and those that began before it, lasted longer. Endpoints with most connections first.
+    capture; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns` from the first packet to the last, or to the end
+    of the capture for open connections. Open connections, and connections begun before the capture, lasted longer.
     """
     keys = ["address", "port", "close"]
     listener, open_for = listening_side(), F.when(F.col("close") == "open", F.col("idle_ns"))
@@ -80,13 +80,13 @@ def connection_lifetimes(connections: DataFrame) -> DataFrame:
 
 
 def handshake_times(connections: DataFrame, greetings: DataFrame, commands: DataFrame) -> DataFrame:
-    """Return outcomes and durations of handshakes, for each version and mechanism.
+    """Return outcomes and durations of handshakes for each version and mechanism, most connections first.
 
-    Columns: `version` in force (null: none was agreed), `transport`, `mechanism`; `connections`; how many handshakes
-    were `complete`, `failed`, `incomplete`, `unseen`; `timed`: of how many complete ones the whole was captured; of
-    these, from the SYN to the last READY, in 1.0 and 2.0 to the later greeting: `shortest_ns`, `p50_ns`, `p90_ns`,
-    `p99_ns`, `longest_ns`; and the medians of its parts: `greeted_p50_ns` from the SYN to the later greeting,
-    `ready_p50_ns` from there to the last READY. Most connections first.
+    Columns: `version` in force (null: none was agreed), `transport`, `mechanism`; `connections`; number of handshakes
+    that were `complete`, `failed`, `incomplete`, `unseen`; `timed`: number of complete handshakes that were captured
+    from the SYN on. For these: `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns` from the SYN to the last READY
+    (1.0 and 2.0: to the later greeting); `greeted_p50_ns`, the median time from the SYN to the later greeting;
+    `ready_p50_ns`, the median time from there to the last READY.
     """
     keys = ["version", "transport", "mechanism"]
     greeted = greetings.groupBy("conn_id").agg(F.max("ts_ns").alias("greeted_ns"))
@@ -126,11 +126,11 @@ def handshake_times(connections: DataFrame, greetings: DataFrame, commands: Data
 
 
 def version_inventory(connections: DataFrame, greetings: DataFrame) -> DataFrame:
-    """Return the protocol version and security of each peer.
+    """Return protocol version and security of each peer, oldest version first.
 
-    Columns: `address`; `port` where it listens, null where it connects; `socket_type`; what its greetings say:
-    `announced` version, `form`, `mechanism`; what came of it: `version` in force (null: none was agreed), `transport`;
-    `connections`; `first` and `last` greeting. The oldest version first.
+    Columns: `address`; `port` if it listens, null if it connects; `socket_type`; from its greetings `announced`
+    version, `form`, `mechanism`; `version` in force (null: none was agreed), `transport`; `connections`; `first` and
+    `last` greeting.
     """
     keys = ["address", "port", "socket_type", "announced", "form", "mechanism", "version", "transport"]
     sides = connections.select(

@@ -1,6 +1,6 @@
 """Analytics of derived records: durations of requests and heartbeats, subscriptions, and missed messages.
 
-The tables are the ones of `zmtpscope.spark.read` with these names, or of `zmtpscope export --derived`.
+The tables are from `zmtpscope.spark.read` with these record names, or from `zmtpscope export --derived`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def _outcomes(*outcomes: str) -> list[Column]:
 
 
 def request_latency(requests: DataFrame) -> DataFrame:
-    """Return how long replies take, for each replying socket.
+    """Return the latency of replies for each replying socket, longest wait first.
 
-    Columns: `address` and `port` of who is asked; `socket_type` and `peer_socket_type` of who asks and who is asked;
-    `requests`; how many were `answered`, `late`, `open` where the capture ends, `unanswered`, `unknown` since octets
-    are missing; `unasked` replies, which are no requests; of those with a reply `shortest_ns`, `p50_ns`, `p90_ns`,
-    `p99_ns`, `longest_ns`; `longest_wait_ns` of those without. Those that wait longest first.
+    Columns: `address` and `port` of the replying socket; `socket_type` of the requesting and `peer_socket_type` of the
+    replying socket; `requests`; number of requests that were `answered`, `late`, `open` at the end of the capture,
+    `unanswered`, `unknown` because octets are missing; `unasked`: replies without a request. For requests with a reply:
+    `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns`. For requests without one: `longest_wait_ns`.
     """
     keys = [*ASKED, "socket_type", "peer_socket_type"]
     waits = F.when(F.col("outcome").isin("open", "unanswered"), F.col("waited_ns"))
@@ -46,11 +46,11 @@ def request_latency(requests: DataFrame) -> DataFrame:
 
 
 def heartbeat_rtt(heartbeats: DataFrame) -> DataFrame:
-    """Return how long PONGs take, for each pair of peers.
+    """Return the round-trip time of PING and PONG for each pair of peers, most unanswered PINGs first.
 
-    Columns: `asker`; `address` and `port` of its peer; `pings`; how many were `answered`, `open` where the capture
-    ends, `unanswered`, `unknown` since octets are missing; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns`
-    from PING to PONG; `first` and `last` PING. Those with most unanswered ones first.
+    Columns: `asker`, the peer that sends PINGs; `address` and `port` of the other peer; `pings`; number of PINGs that
+    were `answered`, `open` at the end of the capture, `unanswered`, `unknown` because octets are missing;
+    `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns` from PING to PONG; `first` and `last` PING.
     """
     keys = ["asker", *ASKED]
     pings = heartbeats.select(F.col("src_ip").alias("asker"), *_of_asked(), "outcome", "rtt_ns", "ts_ns")
@@ -70,12 +70,13 @@ def heartbeat_rtt(heartbeats: DataFrame) -> DataFrame:
 
 
 def subscription_churn(subscriptions: DataFrame) -> DataFrame:
-    """Return how often each subscriber subscribes and cancels.
+    """Return how often each subscriber subscribes and cancels, most subscriptions first.
 
-    Columns: `subscriber`, its address; `address` and `port` of the publisher; `subscriptions`; `topics`, different
-    ones; how many were `cancelled`, ended with the connection (`closed`) or are `in_force` where the capture ends;
-    `again`: those beyond the first of a topic; `without_messages`: no message came on the connection that begins with
-    it; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns` of those that ended. Most subscriptions first.
+    Columns: `subscriber`, its address; `address` and `port` of the publisher; `subscriptions`; number of different
+    `topics`; number of subscriptions that were `cancelled`, ended with the connection (`closed`) or are `in_force` at
+    the end of the capture; `again`: subscriptions to a topic after the first one; `without_messages`: subscriptions
+    that no message on the connection matched; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns`: durations of
+    ended subscriptions.
     """
     keys = ["subscriber", *ASKED]
     made = subscriptions.select(
@@ -103,10 +104,10 @@ def subscription_churn(subscriptions: DataFrame) -> DataFrame:
 
 
 def topic_fanout(topics: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return the number of subscribers that receive the messages of each topic, and the resulting traffic.
+    """Return the number of subscribers of each topic, and the resulting traffic, most sent messages first.
 
-    Columns: `publisher`, `topic`; `messages` that were published at least; `subscribers`; `sent`: messages on all
-    connections together; `octets` in one copy of all; `first` and `last`. Most messages on the wire first.
+    Columns: `publisher`, `topic`; `messages`: a lower bound of the messages published; `subscribers`; `sent`: messages
+    on all connections together; `octets` of each message counted once; `first` and `last` message.
     """
     keys = ["publisher", "topic"]
     sent = deliveries.groupBy(*keys).agg(F.sum("messages").alias("sent"))
@@ -122,11 +123,12 @@ def topic_fanout(topics: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def delivery_gaps(deliveries: DataFrame) -> DataFrame:
-    """Return subscribers that received less of a topic than another subscriber of the same publisher.
+    """Return subscribers that received fewer messages of a topic than another subscriber of the same publisher, most
+    missed messages first.
 
-    Columns: `publisher`, `topic`, `subscriber`; `messages` that it got; at least so many it `missed_early`, in front of
-    its subscription, and `missed` while it was subscribed; `siblings` to compare with; `conn_id`; `first` and `last`
-    message that it got. Those that missed most first.
+    Columns: `publisher`, `topic`, `subscriber`; `messages` that it received; lower bounds of the messages that it
+    `missed_early`, before its subscription, and `missed` while it was subscribed; number of `siblings` (other
+    subscribers compared); `conn_id`; `first` and `last` message received.
     """
     keys = ["publisher", "topic", "subscriber"]
     less = deliveries.where((F.col("missed_early") > 0) | (F.col("missed") > 0))
@@ -144,11 +146,11 @@ def delivery_gaps(deliveries: DataFrame) -> DataFrame:
 
 
 def slow_consumers(stalls: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return receivers whose receive window was closed, and the effects.
+    """Return receivers whose receive window was closed, and the effects, slowest first.
 
     Columns: `address` and `port` of the receiver; `conn_id`; `stalls`: how often its window was closed; `stalled_ns` in
-    all, `longest_ns`; `window_probes`; `messages` that it got as a subscriber and at least so many it `missed` beside
-    other subscribers, null where it is none; `first` and `last` time that its window closed. The slowest first.
+    total, `longest_ns`; `window_probes`; `messages` that it received as a subscriber, and a lower bound of those that
+    it `missed` compared with other subscribers (null: no subscriber); `first` and `last` time that its window closed.
     """
     keys = [*ASKED, "conn_id"]
     closed = (

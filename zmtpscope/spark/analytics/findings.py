@@ -13,14 +13,14 @@ from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.spark.analytics.columns import listening_side, of_side, timestamp
 
 MEASURED_WAITS = 3
-"""Number of waits compared at the start and the end of a storm (ZMTP-CONN-10)."""
+"""Number of waits that are compared at the start and at the end of a storm (ZMTP-CONN-10)."""
 
 
 def findings_by_rule(findings: DataFrame) -> DataFrame:
-    """Return the findings by rule and severity, the worst first.
+    """Return the findings by rule and severity, worst first.
 
-    Columns: `severity`, `id`; `findings`: how many; `count`: how often, repeats counted; `connections`; `first` and
-    `last`; and of the first one `text`, `section`, `hint`, `conn_id`, `file`, `packet`, where to look.
+    Columns: `severity`, `id`; number of `findings`; `count`, with repeats; `connections`; `first` and `last`; and of
+    the first finding `text`, `section`, `hint`, `conn_id`, `file`, `packet`.
     """
     keys = ["severity", "id"]
     shown = ["text", "section", "hint", "conn_id", "file", "packet"]
@@ -51,11 +51,11 @@ def findings_by_rule(findings: DataFrame) -> DataFrame:
 
 
 def causes(diagnoses: DataFrame) -> DataFrame:
-    """Return the diagnoses of `zmtpscope check`, the worst first.
+    """Return the diagnoses of `zmtpscope check`, worst first.
 
     Columns: `severity`, `rule`; `text`, the cause, and `hint`, the fix; `certainty`, proven or likely; `count`: how
-    often; `first` and `last`; `subject` and `because_of`: the rule and subject of another cause that this one follows
-    from, or null; `conn_id`, `file` and `packet` of the first evidence.
+    often; `first` and `last`; `subject`; `because_of`: rule and subject of the diagnosis that caused this one, or null;
+    `conn_id`, `file` and `packet` of the first evidence.
     """
     return diagnoses.orderBy(_rank(), "ts_ns", "rule", "subject").select(
         *("severity", "rule", "text", "hint", "certainty", "count"),
@@ -71,22 +71,23 @@ def _rank() -> Column:
 
 
 def reconnect_storms(connections: DataFrame, findings: DataFrame) -> DataFrame:
-    """Return clients that reconnect again and again: client, endpoint, time span and number.
+    """Return series of reconnects of a client to an endpoint, in the order of time.
 
-    `outcome` says what becomes of their connections. closed: more than five reconnects within a minute, each behind the
-    end of the connection before, which failed or was closed by the other side, without waiting longer each time: the
-    condition of ZMTP-CONN-10, which is said once for a client and endpoint; here each storm is a row, from its first to
-    its last connection. refused, not answered, never established: more than five attempts, as ZMTP-CONN-14, 15 and 16
-    count them; of these the end is not known, and 20 pairs are told apart. Columns: `outcome`; `client` address;
-    `address` and `port` of the endpoint; `start` of the first connection and `end` of the last; `connections`;
-    `mean_wait_ns` from the end of a connection to the next. In the order of time.
+    `outcome` is the fate of the connections. `closed`: more than five reconnects within a minute, each after the end of
+    the previous connection, which failed or was closed by the other side, and without growing waits. This is the
+    condition of ZMTP-CONN-10, which is reported once for a client and endpoint; here each series is a row. `refused`,
+    `not answered`, `never established`: more than five attempts as in ZMTP-CONN-14, 15 and 16; their end is unknown,
+    and only 20 pairs of client and endpoint are distinguished.
+
+    Columns: `outcome`; `client` address; `address` and `port` of the endpoint; `start` of the first connection and
+    `end` of the last; `connections`; `mean_wait_ns` from the end of a connection to the next one.
     """
     pair = ["client", "address", "port"]
     return _storms(connections, pair).union(_attempts(findings)).orderBy("start", "outcome", *pair)
 
 
 def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
-    """Return series of connections that fail or are closed by the other side."""
+    """Return series of connections that failed or were closed by the other side."""
     listener = listening_side()
     failed = (F.col("closed_by") == listener) | (F.col("handshake") != "complete")
     has_ended = F.col("close").isin("fin", "rst") & F.col("closed_ns").isNotNull()

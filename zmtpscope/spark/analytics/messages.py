@@ -11,16 +11,16 @@ from zmtpscope.records import SECOND
 from zmtpscope.spark.analytics.columns import PERCENTILES, span, timestamp
 
 LONGEST_SILENCE = 100_000
-"""Maximum number of consecutive rows for intervals without messages. Of a longer silence only the first and last
-interval are rows, because one wrong clock may put thirty years into a capture."""
+"""Maximum number of consecutive rows for intervals without messages. A longer silence has only its first and last
+interval as rows, because one wrong clock may put thirty years into a capture."""
 
 
 def throughput(messages: DataFrame, interval: float = 1.0) -> DataFrame:
     """Return the traffic in each interval from the first message to the last, including intervals without messages.
 
-    `interval` is in seconds; intervals begin at whole multiples of it since 1970. A message counts where its last octet
-    came. Columns: `start`, `messages`, `octets`, `messages_per_second`, `octets_per_second`; in the order of time. At
-    most 100,000 empty intervals follow one another; of a longer silence only the first and the last one is a row.
+    `interval` is in seconds; intervals begin at whole multiples of it since 1970. A message counts in the interval of
+    its last octet. Columns: `start`, `messages`, `octets`, `messages_per_second`, `octets_per_second`. Of a silence
+    longer than 100,000 intervals, only the first and the last interval are rows.
     """
     width = _nanoseconds(interval)
     counted = _data(messages).groupBy(_bucket(width).alias("bucket")).agg(*_sums())
@@ -51,33 +51,33 @@ def throughput(messages: DataFrame, interval: float = 1.0) -> DataFrame:
 
 
 def size_distribution(messages: DataFrame) -> DataFrame:
-    """Return message sizes, for each socket type that sends them.
+    """Return the distribution of message sizes for each sending socket type, most octets first.
 
     Columns: `socket_type`; `messages`, `octets`; `smallest`, `p50`, `p90`, `p99`, `largest` and `mean` size [octets];
-    `histogram`: an array of `{low, high, messages}`, sizes from `low` to `high` octets, where `low` is 0 or a power of
-    two and `high` the last size below the next one; empty buckets are left out. Most octets first.
+    `histogram`: an array of `{low, high, messages}` for sizes from `low` (0 or a power of two) to `high` (the last size
+    before the next power of two), without empty buckets.
     """
     sizes = _distinct_sizes(messages, ["socket_type"])
     return _with_sizes(sizes, ["socket_type"], histogram=True)
 
 
 def topic_sizes(messages: DataFrame) -> DataFrame:
-    """Return message sizes by topic.
+    """Return message sizes by topic, most octets first.
 
-    Columns: `socket_type` of the sender and `topic`, null where there is none or it is not known; `messages`,
-    `octets`; `smallest`, `p50`, `p90`, `p99`, `largest` and `mean` size [octets]. Most octets first.
+    Columns: `socket_type` of the sender; `topic`, null if there is none or it is unknown; `messages`, `octets`;
+    `smallest`, `p50`, `p90`, `p99`, `largest` and `mean` size [octets].
     """
     keys = ["socket_type", "topic"]
     return _with_sizes(_distinct_sizes(messages, keys), keys, histogram=False)
 
 
 def topic_rates(messages: DataFrame, interval: float = 1.0) -> DataFrame:
-    """Return message rates by topic. A message to three subscribers counts three times, as on the wire.
+    """Return message rates by topic, most messages first. A message to three subscribers counts three times, as on the
+    wire.
 
-    Columns: `socket_type` of the sender and `topic`, null where there is none or it is not known; `messages`, `octets`,
-    `connections` that carried it; `first` and `last` message; `messages_per_second` between these two, null where they
-    are one moment; `busiest_start` and `busiest_messages` of the interval (of `interval` seconds) with the most. Most
-    messages first.
+    Columns: `socket_type` of the sender; `topic`, null if there is none or it is unknown; `messages`, `octets`,
+    `connections` that carried it; `first` and `last` message; `messages_per_second` between these two, null if their
+    times are equal; `busiest_start` and `busiest_messages` of the interval (of `interval` seconds) with most messages.
     """
     width, keys = _nanoseconds(interval), ["socket_type", "topic"]
     each = (
@@ -120,10 +120,10 @@ def topic_rates(messages: DataFrame, interval: float = 1.0) -> DataFrame:
 
 
 def payload_types(messages: DataFrame) -> DataFrame:
-    """Return messages by the payload dissector that claims them.
+    """Return message counts by payload dissector, most messages first.
 
-    Columns: `kind` (data, or encrypted: it stayed sealed) and `protocol` (null: nothing claims it); `messages`,
-    `octets`, `connections`; `first` and `last` message. Most messages first.
+    Columns: `kind` (data, or encrypted: it was not decrypted) and `protocol` (null: no dissector claims it);
+    `messages`, `octets`, `connections`; `first` and `last` message.
     """
     keys = ["kind", "protocol"]
     each = (
@@ -144,8 +144,7 @@ def payload_types(messages: DataFrame) -> DataFrame:
 
 
 def _data(messages: DataFrame, *more: Column | str) -> DataFrame:
-    """Return the messages except subscriptions, with the columns that answers need, `ended_ns` and `octets`, without
-    bodies."""
+    """Return the messages without subscriptions: the columns that answers need (no bodies), `ended_ns` and `octets`."""
     # a message may announce far more octets than exist, or than a number can hold
     announced = F.aggregate("sizes", F.lit(0).cast("bigint"), lambda total, size: F.try_add(total, size))
     return messages.where(F.col("kind").isin("data", "encrypted")).select(

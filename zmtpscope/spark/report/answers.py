@@ -21,13 +21,13 @@ INTERVALS = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200),
     *(86_400 * days for days in (1, 2, 7, 30, 365)),
 )
-"""In seconds."""
+"""Possible interval widths, in seconds."""
 
 TABLES = (
     *("messages", "commands", "greetings", "connections", "findings", "stalls"),
     *("diagnoses", "requests", "heartbeats", "subscriptions", "topics", "deliveries"),
 )
-"""What is asked."""
+"""Names of the tables that the answers need."""
 
 LONGEST_PAUSE = 60 * SECOND
 """Maximum nanoseconds between two files of one period, unless the period itself is longer."""
@@ -75,6 +75,6 @@ def periods_of(connections: DataFrame) -> list[Period]:
 
 
 def interval_for(periods: Sequence[Period]) -> float:
-    """Return the interval width, in seconds, that gives a plot of these periods as many intervals as allowed."""
+    """Return the interval width, in seconds, with which a plot of these periods has as many intervals as allowed."""
     seconds = sum(end - start for start, end in periods) / SECOND
     return next((width for width in INTERVALS if width * MAX_INTERVALS >= seconds), INTERVALS[-1])

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import size
 from zmtpscope.spark.report import units
-from zmtpscope.spark.report.sections import SECTIONS, Row, Section, spoken, storm
+from zmtpscope.spark.report.sections import SECTIONS, Row, Section, storm, version_and_mechanism
 from zmtpscope.version import __version__
 
 SERIOUS = ("error", "warn")
@@ -207,7 +207,8 @@ def _where(row: Row, clock: Clock) -> str:
 def _handshakes(rows: Sequence[Row]) -> list[str]:
     """Return the failed handshakes."""
     return [
-        f"{units.count(row['failed'])} of {_number(row['connections'], 'handshake')} failed: {spoken(row)}"
+        f"{units.count(row['failed'])} of {_number(row['connections'], 'handshake')} failed: "
+        + version_and_mechanism(row)
         for row in rows
         if row["failed"]
     ]

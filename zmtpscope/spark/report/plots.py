@@ -33,7 +33,7 @@ LEFT_OUT = (f"{SVG}metadata", f"{SVG}style")
 """Removed elements: the metadata, and a style rule that would apply to the whole page."""
 
 WIDE, NARROW = 8.6, 3.6
-"""In inches of 80 pixels."""
+"""Widths of plots, in inches of 80 pixels."""
 ROW = 0.46
 """Height of a row of bars, in inches."""
 LONGEST_LABEL = {WIDE: 90, NARROW: 42}
@@ -83,7 +83,7 @@ class Part(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Minimum, percentiles and maximum."""
+    """A range of values to plot: minimum, percentiles and maximum."""
 
     least: float
     p50: float
@@ -93,7 +93,7 @@ class Range(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A curve over time."""
+    """One curve over time, to plot."""
 
     title: str
     values: Sequence[float]

@@ -164,13 +164,13 @@ def _handshakes(rows: Sequence[Row]) -> Plot | None:
     shown = [row for row in rows if row["timed"]][:MAX_DRAWN]
     if not shown:
         return None
-    labels = [f"{spoken(row)}  {row['timed']:,} timed" for row in shown]
+    labels = [f"{version_and_mechanism(row)}  {row['timed']:,} timed" for row in shown]
     return plots.ranges(
         "How long handshakes took", _safe(labels), [_range(row, DURATIONS) for row in shown], units.duration
     )
 
 
-def spoken(row: Row) -> str:
+def version_and_mechanism(row: Row) -> str:
     """Format version and mechanism: `3.1 CURVE`, `2.0`."""
     version = row["version"] or "no version agreed"
     over = ["over WebSocket"] if row["transport"] == "ws" else []
@@ -181,8 +181,8 @@ def _versions(rows: Sequence[Row]) -> Plot | None:
     counts: dict[str, int] = {}
     for row in rows:
         word = f"announces {row['announced'] or 'nothing known'} {row['mechanism'] or ''}".rstrip()
-        spoken = f"{word}, speaks {row['version'] or 'no agreed version'}"
-        counts[spoken] = counts.get(spoken, 0) + row["connections"]
+        version_and_mechanism = f"{word}, speaks {row['version'] or 'no agreed version'}"
+        counts[version_and_mechanism] = counts.get(version_and_mechanism, 0) + row["connections"]
     shown = sorted(counts.items(), key=lambda item: -item[1])[:MAX_DRAWN]
     part = Part(None, [number for _, number in shown], ["series-1"])
     return plots.bars("Greetings by version", _safe(word for word, _ in shown), [part], units.short_count)
@@ -383,4 +383,4 @@ SECTIONS = (
         _versions,
     ),
 )
-"""In the order of the page."""
+"""The sections of the page, in order."""

@@ -53,8 +53,8 @@ def workspace(directory: Path) -> Iterator[Path]:
 
 
 def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About, work: Path) -> list[Path]:
-    """Run the answers, and write them and the page to `directory`. Returns the files. `work` must be on the same file
-    system."""
+    """Run the answers, and write their tables and the page to `directory`. Return the files. `work` is a folder for
+    temporary files on the same file system."""
     tables = {name: _run(answer, work / name) for name, answer in answers.items()}
     files = [OutputFile(directory / name) for name in FILES]
     try:

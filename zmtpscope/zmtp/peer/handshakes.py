@@ -65,26 +65,26 @@ class Part:
         self._socket_type = settings.socket_type
         self._mine = mechanism.steps[role]
         self._theirs = mechanism.steps[OTHER_ROLE[role]]
-        self._said = self._heard = 0
+        self._sent = self._received = 0
 
     @property
     def done(self) -> bool:
         """Whether both sides have completed all steps."""
-        return self._said == len(self._mine) and self.heard_all
+        return self._sent == len(self._mine) and self.has_received_all
 
     @property
-    def heard_all(self) -> bool:
+    def has_received_all(self) -> bool:
         """Whether the other side has completed all its steps."""
-        return self._heard == len(self._theirs)
+        return self._received == len(self._theirs)
 
     @property
     def awaited(self) -> str:
         """The next command that the other side has to send."""
-        return self._theirs[min(self._heard, len(self._theirs) - 1)]
+        return self._theirs[min(self._received, len(self._theirs) - 1)]
 
     @property
-    def last_said(self) -> str | None:
-        return self._mine[self._said - 1] if self._said else None
+    def last_sent(self) -> str | None:
+        return self._mine[self._sent - 1] if self._sent else None
 
     def begin(self) -> Iterator[bytes]:
         """Yield the octets that start our part; a server waits for the client."""
@@ -96,7 +96,7 @@ class Part:
         self.waits = False
         self.metadata, self._socket_type = settings.metadata, settings.socket_type
         self._learn(self.facts)
-        if self.role != "server" or self._heard:
+        if self.role != "server" or self._received:
             yield self._step()
 
     def answer(self, event: Command, octets: bytes) -> Iterator[bytes]:
@@ -106,27 +106,27 @@ class Part:
             raise self.refused(str(event.fields.get("reason") or ""))
         if name in self._mine and name not in self._theirs:
             raise Mismatch(f"both sides act as the {self.role} of the {self.mechanism.name} handshake")
-        if name != self.awaited or self.heard_all:
+        if name != self.awaited or self.has_received_all:
             raise Violation(f"{name or 'a command without a name'} arrived instead of {self.awaited}")
         self._check(event, octets)
-        self._heard += 1
-        if self._said < len(self._mine) and not self.waits:
+        self._received += 1
+        if self._sent < len(self._mine) and not self.waits:
             yield self._step()
 
     def _deny(self, why: str) -> Refused:
         """Refuse the other side with the ERROR reason of libzmq."""
-        self._say_error(DENIED)
+        self._send_error(DENIED)
         return Refused(why)
 
-    def _say_error(self, reason: str) -> None:
+    def _send_error(self, reason: str) -> None:
         """Set ERROR as the last word of a server; no other role sends one."""
         if self.role == "server":
             body = build_command(self.mechanism.name, "ERROR", {"reason": reason})
             self.last_word = build_frame(Framing.V2, body, command=True)
 
     def _step(self) -> bytes:
-        name = self._mine[self._said]
-        self._said += 1
+        name = self._mine[self._sent]
+        self._sent += 1
         body = build_command(self.mechanism.name, name, self._fields(name))
         return build_frame(Framing.V2, body, command=True)
 
@@ -142,7 +142,7 @@ class Part:
         self.facts = facts
         theirs = facts.get("socket_type")
         if theirs is not None and not self.waits and not may_meet(self._socket_type, theirs):
-            self._say_error(INVALID_TYPE)
+            self._send_error(INVALID_TYPE)
             raise UnfitSocketType(unfit(self._socket_type, theirs))
 
     def refused(self, reason: str) -> PeerError:
@@ -150,7 +150,7 @@ class Part:
         meaning = STATUS.get(reason)
         said = f"ERROR {reason!r}" + (f": {meaning}" if meaning else "")
         kind = UnfitSocketType if "socket type" in reason.lower() else Refused
-        return kind(f"the other side answered {self.last_said or 'our greeting'} with {said}")
+        return kind(f"the other side answered {self.last_sent or 'our greeting'} with {said}")
 
     # -- traffic ------------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class CurvePart(Part):
 
     key_line: tuple[str, ...] = ()
     _key: bytes
-    """k"""
+    """k, the key of all boxes after the handshake (curve.md 1)."""
 
     def __init__(self, security: CurveClient | CurveServer, settings: Settings, version: str) -> None:
         super().__init__(settings)

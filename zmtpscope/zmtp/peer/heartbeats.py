@@ -7,30 +7,30 @@ from zmtpscope.zmtp.peer.settings import Heartbeat
 
 
 class Heartbeats:
-    """Tracks when the other side was last heard and when it was sent a PING.
+    """Tracks when octets of the other side were last received and when a PING was sent to it.
 
     Times are seconds; `ours` is the heartbeat that this end sends, None if it sends none.
     """
 
     def __init__(self, now: float) -> None:
-        self._heard = self._pinged = now
+        self._last_received = self._pinged = now
         self._awaits_pong = False
         self._their_ttl = 0.0
 
-    def hear(self, now: float) -> None:
+    def note_received(self, now: float) -> None:
         """Note received octets, which count as a PONG."""
-        self._heard = now
+        self._last_received = now
         self._awaits_pong = False
 
     def begin(self) -> None:
         """Start with the traffic: the first PING is due one interval after the last octets."""
-        self._pinged = self._heard
+        self._pinged = self._last_received
 
     def ping(self, now: float) -> None:
         self._pinged, self._awaits_pong = now, True
 
     def promise(self, ttl: float) -> None:
-        """Set the TTL of the other side's PING, the maximum time until it is heard again; 0 for none."""
+        """Set the TTL of a PING of the other side: the maximum seconds until its next octets; 0: no limit."""
         self._their_ttl = ttl
 
     def deadline(self, ours: Heartbeat | None) -> float | None:
@@ -39,12 +39,12 @@ class Heartbeats:
         if ours is not None:
             times.append(self._pinged + (ours.timeout if self._awaits_pong else ours.interval))
         if self._their_ttl:
-            times.append(self._heard + self._their_ttl)
+            times.append(self._last_received + self._their_ttl)
         return min(times, default=None)
 
     def is_ping_due(self, ours: Heartbeat | None, now: float) -> bool:
         """Whether to send a PING. Raises `TooSlow` if the other side was silent for too long."""
-        if self._their_ttl and now >= self._heard + self._their_ttl:
+        if self._their_ttl and now >= self._last_received + self._their_ttl:
             raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
         if ours is None:
             return False

@@ -119,7 +119,7 @@ class Peer:
         return self._part.facts if self._part is not None else self.greeting or {}
 
     @property
-    def lacks(self) -> int:
+    def missing_octets(self) -> int:
         """Number of octets still missing before anything can be read."""
         return max(0, self._wanted - self._stop)
 
@@ -137,7 +137,7 @@ class Peer:
     # -- octets and time ----------------------------------------------------------------------------------------------
 
     def receive(self, octets: bytes, now: float) -> None:
-        self._heartbeats.hear(now)
+        self._heartbeats.note_received(now)
         self._chunks.append(octets)
         self._stop += len(octets)
         if self._stop < self._wanted:
@@ -151,7 +151,7 @@ class Peer:
         self._read(data)
 
     def end(self) -> None:
-        """Process a close by the other side. Raises `PeerError` unless it is between two messages."""
+        """Process a close by the other side. Raises `PeerError` if the close is inside the handshake or a message."""
         cut = self._reader is not None and (self._held is not None or self._reader.position < self._stop)
         if self.ready:
             if cut or self._parts:
@@ -160,7 +160,7 @@ class Peer:
         part = self._part
         if part is None:
             raise why_greeting_ended(self.settings, self.version, self._stop)
-        raise why_handshake_ended(self.settings, part.awaited, part.last_said, cut=cut)
+        raise why_handshake_ended(self.settings, part.awaited, part.last_sent, cut=cut)
 
     def let_go(self) -> None:
         """Free all incomplete data, after the end of the connection."""
@@ -338,7 +338,7 @@ class Peer:
             check(event.findings)
         elif event.stop - event.start > LARGEST_AWAITED_COMMAND:
             raise Violation(f"a command of {event.fields['size']} octets is larger than the limit")
-        elif self.ready or (self._part is not None and self._part.heard_all):
+        elif self.ready or (self._part is not None and self._part.has_received_all):
             if event.fields.get("name") != "ERROR" or self._is_sealed:  # an unencrypted ERROR could be from anybody
                 check(event.findings)
             self._handle_command(event.fields)
