@@ -551,11 +551,16 @@ ACROSS = frozenset({"peer", "topic", "delivery", "diagnosis"})
 """Derived record types about several connections, written at the end of the capture."""
 
 
-_EMPTY: dict[str, dict[str, Any]] = {
-    name: dict.fromkeys([field.name for field in type_.fields]) for name, type_ in RECORDS.items()
+_OWN: dict[str, dict[str, Any]] = {
+    name: dict.fromkeys([field.name for field in type_.fields[len(COMMON) :]]) for name, type_ in RECORDS.items()
 }
 
 
+def empty_own(type: str) -> dict[str, Any]:
+    """Return the fields of a record type after `COMMON`, every field null."""
+    return _OWN[type].copy()
+
+
 def empty(type: str) -> dict[str, Any]:
-    """Return a record of this type with every field null."""
-    return _EMPTY[type].copy()
+    """Return all fields of a record type, every field null."""
+    return {**dict.fromkeys([field.name for field in COMMON]), **_OWN[type]}

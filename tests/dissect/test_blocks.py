@@ -274,7 +274,7 @@ def test_findings_about_one_thing_come_in_one_order() -> None:
     talk.send(1, hello("PULL"))
     batches = Analyser(Options()).run(Capture(talk.packets))  # type: ignore[arg-type]
     finding = next(record for batch in batches for record in batch.records if record.type == "finding")
-    others = [replace(finding, values=finding.values | {"id": id_}) for id_ in ("CURVE-25", "CURVE-10")]
+    others = [replace(finding, own=finding.own | {"id": id_}) for id_ in ("CURVE-25", "CURVE-10")]
 
     def told(records: list[Record]) -> list[str]:
         return [item.values["id"] for item, _ in Batch([None], records=records).in_order() if isinstance(item, Record)]

@@ -26,7 +26,7 @@ from zmtpscope.dissect.records import topics
 from zmtpscope.dissect.records.batch import RANKS, Run
 from zmtpscope.dissect.records.row_contents import Wanted, asked_rows
 from zmtpscope.export import json_lines, json_rows
-from zmtpscope.export.json_lines import escaped, line_of, lines
+from zmtpscope.export.json_lines import escaped, line_of, line_of_record, lines
 from zmtpscope.export.values import record_values
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.registry import Registry
@@ -218,7 +218,7 @@ def mixed_batches(draw: st.DrawFn) -> Batch:
             batch.frame_runs.append(frames_of(run))
     for ordinal in draw(st.lists(st.integers(0, 6), max_size=5)):
         values = empty("gap") | {"schema": 1, "record": "gap", "ts_ns": 5, "reason": 'file","file":'}
-        batch.records.append(Record("gap", (ordinal, draw(st.integers(0, 4)), 0, 0, 0, RANKS["gap"]), values))
+        batch.records.append(Record.of("gap", (ordinal, draw(st.integers(0, 4)), 0, 0, 0, RANKS["gap"]), values))
     return batch
 
 
@@ -286,9 +286,10 @@ def test_a_number_that_no_signed_64_bits_hold_is_null() -> None:
     path = CAPTURES / "security" / "curve-4.3.5.pcap"
     for batch in batches(path, DEFAULT):
         for record in batch.records:
-            if record.type == "command" and record.values["nonce"] is not None:
-                changed = replace(record, values={**record.values, "nonce": 2**63})
-                assert json.loads(line_of(record_values(changed, DEFAULT)))["nonce"] is None
+            if record.type == "command" and record.own["nonce"] is not None:
+                changed = replace(record, own={**record.own, "nonce": 2**63})
+                assert json.loads(line_of_record(changed, DEFAULT))["nonce"] is None
+                assert record_values(changed, DEFAULT)["nonce"] is None
                 return
     raise AssertionError("no command with a nonce")
 

@@ -40,7 +40,7 @@ def records_of(rows: list[Row]) -> list[Record]:
     made = []
     for number, (ordinal, row) in enumerate(zip(accumulate(row.step for row in rows), rows, strict=True)):
         values = {**empty("command"), "ts_ns": row.time, "packet": row.packet, "length": row.octets}
-        made.append(Record("command", (ordinal, number, 0, 0, 0, 0), values))
+        made.append(Record.of("command", (ordinal, number, 0, 0, 0, 0), values))
     return made
 
 

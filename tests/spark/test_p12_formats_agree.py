@@ -24,7 +24,7 @@ from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.json_lines import lines
 from zmtpscope.export.tables import Tables
 from zmtpscope.export.types import spark_schema, translate
-from zmtpscope.records import PLURALS, RECORDS
+from zmtpscope.records import COMMON, PLURALS, RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -153,6 +153,8 @@ VALUES = {
     for record in RECORDS.values()
     for type_ in {field.type for field in record.fields}
 }
+COUNTED = {field: INSIDE["int"] for field in COMMON if field.type == "int"}
+"""The common numbers are counted here; no peer sends them."""
 TOLD = [record for record in RECORDS if record not in ("message", "frame")]
 
 
@@ -160,11 +162,11 @@ TOLD = [record for record in RECORDS if record not in ("message", "frame")]
 def told(draw: st.DrawFn, record: str) -> Record:
     """A record of the type, whatever its fields say; but a finding has an id, by which those of one place are in
     order."""
-    values = {field.name: draw(VALUES[field.type]) for field in RECORDS[record].fields}
+    values = {field.name: draw(COUNTED.get(field, VALUES[field.type])) for field in RECORDS[record].fields}
     values |= {"record": record, "ts_ns": draw(st.integers(-(2**60), 2**62))}
     if record == "finding":
         values["id"] = draw(st.text(max_size=4))
-    return Record(record, (draw(st.integers(0, 9)), 1, 0, 0, 0), values)
+    return Record.of(record, (draw(st.integers(0, 9)), 1, 0, 0, 0), values)
 
 
 @st.composite

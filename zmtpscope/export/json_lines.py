@@ -1,7 +1,7 @@
 """JSON lines: one object per record with every field of its type, and `time` (RFC 3339, UTC) next to `ts_ns`.
 
 Octets are base64; `text` is the same as in the record. Most records are plain message rows, which `json_text.py`
-formats. `line_of` formats all others.
+formats. `line_of_record` formats records that are no rows, and `line_of` other rows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -17,11 +18,11 @@ import orjson
 
 from zmtpscope.dissect import Batch, FrameRun, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns, file_name
 from zmtpscope.export.clock import rfc_3339
-from zmtpscope.export.json_rows import JsonRows
+from zmtpscope.export.json_rows import BEGIN, JsonRows, of_stream
 from zmtpscope.export.json_text import lines_between
-from zmtpscope.export.values import as_base64, record_values
+from zmtpscope.export.values import as_base64, of_fields, shown_fields
 from zmtpscope.records import SECOND
 
 HANDFUL = 100
@@ -64,7 +65,7 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
         frames = FrameRowColumns.of(batch.frame_runs, batch.files).records()
 
     def line(item: Record | FrameRun) -> bytes:
-        return line_of(record_values(item, options) if isinstance(item, Record) else next(frames))
+        return line_of_record(item, options) if isinstance(item, Record) else line_of(next(frames))
 
     if len(order.run_of):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
@@ -82,11 +83,39 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
 
 
 def line_of(values: dict[str, Any]) -> bytes:
-    """Return the line of any record, from all its fields."""
+    """Return the line of a row, from all its fields."""
     line = orjson.dumps(values, default=as_base64, option=orjson.OPT_APPEND_NEWLINE)
     seconds, nanoseconds = divmod(values["ts_ns"], SECOND)
     behind = line.index(b',"file":')  # preceded only by numbers and names
     return b'%b,"time":"%b.%09dZ"%b' % (line[:behind], rfc_3339(seconds), nanoseconds, line[behind:])
+
+
+def line_of_record(record: Record, options: Options) -> bytes:
+    """Return the line of a record that is no row."""
+    front, ends = of_stream(record.stream)
+    seconds, nanoseconds = divmod(record.ts_ns, SECOND)
+    return b'%b"%b"%b%d,"time":"%b.%09dZ","file":%b,"packet":%b%b,%b' % (
+        BEGIN,
+        record.type.encode(),
+        front,
+        record.ts_ns,
+        rfc_3339(seconds),
+        nanoseconds,
+        _file(record.file),
+        b"null" if record.packet is None else b"%d" % record.packet,
+        ends,
+        of_fields(record, options, _json_of_fields),
+    )
+
+
+def _json_of_fields(record: Record, options: Options) -> bytes:
+    """Return the rest of the line of a record, with its own fields."""
+    return orjson.dumps(shown_fields(record, options), default=as_base64, option=orjson.OPT_APPEND_NEWLINE)[1:]
+
+
+@lru_cache(maxsize=64)
+def _file(name: str | None) -> bytes:
+    return orjson.dumps(file_name(name))
 
 
 def escaped(line: bytes) -> bytes:

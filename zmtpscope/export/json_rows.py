@@ -96,14 +96,28 @@ def topic_of(head: bytes) -> bytes:
     return orjson.dumps(to_text(head))
 
 
+BEGIN = b'{"schema":%d,"record":' % SCHEMA
+"""Begin of every line; the record type follows."""
+
+NO_STREAM = Stream(*[None] * len(Stream._fields))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=4096)
+def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
+    """Return the text between the values of `record` and `ts_ns`, and after the value of `packet`, for all lines of a
+    stream."""
+    conn, conn_id, side, src_ip, src_port, dst_ip, dst_port = stream or NO_STREAM
+    front = {"conn": conn, "conn_id": conn_id, "side": side}
+    ends = {"src_ip": src_ip, "src_port": src_port, "dst_ip": dst_ip, "dst_port": dst_port}
+    return b',%b,"ts_ns":' % orjson.dumps(front)[1:-1], b",%b" % orjson.dumps(ends)[1:-1]
+
+
 @lru_cache(maxsize=4096)
 def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
     """Return the text before the value of `ts_ns`, and between the values of `packet` and `offset`, for all lines of a
     stream."""
-    front = {"schema": SCHEMA, "record": "message", "conn": stream.conn, "conn_id": stream.conn_id, "side": stream.side}
-    ends = {key: getattr(stream, key) for key in ("src_ip", "src_port", "dst_ip", "dst_port")}
-    behind = b',%b,"source":%d,"offset":' % (orjson.dumps(ends)[1:-1], source)
-    return orjson.dumps(front)[:-1] + b',"ts_ns":', behind
+    front, ends = of_stream(stream)
+    return b'%b"message"%b' % (BEGIN, front), b'%b,"source":%d,"offset":' % (ends, source)
 
 
 @lru_cache(maxsize=256)

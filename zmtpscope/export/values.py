@@ -1,43 +1,68 @@
-"""Any record that is no row as a dict with every field of its record type."""
+"""The fields of records that are no rows, as every output shows them."""
 
 from __future__ import annotations
 
 from binascii import b2a_base64
+from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from zmtpscope.dissect import Options, Record
+from zmtpscope.dissect.records.batch import SharedFields
 from zmtpscope.dissect.records.row_columns import file_name
 from zmtpscope.export.secrets import hidden_fields
-from zmtpscope.records import RECORDS
+from zmtpscope.records import COMMON, RECORDS
 
 LARGEST_INT = 2**63 - 1
 
-_NUMBERS = {name: [field.name for field in type_.fields if field.type == "int"] for name, type_ in RECORDS.items()}
-"""The fields of each record type that hold a number, ..."""
+_NUMBERS = {
+    name: [field.name for field in type_.fields[len(COMMON) :] if field.type == "int"]
+    for name, type_ in RECORDS.items()
+}
+"""Own fields of each record type that contain a number."""
 _NUMBERS_OF = {name: itemgetter(*fields) for name, fields in _NUMBERS.items()}
-"""... and how these are had."""
+"""Functions that return these fields."""
+
+T = TypeVar("T")
 
 
 def record_values(record: Record, options: Options) -> dict[str, Any]:
-    """Every field of a record, by the names of `zmtpscope.records`; secrets masked unless asked for.
+    """Return every field of a record, by the names of `zmtpscope.records`, with its `shown_fields`."""
+    own = shown_fields(record, options)
+    has_changes = own is not record.own or not (record.file or "").isascii()
+    return {**record.values, "file": file_name(record.file), **own} if has_changes else record.values
 
-    Numbers that no signed 64 bits hold are null.
+
+def shown_fields(record: Record, options: Options) -> dict[str, Any]:
+    """Return the own fields of a record.
+
+    Numbers above signed 64 bits are null, and secrets are masked unless the options show them.
     """
-    values = record.values
-    type_ = values["record"]
+    return of_fields(record, options, _shown_fields)
+
+
+def of_fields(record: Record, options: Options, make: Callable[[Record, Options], T]) -> T:
+    """Return what `make` makes of the own fields of a record, made once for all records that share them."""
+    own = record.own
+    if not isinstance(own, SharedFields):
+        return make(record, options)
+    key = make, options.show_secrets
+    made: T = own.made[key] if key in own.made else own.made.setdefault(key, make(record, options))
+    return made
+
+
+def _shown_fields(record: Record, options: Options) -> dict[str, Any]:
+    type_, own = record.type, record.own
     changes: dict[str, Any] = {}
-    if max(filter(None, _NUMBERS_OF[type_](values)), default=0) > LARGEST_INT:
-        changes = {name: None for name in _NUMBERS[type_] if (values[name] or 0) > LARGEST_INT}
-    if values["file"] is not None and not values["file"].isascii():
-        changes["file"] = file_name(values["file"])
+    if max(filter(None, _NUMBERS_OF[type_](own)), default=0) > LARGEST_INT:
+        changes = {name: None for name in _NUMBERS[type_] if (own[name] or 0) > LARGEST_INT}
     if type_ == "command" and not options.show_secrets:
-        changes.update(hidden_fields(values))
-    return {**values, **changes} if changes else values
+        changes.update(hidden_fields(own))
+    return {**own, **changes} if changes else own
 
 
 def as_base64(value: object) -> str:
-    """Octets as JSON has them."""
+    """Return octets as JSON contains them."""
     if isinstance(value, bytes):
         return b2a_base64(value, newline=False).decode()
     raise TypeError(f"no JSON for {type(value).__name__}")

@@ -114,7 +114,7 @@ class PackedRecords:
             packets = [PacketSlice(*each) for each in slices]
             unit = Unit(self.units.regimes[place], start, octets, packets, None if tree is None else _node(tree))
         ordinal, at, side, source, offset = (self.order[name][place] for name in ORDER)
-        return Record(
+        return Record.of(
             self.type, (ordinal, at & UNSIGNED, side, source, offset & UNSIGNED, RANKS[self.type]), values, unit
         )
 

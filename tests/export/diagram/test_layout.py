@@ -211,7 +211,7 @@ def test_where_nobody_speaks_there_is_nothing_to_draw() -> None:
         "ts_ns": START,
     }
     sequence = EventSequence(OPTIONS)
-    sequence.feed(Batch(["a.pcap"], records=[Record("finding", (0, 0, 0, 0, 0, 0), drops)]))
+    sequence.feed(Batch(["a.pcap"], records=[Record.of("finding", (0, 0, 0, 0, 0, 0), drops)]))
     sequence.finish()
     assert len(sequence.steps) == 1
     assert layout_module.layout(sequence, 10, whole=True).rows == []

@@ -91,7 +91,7 @@ def connection(**values: Any) -> Record:
         "start_ns": 1,
         "end_ns": 2,
     }
-    return Record("connection", (0, 0, 0, 0, 0, 0), whole | values)
+    return Record.of("connection", (0, 0, 0, 0, 0, 0), whole | values)
 
 
 WORDS = st.text(st.sampled_from("aA \x1b\n\t\x9b\u202e世\ud800"), max_size=90)
@@ -118,7 +118,7 @@ def test_long_sentences_are_wrapped() -> None:
         "id": "X-1",
         "text": "word " * 40,
     }
-    inventory.feed([Record("finding", (0, 0, 0, 0, 0, 0), finding), connection(handshake="failed")])
+    inventory.feed([Record.of("finding", (0, 0, 0, 0, 0, 0), finding), connection(handshake="failed")])
     lines = "\n".join(report(inventory, {}, CaptureStatistics())).splitlines()
     assert len(lines) > 5
     assert max(map(len, lines)) <= WIDTH

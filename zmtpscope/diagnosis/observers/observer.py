@@ -92,7 +92,7 @@ def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = No
         values.get("offset") or 0,
         RANKS[type_],
     )
-    return Record(type_, order, values)
+    return Record.of(type_, order, values)
 
 
 ACROSS = 1 << 63

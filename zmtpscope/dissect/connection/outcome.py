@@ -145,7 +145,7 @@ def handshake(view: ConnectionView) -> str:
 
 
 def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
-    """Return the own fields of a connection record."""
+    """Return the own fields of a connection record, in their order."""
     first = connection.closing
     (one, other), (here, there) = outcome.sides, connection.tcp
     (ip_0, port_0), (ip_1, port_1) = connection.addresses
@@ -161,6 +161,10 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
         "version": outcome.version,
         "transport": "ws" if outcome.is_websocket else "tcp",
         "mechanism": outcome.mechanism,
+        "socket_type_0": one.socket_type,
+        "socket_type_1": other.socket_type,
+        "identity_0": one.identity,
+        "identity_1": other.identity,
         "handshake": outcome.handshake,
         "close": connection.close_how,
         "closed_by": None if first is None else first[1],
@@ -175,15 +179,6 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
         "rst_ttl": connection.hops[1] if connection.reset is not None else None,
         "idle_ns": connection.idle,
         "only_side": connection.only_side,
-        "gap_bytes": one.gaps + other.gaps,
-        "unseen_bytes": unseen(here, there) + unseen(there, here),
-        "unfinished_bytes": one.unfinished + other.unfinished,
-        "undissected_bytes": one.undissected - one.passed + other.undissected - other.passed,
-        "confidence": outcome.confidence,
-        "socket_type_0": one.socket_type,
-        "socket_type_1": other.socket_type,
-        "identity_0": one.identity,
-        "identity_1": other.identity,
         "messages_0": one.messages,
         "messages_1": other.messages,
         "sealed_0": one.sealed,
@@ -196,6 +191,11 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
         "stalls_1": 0 if there.stalls is None else there.stalls.count,
         "stalled_ns_0": 0 if here.stalls is None else here.stalls.duration,
         "stalled_ns_1": 0 if there.stalls is None else there.stalls.duration,
+        "gap_bytes": one.gaps + other.gaps,
+        "unseen_bytes": unseen(here, there) + unseen(there, here),
+        "unfinished_bytes": one.unfinished + other.unfinished,
+        "undissected_bytes": one.undissected - one.passed + other.undissected - other.passed,
+        "confidence": outcome.confidence,
     }
 
 

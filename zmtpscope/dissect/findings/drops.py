@@ -6,7 +6,6 @@ They belong to the whole run, because the affected connections are unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from zmtpscope.capture import CaptureProblem
 from zmtpscope.capture.clock import SetBack
@@ -16,7 +15,7 @@ from zmtpscope.dissect.records.batch import RANKS, Record
 from zmtpscope.dissect.records.record_writer import AT_THE_END
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import SCHEMA, empty
+from zmtpscope.records import empty_own
 from zmtpscope.words import duration
 
 PACKETS_DROPPED = "CAPTURE-01"
@@ -33,15 +32,14 @@ MAX_NAMED = 8
 def put_drops(sink: Sink, drops: Mapping[str, int], end: Arrival) -> None:
     """Add a finding for the packets dropped by interface, if any; `end` is the end of the capture."""
     if drops:
-        _put(sink, PACKETS_DROPPED, end, by_interface(drops), count=sum(drops.values()))
+        _put(sink, PACKETS_DROPPED, end, by_interface(drops), sum(drops.values()))
 
 
 def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival) -> None:
     """Add a finding for each file that could not be read to its end; `packet` is the last packet read from it."""
     for problem in sorted(problems, key=lambda each: (each.file or "", each.offset)):
         name = (problem.file or STDIN_NAME).encode("utf-8", "backslashreplace").decode()
-        own = {"count": 1, "file": problem.file, "packet": problem.packet or None}
-        _put(sink, FILE_DAMAGED, end, f"{name}: {problem.text}", **own)
+        _put(sink, FILE_DAMAGED, end, f"{name}: {problem.text}", 1, file=problem.file, packet=problem.packet or None)
 
 
 def put_set_back(sink: Sink, set_back: SetBack | None, end: Arrival) -> None:
@@ -49,29 +47,36 @@ def put_set_back(sink: Sink, set_back: SetBack | None, end: Arrival) -> None:
     if set_back is not None:
         detail = f"packet {set_back.packet} is stamped {duration(set_back.ns)} before an earlier one"
         detail += f", and {set_back.times - 1} more by no more than that" if set_back.times > 1 else ""
-        own = {"count": set_back.times, "file": set_back.file, "packet": set_back.packet, "ts_ns": set_back.time}
-        _put(sink, CLOCK_WENT_BACK, end, detail, **own)
+        at = end._replace(time=set_back.time)
+        _put(sink, CLOCK_WENT_BACK, at, detail, set_back.times, file=set_back.file, packet=set_back.packet)
 
 
-def _put(sink: Sink, id_: str, end: Arrival, detail: str, **own: Any) -> None:
+def _put(
+    sink: Sink,
+    id_: str,
+    end: Arrival,
+    detail: str,
+    count: int,
+    *,
+    file: str | None = None,
+    packet: int | None = None,
+) -> None:
     kind = FINDINGS[id_]
     sink.summary.count_finding((kind.severity, kind.id), 1, kind.hint)
     if not sink.options.records:
         return
-    values = empty("finding")
-    values.update(
-        schema=SCHEMA,
-        record="finding",
+    own = empty_own("finding")
+    own.update(
         id=kind.id,
         severity=kind.severity,
         text=f"{kind.text}: {detail}",
         section=kind.section,
         hint=kind.hint,
         refs=[],
-        **{"ts_ns": end.time} | own,
+        count=count,
     )
     order = (end.ordinal, NO_CONNECTION, 0, 0, AT_THE_END, RANKS["finding"])
-    sink.put(Record("finding", order, values))
+    sink.put(Record("finding", order, None, end.time, file, packet, own))
 
 
 def by_interface(drops: Mapping[str, int]) -> str:

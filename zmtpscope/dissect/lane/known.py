@@ -23,7 +23,7 @@ from zmtpscope.dissect.lane.openings import (
 from zmtpscope.dissect.lane.sides import PlainSide
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
 from zmtpscope.dissect.records.notes import Note
-from zmtpscope.dissect.records.record_writer import RecordWriter
+from zmtpscope.dissect.records.record_writer import RecordWriter, put_events
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.plain_state import Counts, PlainState
 from zmtpscope.dissect.tcp.connection import NEVER, Connection, TcpState
@@ -255,7 +255,7 @@ class KnownConnection:
 def emit_learned(writer: RecordWriter, learned: LearnedEvent | LearnedNote, at: Arrival) -> None:
     """Write a learned event or finding. `at` is its packet, with the ordinal of the deciding segment."""
     if isinstance(learned, LearnedEvent):
-        writer.event_again(learned.side, learned.event, learned.values, at)
+        put_events(writer.sink, learned.event, learned.own, [writer.streams[learned.side]], [at])
     else:
         writer.note(Note(learned.side, learned.finding, at, at.ordinal, (), learned.unit, learned.source))
 

@@ -21,7 +21,7 @@ from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.columns import Bool
-from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding
+from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding, put_events
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.stream.plain_state import Counts
 from zmtpscope.dissect.tcp.connection import Connection, TcpState
@@ -128,13 +128,15 @@ class NewConnections:
         writers = [self.writer_of(place, sink) for place in places]
         for decided, step in enumerate(self.path.steps):
             for learned in step.learned:
-                for writer, at in zip(writers, self._arrivals(decided, learned.first, places, block), strict=True):
-                    emit_learned(writer, learned, at)
-                if not counted:
-                    continue
+                arrivals = self._arrivals(decided, learned.first, places, block)
                 if isinstance(learned, LearnedEvent):
+                    streams = [writer.streams[learned.side] for writer in writers]
+                    put_events(sink, learned.event, learned.own, streams, arrivals)
                     count_event(sink.summary, learned.event, len(counted))
-                else:
+                    continue
+                for writer, at in zip(writers, arrivals, strict=True):
+                    emit_learned(writer, learned, at)
+                if counted:
                     self._count(learned, counted, self._arrivals(decided, learned.first, counted, block), sink.summary)
 
     def _count(self, note: LearnedNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary) -> None:

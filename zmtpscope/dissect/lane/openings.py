@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect.arrivals import Arrival
@@ -20,10 +20,10 @@ from zmtpscope.dissect.connection.outcome import Outcome, SideOutcome, outcome_o
 from zmtpscope.dissect.lane.sides import PlainSide, awaits_subscription, sides_in_lane
 from zmtpscope.dissect.lane.slots import NOTHING
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import Unit
+from zmtpscope.dissect.records.batch import SharedFields, Unit
 from zmtpscope.dissect.records.facts import Located
 from zmtpscope.dissect.records.notes import Note
-from zmtpscope.dissect.records.record_writer import RecordWriter, values_of
+from zmtpscope.dissect.records.record_writer import RecordWriter, fields_of
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.plain_state import Counts
@@ -80,8 +80,8 @@ class LearnedEvent(NamedTuple):
 
     side: int
     event: Greeting | Command
-    values: dict[str, Any]
-    """Values of its record, independent of the sender."""
+    own: SharedFields
+    """Own fields of its record, independent of the sender."""
     first: int
 
 
@@ -342,8 +342,8 @@ class Simulation(RecordWriter):
         self._stops[side] = max(self._stops[side], event.stop)
         if isinstance(event, Greeting) and side == 0:
             self.greeting = Located(side, event.regime.source, event.start, event.stop, "greeting")
-        values = values_of(event, octets, whole=whole)
-        self.learned[ordinal // ORDINALS].append(LearnedEvent(side, event, values, first.packet))
+        own = SharedFields(fields_of(event, octets, whole=whole))
+        self.learned[ordinal // ORDINALS].append(LearnedEvent(side, event, own, first.packet))
 
     def note(self, note: Note) -> None:
         """Collect a finding."""

@@ -21,6 +21,7 @@ from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.facts import Fact
 from zmtpscope.dissect.records.segments import Segments
 from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.records import SCHEMA, empty_own
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import MARKED
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
@@ -99,14 +100,65 @@ RANKS = {
 """Order of records at the same position of a stream: wire events first, then records derived from them."""
 
 
+class SharedFields(dict[str, Any]):
+    """Fields that the records of equal events share. `made` caches what outputs make of these fields."""
+
+    __slots__ = ("made",)
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        super().__init__(fields)
+        self.made: dict[object, Any] = {}
+
+
+_NO_STREAM = (None,) * len(Stream._fields)
+
+
 @dataclass(slots=True, eq=False)
 class Record:
-    """One record that is not a message row. `values` contains every field of its type in `zmtpscope.records`."""
+    """One record that is not a message row.
+
+    `stream` contains the fields of its connection or flow; None without one. `own` contains the fields of its type in
+    `zmtpscope.records` after the common ones. Records may share `own`, so it must not be changed.
+    """
 
     type: str
     order: Order
-    values: dict[str, Any]
+    stream: Stream | None
+    ts_ns: int
+    file: str | None
+    packet: int | None
+    own: dict[str, Any]
     unit: Unit | None = None
+    _values: dict[str, Any] | None = field(default=None, init=False)
+
+    @classmethod
+    def of(cls, type_: str, order: Order, values: dict[str, Any], unit: Unit | None = None) -> Record:
+        """Return a record with these values of all fields."""
+        stream = None if values["conn_id"] is None else Stream(*map(values.__getitem__, Stream._fields))
+        own = {name: values[name] for name in empty_own(type_)}
+        return cls(type_, order, stream, values["ts_ns"], values["file"], values["packet"], own, unit)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every field of its type, in the order of `zmtpscope.records`."""
+        if self._values is None:
+            conn, conn_id, side, src_ip, src_port, dst_ip, dst_port = self.stream or _NO_STREAM
+            self._values = {
+                "schema": SCHEMA,
+                "record": self.type,
+                "conn": conn,
+                "conn_id": conn_id,
+                "side": side,
+                "ts_ns": self.ts_ns,
+                "file": self.file,
+                "packet": self.packet,
+                "src_ip": src_ip,
+                "src_port": src_port,
+                "dst_ip": dst_ip,
+                "dst_port": dst_port,
+                **self.own,
+            }
+        return self._values
 
 
 @dataclass(slots=True, eq=False)
@@ -402,7 +454,7 @@ def place_of(stream: Stream) -> int:
 def order_of_record(record: Record) -> tuple[Order, str]:
     """Return the sort key of a record. Findings about one thing are sorted by id, since the order in which they are
     made depends on where blocks end."""
-    return record.order, record.values["id"] if record.type == "finding" else ""
+    return record.order, record.own["id"] if record.type == "finding" else ""
 
 
 def _place_of_run(run: MessageRun | FrameRun) -> tuple[int, int, int, int]:

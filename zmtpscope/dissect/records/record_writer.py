@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.identity import Stream, listening_side
-from zmtpscope.dissect.records.batch import RANKS, Record, Unit, place_of
+from zmtpscope.dissect.records.batch import RANKS, Record, SharedFields, Unit, place_of
 from zmtpscope.dissect.records.facts import Endpoint, reference
 from zmtpscope.dissect.records.finding_endpoints import FindingEndpoints
 from zmtpscope.dissect.records.leftovers import Gap, Leftover
@@ -16,7 +17,7 @@ from zmtpscope.dissect.records.sink import Sink, Summary, count_word
 from zmtpscope.dissect.tcp.outages import ACKNOWLEDGED, Outage
 from zmtpscope.dissect.tcp.stalls import UNSEEN, Stall
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import SCHEMA, empty
+from zmtpscope.records import empty_own
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
@@ -50,29 +51,34 @@ class RecordWriter:
         self._last: dict[tuple[int | None, str], Note] = {}
         """The last finding of each kind that is only counted."""
 
-    def _values(self, type_: str, stream: Stream, arrival: Arrival | Stamp) -> dict[str, Any]:
-        values = _begun(type_)
-        self._locate(values, stream, arrival)
-        return values
-
-    def _locate(self, values: dict[str, Any], stream: Stream, arrival: Arrival | Stamp) -> None:
-        """Set the fields that identify the stream and the packet of a record."""
-        values["conn"], values["conn_id"], values["side"] = stream.conn, stream.conn_id, stream.side
-        values["src_ip"], values["src_port"] = stream.src_ip, stream.src_port
-        values["dst_ip"], values["dst_port"] = stream.dst_ip, stream.dst_port
-        values["ts_ns"], values["packet"] = arrival.time, arrival.packet & PACKET_MASK
-        values["file"] = self.sink.file(arrival.packet)
-
-    def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
-        self.sink.put(self._record(values, stream, ordinal, offset, unit))
+    def _put(
+        self,
+        type_: str,
+        stream: Stream,
+        at: Arrival | Stamp,
+        ordinal: int,
+        offset: int,
+        own: dict[str, Any],
+        unit: Unit | None = None,
+    ) -> None:
+        self.sink.put(self._record(type_, stream, at, ordinal, offset, own, unit))
 
     def _record(
-        self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None
+        self,
+        type_: str,
+        stream: Stream,
+        at: Arrival | Stamp,
+        ordinal: int,
+        offset: int,
+        own: dict[str, Any],
+        unit: Unit | None = None,
     ) -> Record:
+        """Return a record about packet `at`, decided by the segment `ordinal` and sorted to `offset`."""
         side = NEITHER if stream.side is None else stream.side
         place = place_of(stream) if self.sink.decided_by is None else self.sink.decided_by
-        type_ = values["record"]
-        return Record(type_, (ordinal, place, side, values.get("source") or 0, offset, RANKS[type_]), values, unit)
+        order = ordinal, place, side, own.get("source") or 0, offset, RANKS[type_]
+        packet = at.packet
+        return Record(type_, order, stream, at.time, self.sink.file(packet), packet & PACKET_MASK, own, unit)
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
         """Return the identity of a record of this connection, as in `refs`."""
@@ -91,19 +97,8 @@ class RecordWriter:
         """Write a greeting or command whose first octet arrived with `first`, and of which `octets` were captured."""
         count_event(self.sink.summary, event)
         if self.is_writing:
-            self._put_event(side, values_of(event, octets, whole=whole), first, ordinal, unit)
-
-    def event_again(self, side: int, event: Greeting | Command, values: dict[str, Any], first: Arrival) -> None:
-        """Write an event equal to an earlier one, with its `values_of`. The ordinal of `first` is that of the segment
-        that made the event decidable."""
-        count_event(self.sink.summary, event)
-        if self.is_writing:
-            self._put_event(side, values.copy(), first, first.ordinal, None)
-
-    def _put_event(self, side: int, values: dict[str, Any], first: Arrival, ordinal: int, unit: Unit | None) -> None:
-        stream = self.streams[side]
-        self._locate(values, stream, first)
-        self._put(values, stream, ordinal, values["offset"], unit)
+            own = fields_of(event, octets, whole=whole)
+            self._put(type_of(event), self.streams[side], first, ordinal, event.start, own, unit)
 
     def note(self, note: Note) -> None:
         """Write a finding, or only count it from the eleventh of a kind on."""
@@ -142,22 +137,21 @@ class RecordWriter:
         """Write a finding record, sorted to `offset` if the finding has no stream offset."""
         finding, stream = note.finding, self.whole if note.side is None else self.streams[note.side]
         kind = FINDINGS[finding.id]
-        values = self._values("finding", stream, note.at)
         located = finding.start is not None
-        values.update(
-            source=note.source if located else None,
-            offset=finding.start,
-            length=finding.length if located else None,
-            id=finding.id,
-            severity=_severity(finding),
-            text=f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
-            section=kind.section,
-            hint=_hint(finding),
-            refs=list(note.refs),
-            count=count,
-            last_packet=(note.last or note.at).packet & PACKET_MASK,
-        )
-        self._put(values, stream, note.decided, offset if finding.start is None else finding.start)
+        own = {
+            "source": note.source if located else None,
+            "offset": finding.start,
+            "length": finding.length if located else None,
+            "id": finding.id,
+            "severity": _severity(finding),
+            "text": f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
+            "section": kind.section,
+            "hint": _hint(finding),
+            "refs": list(note.refs),
+            "count": count,
+            "last_packet": (note.last or note.at).packet & PACKET_MASK,
+        }
+        self._put("finding", stream, note.at, note.decided, offset if finding.start is None else finding.start, own)
 
     def _count(self, note: Note, count: int) -> None:
         count_finding(self.sink.summary, note.finding, count, self._endpoint, self._client, note.at)
@@ -173,11 +167,9 @@ class RecordWriter:
         self.sink.summary.gaps += 1
         if not self.is_writing:
             return
-        stream = self.streams[side]
-        values = self._values("gap", stream, gap.decided)
-        values.update(source=0, offset=gap.start, length=gap.stop - gap.start)
-        values.update(bytes=gap.octets, reason=gap.reason, resumed_at=gap.resumed_at)
-        self._put(values, stream, gap.decided.ordinal, gap.start)
+        own: dict[str, Any] = {"source": 0, "offset": gap.start, "length": gap.stop - gap.start}
+        own |= {"bytes": gap.octets, "reason": gap.reason, "resumed_at": gap.resumed_at}
+        self._put("gap", self.streams[side], gap.decided, gap.decided.ordinal, gap.start, own)
 
     def stall(self, side: int, stall: Stall, ordinal: int) -> None:
         """Write one or more times during which `side` could not send; decided by the segment `ordinal`."""
@@ -188,12 +180,10 @@ class RecordWriter:
 
     def stall_record(self, side: int, stall: Stall, ordinal: int) -> Record:
         """Return the record of a stall."""
-        stream = self.streams[side]
-        values = self._values("stall", stream, stall.begin)
-        values.update(source=0, offset=stall.position, length=0)
-        values.update(duration_ns=stall.duration, until=stall.until, until_ns=stall.end, window_probes=stall.probes)
-        values.update(count=stall.stretches, longest_ns=stall.longest)
-        return self._record(values, stream, ordinal, stall.position)
+        own = empty_own("stall") | {"source": 0, "offset": stall.position, "length": 0}
+        own.update(duration_ns=stall.duration, until=stall.until, until_ns=stall.end, window_probes=stall.probes)
+        own.update(count=stall.stretches, longest_ns=stall.longest)
+        return self._record("stall", self.streams[side], stall.begin, ordinal, stall.position, own)
 
     def outage(self, side: int, outage: Outage, ordinal: int) -> None:
         """Write one or more times during which data of `side` was not acknowledged; decided by the segment
@@ -205,63 +195,77 @@ class RecordWriter:
 
     def outage_record(self, side: int, outage: Outage, ordinal: int) -> Record:
         """Return the record of an outage."""
-        stream = self.streams[side]
-        values = self._values("retransmission", stream, outage.begin)
-        values.update(source=0, offset=outage.position, length=0)
-        values.update(duration_ns=outage.duration, until=outage.until, until_ns=outage.end)
-        values["acknowledged"] = None if outage.until == UNSEEN else outage.until == ACKNOWLEDGED
-        values.update(retransmissions=outage.retransmissions, keepalive_probes=outage.probes)
-        values.update(smallest=outage.smallest, largest=outage.largest, answers=outage.answers)
-        values.update(count=outage.stretches, longest_ns=outage.longest)
-        return self._record(values, stream, ordinal, outage.position)
+        own = empty_own("retransmission") | {"source": 0, "offset": outage.position, "length": 0}
+        own.update(duration_ns=outage.duration, until=outage.until, until_ns=outage.end)
+        own["acknowledged"] = None if outage.until == UNSEEN else outage.until == ACKNOWLEDGED
+        own.update(retransmissions=outage.retransmissions, keepalive_probes=outage.probes)
+        own.update(smallest=outage.smallest, largest=outage.largest, answers=outage.answers)
+        own.update(count=outage.stretches, longest_ns=outage.longest)
+        return self._record("retransmission", self.streams[side], outage.begin, ordinal, outage.position, own)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
         """Write octets of `side` that belong to no unit."""
         if not self.is_writing:
             return
-        stream = self.streams[side]
-        values = self._values("leftover", stream, leftover.decided)
-        values.update(source=0, offset=leftover.start, length=leftover.stop - leftover.start)
-        values.update(bytes=leftover.octets, kind=leftover.kind, reason=leftover.reason, data=leftover.data)
-        self._put(values, stream, leftover.decided.ordinal, leftover.start)
+        own: dict[str, Any] = {"source": 0, "offset": leftover.start, "length": leftover.stop - leftover.start}
+        own |= {"bytes": leftover.octets, "kind": leftover.kind, "reason": leftover.reason, "data": leftover.data}
+        self._put("leftover", self.streams[side], leftover.decided, leftover.decided.ordinal, leftover.start, own)
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
         """Write a datagram, decidable with the segment `ordinal`; `own` contains its own fields."""
-        values = self._values("datagram", self.streams[0], first)
-        values.update(source=0, offset=offset)
-        values.update(own)
-        self._put(values, self.streams[0], ordinal, offset, unit)
+        own = empty_own("datagram") | {"source": 0, "offset": offset} | own
+        self._put("datagram", self.streams[0], first, ordinal, offset, own, unit)
 
     def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
         """Write two ZRE nodes that this connection made a pair, decided by the message at offset `unit`."""
         if self.is_writing:
-            values = self._values("zre_pair", self.whole, first)
-            values.update(own)
-            self._put(values, self.whole, ordinal, unit)
+            self._put("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own)
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
         """Write the connection when it has ended; `start` is its first segment, `own` contains its own fields."""
-        values = self._values("connection", self.whole, start)
-        values.update(own)
-        self._put(values, self.whole, ordinal, AT_THE_END)
+        self._put("connection", self.whole, start, ordinal, AT_THE_END, own)
 
 
-def _begun(type_: str) -> dict[str, Any]:
-    values = empty(type_)
-    values["schema"], values["record"] = SCHEMA, type_
-    return values
+def type_of(event: Greeting | Command) -> str:
+    """Return the record type of a greeting or command."""
+    return "greeting" if isinstance(event, Greeting) else "command"
 
 
-def values_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[str, Any]:
-    """Return the record fields of a greeting or command, without stream and packet; `octets` of it were captured."""
-    values = _begun("greeting" if isinstance(event, Greeting) else "command")
-    values.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
-    values.update(event.fields)
+def fields_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[str, Any]:
+    """Return the own fields of the record of a greeting or command; `octets` of it were captured."""
+    own = empty_own(type_of(event))
+    own.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
+    own.update(event.fields)
     if isinstance(event, Command):
-        values["decrypted"] = event.regime.opened
+        own["decrypted"] = event.regime.opened
     if isinstance(event, Greeting) and event.regime.form is not None:
-        values["form"] = event.regime.form.value
-    return values
+        own["form"] = event.regime.form.value
+    return own
+
+
+def put_events(
+    sink: Sink, event: Greeting | Command, own: SharedFields, streams: Sequence[Stream], firsts: Iterable[Arrival]
+) -> None:
+    """Write an event that equals an earlier one with these fields, once for each of several streams.
+
+    `firsts` are the packets of their first octets, with the ordinals of the segments that made the events decidable.
+    """
+    count_event(sink.summary, event, len(streams))
+    if sink.options.records:
+        type_, file, source, offset = type_of(event), sink.file, event.regime.source, event.start
+        rank = RANKS[type_]
+        sink.batch.records += [
+            Record(
+                type_,
+                (ordinal, place_of(stream), stream.side or 0, source, offset, rank),
+                stream,
+                time,
+                file(packet),
+                packet & PACKET_MASK,
+                own,
+            )
+            for stream, (ordinal, packet, time) in zip(streams, firsts, strict=True)
+        ]
 
 
 def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:
