@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import consequences_of, told, told_of
-from zmtpscope.diagnosis.rules.leaving import RELAYED, End, Ends
+from zmtpscope.diagnosis.rules.leaving import RELAYED, End, EndsOfHost
 
 
 def _life(number: int, at: float, seconds: float, by: int = SERVER) -> Talk:
@@ -200,4 +200,4 @@ def test_what_a_host_ended_at_the_same_time_is_what_it_ended_at_other_endpoints(
 ) -> None:
     time, endpoint = at * RELAYED, ("h", port)
     near = {each.conn_id for each in of_host if abs(each.ns - time) <= RELAYED and each.endpoint != endpoint}
-    assert set(Ends(of_host).around(time, endpoint)) == near
+    assert set(EndsOfHost(of_host).around(time, endpoint)) == near

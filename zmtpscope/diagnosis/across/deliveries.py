@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import replaced_ns
@@ -19,6 +20,7 @@ from zmtpscope.diagnosis.observers.observer import derived
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopic
 from zmtpscope.dissect import Record
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND, to_text
 
 MAX_SIBLINGS = 4
@@ -129,11 +131,12 @@ def got_most(knowledge: Knowledge) -> dict[Publisher, dict[TopicKey, list[Subscr
 
 
 def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
-    got: dict[TopicKey, list[tuple[int, Subscriber]]] = {}
-    for subscriber in publisher.subscribers:
-        for key, topic in subscriber.topics.items():
-            got.setdefault(key, []).append((topic.timeline.count, subscriber))
-    return {key: [each for _, each in nlargest(MAX_KNOWN, some, key=_count)] for key, some in got.items()}
+    got = grouped(
+        (key, (topic.timeline.count, subscriber))
+        for subscriber in publisher.subscribers
+        for key, topic in subscriber.topics.items()
+    )
+    return {key: [each for _, each in nlargest(MAX_KNOWN, some, key=itemgetter(0))] for key, some in got.items()}
 
 
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
@@ -200,10 +203,6 @@ def _sibling(subscriber: Subscriber, key: TopicKey) -> Sibling:
     return Sibling(subscriber, subscriber.topics[key], intervals[0][0] if intervals else 0)
 
 
-def _count(got: tuple[int, Subscriber]) -> int:
-    return got[0]
-
-
 def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscriber]]:
     """Return for each subscriber its possible earlier connections, the one that ended last first."""
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
@@ -216,13 +215,9 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
             for earlier in same
             if earlier.ended_ns <= start or replaced_ns(earlier.connection, [each.connection]) is not None
         ]
-        found[each] = sorted(ended, key=_ended, reverse=True)
+        found[each] = sorted(ended, key=attrgetter("ended_ns"), reverse=True)
         same.append(each)
     return found
-
-
-def _ended(subscriber: Subscriber) -> int:
-    return subscriber.ended_ns
 
 
 class _Left(NamedTuple):
@@ -326,9 +321,7 @@ def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
 
 def topic_and_delivery_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:
     """Yield the topic records of all publishers, then their delivery records; `ordinal` is the end of the capture."""
-    by_topic: dict[tuple[Publisher, TopicKey], list[Delivery]] = {}
-    for delivery in deliveries(knowledge):
-        by_topic.setdefault((delivery.publisher, delivery.key), []).append(delivery)
+    by_topic = grouped(((each.publisher, each.key), each) for each in deliveries(knowledge))
     for (publisher, key), each in by_topic.items():
         yield _topic_record(publisher, key, each, ordinal)
     for each in by_topic.values():
@@ -338,7 +331,7 @@ def topic_and_delivery_records(knowledge: Knowledge, ordinal: int) -> Iterator[R
 
 def _topic_record(publisher: Publisher, key: TopicKey, given: list[Delivery], ordinal: int) -> Record:
     got = [delivery.topic for delivery in given if delivery.topic is not None]
-    most, first = max(got, key=_size), min(got, key=_first)
+    most, first = max(got, key=attrgetter("timeline.count")), min(got, key=attrgetter("first.ns"))
     return derived(
         "topic",
         ordinal,
@@ -372,11 +365,3 @@ def _delivery_record(delivery: Delivery, ordinal: int) -> Record:
         first_ns=None if topic is None else topic.first.ns,
         last_ns=None if topic is None else topic.timeline.last_ns,
     )
-
-
-def _size(topic: PublishedTopic) -> int:
-    return topic.timeline.count
-
-
-def _first(topic: PublishedTopic) -> int:
-    return topic.first.ns

@@ -9,9 +9,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, began
 from zmtpscope.findings.capturing import ATTEMPTS, HALF_OPEN
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 WITHOUT_A_WORD = ("closed", "reset")
@@ -71,9 +73,19 @@ def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
     staying = _staying(knowledge)
     return [
         each
-        for (ip, _, endpoint), connections in knowledge.by_client.items()
-        for each in _of_client(connections, attempts.get((ip, endpoint), NO_ATTEMPTS), staying)
+        for (ends, _), connections in knowledge.by_client.items()
+        for each in _of_client(connections, attempts.get(ends, NO_ATTEMPTS), staying)
     ]
+
+
+@once
+def of_listeners(knowledge: Knowledge) -> dict[tuple[Ends, str | None], list[Disconnect]]:
+    """Return the connections that the listener ended, by their ends and the identity of the client."""
+    return grouped(
+        ((each.connection.ends, each.connection.client.identity), each)
+        for each in disconnects(knowledge)
+        if each.by_listener
+    )
 
 
 def _of_client(
@@ -135,14 +147,13 @@ class LastAttempts(NamedTuple):
 NO_ATTEMPTS = LastAttempts(0, False)
 
 
-def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], LastAttempts]:
-    found: dict[tuple[str, Endpoint], LastAttempts] = {}
-    for finding in knowledge.findings:
-        if finding.id in FAILED and finding.client is not None and finding.endpoint is not None:
-            pair = finding.client, finding.endpoint
-            last = LastAttempts(finding.moment.ns, finding.severity == "warn")
-            found[pair] = max(found.get(pair, NO_ATTEMPTS), last)
-    return found
+def _attempts(knowledge: Knowledge) -> dict[Ends, LastAttempts]:
+    found = grouped(
+        (each.ends, LastAttempts(each.moment.ns, each.severity == "warn"))
+        for each in knowledge.findings
+        if each.id in FAILED and each.ends is not None
+    )
+    return {ends: max(attempts) for ends, attempts in found.items()}
 
 
 Kind = tuple[Endpoint, str | None]

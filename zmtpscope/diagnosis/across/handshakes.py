@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import steady
+from zmtpscope.diagnosis.ends import Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 MIN_WAIT = SECOND * 9 // 10
@@ -53,20 +55,21 @@ class Hung(NamedTuple):
         return asker.last_command is not None and (asker.mechanism, asker.last_command[1]) in ZAP_STEPS
 
 
-Waiting = tuple[Endpoint, str, bool]
-"""The endpoint, the address of the client, and whether the listener is silent."""
+class Waiting(NamedTuple):
+    """Who waits for whom in a handshake."""
+
+    ends: Ends
+    listener_is_silent: bool
 
 
 @once
 def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
-    """Return the handshakes that certainly hang, for long or equally long each time, by endpoint, client and silent
-    side."""
-    found: dict[Waiting, list[Hung]] = {}
-    for connection in knowledge.connections:
-        hung = _hung(connection, knowledge.last_ns)
-        if hung is not None:
-            client = connection.client.ip
-            found.setdefault((connection.endpoint, client, hung.silent == connection.listener), []).append(hung)
+    """Return the handshakes that certainly hang, for long or equally long each time, by ends and silent side."""
+    found = grouped(
+        (Waiting(connection.ends, hung.silent == connection.listener), hung)
+        for connection in knowledge.connections
+        if (hung := _hung(connection, knowledge.last_ns)) is not None
+    )
     return {waiting: each for waiting, each in found.items() if _is_certain(each)}
 
 

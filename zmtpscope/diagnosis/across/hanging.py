@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import nlargest
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of
 from zmtpscope.diagnosis.across.hops import Asked, answered_later, next_hop
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of, steady
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.distribution import Distribution
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, ObservedRequests
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND
@@ -67,14 +70,20 @@ class Hanging(NamedTuple):
         return name_of(self.connection, 1 - self.requests.asker)
 
     @property
-    def client(self) -> tuple[Endpoint, str]:
-        """The endpoint, and the address of the client."""
+    def client(self) -> Ends:
+        """The address of the asker, and the endpoint."""
         return client_of(self.connection, self.requests)
 
     @property
     def was_left(self) -> bool:
         """Whether the server ended the connection."""
         return self.ending is not None and self.ending.side != self.requests.asker
+
+    @property
+    def was_given_up(self) -> bool:
+        """Whether a REQ closed the connection while it waited."""
+        is_own = self.ending is not None and not self.was_left and self.requests.is_lock_step
+        return is_own and not self.is_unacknowledged and self.waited >= MIN_PATIENCE_NS
 
     @property
     def is_unacknowledged(self) -> bool:
@@ -104,9 +113,9 @@ class Hanging(NamedTuple):
         return self.asks_rep or (self.requests.latency.count > 0 and (self.requests.is_lock_step or asked == "REQ"))
 
 
-def client_of(connection: ObservedConnection, requests: ObservedRequests) -> tuple[Endpoint, str]:
-    """Return the endpoint and the address of the client of requests."""
-    return connection.endpoint, connection.sides[requests.asker].ip
+def client_of(connection: ObservedConnection, requests: ObservedRequests) -> Ends:
+    """Return the address of the side that asks, and the endpoint."""
+    return Ends(connection.sides[requests.asker].ip, connection.endpoint)
 
 
 @once
@@ -153,16 +162,13 @@ class SlowReply(NamedTuple):
 @once
 def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
     """Return the slowest replies at each endpoint, slowest first."""
-    found: dict[Endpoint, list[SlowReply]] = {}
-    for connection in knowledge.connections:
-        if connection.requests is not None:
-            replies = [SlowReply(took, connection, request) for took, request in connection.requests.longest]
-            found.setdefault(connection.endpoint, []).extend(replies)
-    return {endpoint: nlargest(MAX_SLOW, replies, key=_took) for endpoint, replies in found.items()}
-
-
-def _took(reply: SlowReply) -> int:
-    return reply.took
+    found = grouped(
+        (connection.endpoint, SlowReply(took, connection, request))
+        for connection in knowledge.connections
+        if connection.requests is not None
+        for took, request in connection.requests.longest
+    )
+    return {endpoint: nlargest(MAX_SLOW, replies, key=attrgetter("took")) for endpoint, replies in found.items()}
 
 
 def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowledge) -> int:
@@ -203,19 +209,16 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
     first."""
     waiting = hanging(knowledge)
     hops = {each.conn_id for each in waiting}
-    behind: dict[str, list[Hanging]] = {}
-    for each in waiting:
-        hop = None if each.was_left else next_hop(each.oldest, knowledge)
-        if hop is not None and hop.connection.conn_id in hops and not hop.is_answered:
-            behind.setdefault(hop.connection.conn_id, []).append(each)
-    for same in behind.values():
-        same.sort(key=asked_at)
-    return behind
+    passed_on = (
+        (hop.connection.conn_id, each)
+        for each in sorted(waiting, key=asked_at)
+        if not each.was_left and (hop := next_hop(each.oldest, knowledge)) is not None and not hop.is_answered
+    )
+    return grouped((conn_id, each) for conn_id, each in passed_on if conn_id in hops)
 
 
-def asked_at(waiting: Hanging) -> int:
-    """Return the time of the oldest request (ns)."""
-    return waiting.oldest.ns
+asked_at = attrgetter("oldest.ns")
+"""Return the time of the oldest request (ns)."""
 
 
 class GivenUp(NamedTuple):
@@ -247,11 +250,7 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
 
     It has a steady time-out, or asks a REP that never answers.
     """
-    closed: dict[tuple[Endpoint, str], list[Hanging]] = {}
-    for each in hanging(knowledge):
-        is_own = each.ending is not None and not each.was_left
-        if is_own and not each.is_unacknowledged and each.requests.is_lock_step and each.waited >= MIN_PATIENCE_NS:
-            closed.setdefault(each.client, []).append(each)
+    closed = grouped((each.client, each) for each in hanging(knowledge) if each.was_given_up)
     answered = dict.fromkeys(closed, 0)
     for connection in knowledge.connections if closed else ():
         if connection.requests is not None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, began
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 LONGEST_HOP_NS = SECOND
@@ -121,19 +124,18 @@ def first_request(connection: ObservedConnection) -> Asked | None:
 @once
 def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
     """Return the remembered requests by client address and content, oldest first."""
-    found: dict[tuple[str, int], list[Asked]] = {}
-    for connection in knowledge.connections:
-        seen = connection.requests
-        if seen is not None:
-            longest = [each.request for each in seen.longest]
-            first = [] if seen.first is None else [seen.first]
-            for request in (*seen.waiting, *longest, *first):
-                if request.content:
-                    asked = Asked(connection, request)
-                    found.setdefault((asked.asker_ip, request.content), []).append(asked)
-    for same in found.values():
-        same.sort(key=_time)
-    return found
+    remembered = (asked for connection in knowledge.connections for asked in _remembered(connection))
+    with_content = sorted((asked for asked in remembered if asked.request.content), key=_time)
+    return grouped(((asked.asker_ip, asked.request.content), asked) for asked in with_content)
+
+
+def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
+    """Yield the requests of a connection that are known one by one."""
+    requests = connection.requests
+    if requests is not None:
+        first = () if requests.first is None else (requests.first,)
+        for request in (*requests.waiting, *(each.request for each in requests.longest), *first):
+            yield Asked(connection, request)
 
 
 @once
@@ -183,9 +185,4 @@ def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection
     return (sorted_[place] for place in later if sorted_[place].connection is not connection)
 
 
-def _time(asked: Asked) -> int:
-    return asked.ns
-
-
-def _start(later: _Later) -> int:
-    return later.start
+_time, _start = attrgetter("ns"), attrgetter("start")

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ref_of
-
-Endpoint = tuple[str, int]
-"""Address and port of the listener."""
+from zmtpscope.grouping import grouped
 
 Answer = TypeVar("Answer")
 
@@ -30,6 +29,11 @@ class RunFinding(NamedTuple):
     """The number of occurrences."""
     last_packet: int
     """The packet of the last one."""
+
+    @property
+    def ends(self) -> Ends | None:
+        """Client and endpoint, or None if it is not about an attempt to connect."""
+        return None if self.client is None or self.endpoint is None else Ends(self.client, self.endpoint)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> RunFinding:
@@ -81,28 +85,17 @@ class Knowledge:
     @cached_property
     def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
         """The connections to each endpoint, in order of start."""
-        found: dict[Endpoint, list[ObservedConnection]] = {}
-        for connection in self.connections:
-            found.setdefault(connection.endpoint, []).append(connection)
-        return found
+        return grouped((each.endpoint, each) for each in self.connections)
 
     @cached_property
-    def by_address(self) -> dict[tuple[str, Endpoint], list[ObservedConnection]]:
+    def by_ends(self) -> dict[Ends, list[ObservedConnection]]:
         """The connections of each client address to each endpoint, in order of start."""
-        found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
-        for connection in self.connections:
-            client = connection.client.ip
-            found.setdefault((client, connection.endpoint), []).append(connection)
-        return found
+        return grouped((each.ends, each) for each in self.connections)
 
     @cached_property
-    def by_client(self) -> dict[tuple[str, str | None, Endpoint], list[ObservedConnection]]:
+    def by_client(self) -> dict[tuple[Ends, str | None], list[ObservedConnection]]:
         """The connections of each client (address, and identity or None) to each endpoint, in order of start."""
-        found: dict[tuple[str, str | None, Endpoint], list[ObservedConnection]] = {}
-        for connection in self.connections:
-            client = connection.client
-            found.setdefault((client.ip, client.identity, connection.endpoint), []).append(connection)
-        return found
+        return grouped(((each.ends, each.client.identity), each) for each in self.connections)
 
 
 def once(find: Callable[[Knowledge], Answer]) -> Callable[[Knowledge], Answer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,11 @@ class Outage(NamedTuple):
     messages: int
     are_more: bool
     octets: int | None
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """The addresses of the sender and of the receiver."""
+        return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
     @property
     def is_over(self) -> bool:
@@ -67,11 +73,7 @@ def _told(side: ObservedSide) -> ObservedOutage | None:
     some = [each for each in side.outages if each.retransmissions + each.probes >= MIN_ATTEMPTS]
     if not some:
         return None
-    return some[-1] if some[-1].is_acknowledged is False else max(some, key=_duration)
-
-
-def _duration(outage: ObservedOutage) -> int:
-    return outage.duration_ns
+    return some[-1] if some[-1].is_acknowledged is False else max(some, key=attrgetter("duration_ns"))
 
 
 def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, outage: ObservedOutage) -> Outage:

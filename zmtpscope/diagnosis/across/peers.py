@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, cadence
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, began
 from zmtpscope.diagnosis.observers.observer import derived
 from zmtpscope.dissect import Record
 from zmtpscope.findings.capturing import ATTEMPTS
+from zmtpscope.grouping import grouped
 
 MAX_DEPARTURES = 100
 """Maximum number of departures in a record."""
@@ -63,7 +66,7 @@ class Peer:
         """Return the captured ends of its connections, in order of time."""
         ends = [(connection, ending_of(connection)) for connection in self.connections]
         found = [Departure(each, end, end.side == self.side_of(each)) for each, end in ends if end is not None]
-        return sorted(found, key=_ended)
+        return sorted(found, key=attrgetter("ending.moment.ns"))
 
     @property
     def failed(self) -> int:
@@ -97,25 +100,17 @@ def _listener(endpoint: Endpoint, connections: Sequence[ObservedConnection]) -> 
     return Peer(address(endpoint), identity, socket_type, None, tuple(connections))
 
 
-Client = tuple[str, Endpoint]
 Known = tuple[str | None, str | None]
 """Identity and socket type."""
 
 
 def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
-    by_client: dict[Client, dict[Known, list[ObservedConnection]]] = {}
-    attempts: dict[Client, list[RunFinding]] = {}
-    for connection in knowledge.connections:
-        side = connection.client
-        known = by_client.setdefault((side.ip, connection.endpoint), {})
-        known.setdefault((side.identity or None, side.socket_type), []).append(connection)
-    for finding in knowledge.findings:
-        if finding.id in ATTEMPTS and finding.client is not None and finding.endpoint is not None:
-            client = finding.client, finding.endpoint
-            attempts.setdefault(client, []).append(finding)
-            by_client.setdefault(client, {})
-    for client, known in by_client.items():
-        yield from _of_client(client, _told_apart(known), tuple(attempts.get(client, ())))
+    attempts = grouped((each.ends, each) for each in knowledge.findings if each.id in ATTEMPTS and each.ends)
+    for ends in {**knowledge.by_ends, **attempts}:
+        known = grouped(
+            ((each.client.identity or None, each.client.socket_type), each) for each in knowledge.by_ends.get(ends, ())
+        )
+        yield from _of_client(ends, _told_apart(known), tuple(attempts.get(ends, ())))
 
 
 def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
@@ -128,10 +123,10 @@ def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, lis
 
 
 def _of_client(
-    client: Client, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
+    ends: Ends, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
 ) -> Iterator[Peer]:
     """Yield the peers of a client address. The attempts belong to the first, since their peer is unknown."""
-    ip, endpoint = client
+    ip, endpoint = ends
     if not known:
         yield Peer(ip, None, None, endpoint, (), attempts)
     for place, ((identity, socket_type), connections) in enumerate(known.items()):
@@ -174,7 +169,3 @@ def _departure_values(departure: Departure) -> dict[str, Any]:
         "cause": ending.cause,
         "by": "itself" if by_itself else "other",
     }
-
-
-def _ended(departure: Departure) -> int:
-    return departure.ending.moment.ns

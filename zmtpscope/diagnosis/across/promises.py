@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.ends import Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.silences import TIMER_NS, TTL_KEPT, is_past_ttl
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 WRAPS_MS = 1 << 16
@@ -17,8 +19,8 @@ WRAPS_MS = 1 << 16
 ALIVE_NS = 2 * SECOND
 """A client that reconnects within this time (ns) was neither stopped nor cut off."""
 
-Pinger = tuple[Endpoint, str, str | None, bool]
-"""Endpoint, address and identity of the client, and whether the listener sends the PINGs."""
+Pinger = tuple[Ends, str | None, bool]
+"""The ends, the identity of the client, and whether the listener sends the PINGs."""
 
 
 class BrokenPromise(NamedTuple):
@@ -92,13 +94,9 @@ def _until_first_ping(connection: ObservedConnection, asker: int) -> int | None:
 
 
 def _pinger(connection: ObservedConnection, asker: int) -> Pinger:
-    client = connection.client
-    return connection.endpoint, client.ip, client.identity, asker == connection.listener
+    return connection.ends, connection.client.identity, asker == connection.listener
 
 
 def by_pinger(broken: Iterable[BrokenPromise]) -> Iterable[Sequence[BrokenPromise]]:
     """Return the broken promises, grouped by peer."""
-    found: dict[tuple[Pinger, bool], list[BrokenPromise]] = {}
-    for each in broken:
-        found.setdefault((_pinger(each.connection, each.asker), each.every_ns is None), []).append(each)
-    return found.values()
+    return grouped(((_pinger(each.connection, each.asker), each.every_ns is None), each) for each in broken).values()

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, name_of, topic_name
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
 from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopic
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
+from zmtpscope.grouping import grouped
 from zmtpscope.intervals import disjoint
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
 
@@ -116,10 +118,7 @@ class Subscriber:
 
     @cached_property
     def _by_topic(self) -> dict[bytes, list[ObservedSubscription]]:
-        found: dict[bytes, list[ObservedSubscription]] = {}
-        for subscription in self.subscriptions:
-            found.setdefault(subscription.topic, []).append(subscription)
-        return found
+        return grouped((each.topic, each) for each in self.subscriptions)
 
     @cached_property
     def _sizes(self) -> list[int]:

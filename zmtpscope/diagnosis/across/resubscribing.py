@@ -9,6 +9,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 RECONNECT_NS = 60 * SECOND
@@ -54,12 +55,9 @@ def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
 
 def _apart(publisher: Publisher) -> list[list[Subscriber]]:
     """Return the connections of each client, if they do not overlap: then it is known which one reconnects."""
-    found: dict[tuple[str, str | None, str | None], list[Subscriber]] = {}
-    for each in publisher.subscribers:
-        found.setdefault(each.client, []).append(each)
     return [
         own
-        for own in found.values()
+        for own in grouped((each.client, each) for each in publisher.subscribers).values()
         if all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
     ]
 

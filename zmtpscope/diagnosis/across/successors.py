@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 
 MIN_CHOSEN = 32_768
 """Systems and libraries choose automatic ports from here on."""
@@ -23,7 +24,7 @@ class Served(NamedTuple):
 
 
 @once
-def passing(knowledge: Knowledge) -> frozenset[tuple[str, Endpoint]]:
+def passing(knowledge: Knowledge) -> frozenset[Ends]:
     """Return the clients and endpoints of which another port of the host replaced the port, or was replaced by it.
 
     The socket type is the same. Such publishers live for a moment, or a service chooses a port at each start.
@@ -37,7 +38,9 @@ def passing(knowledge: Knowledge) -> frozenset[tuple[str, Endpoint]]:
             known = served.get(endpoint, Served(connection.start.ns, until, endpoint))
             served[endpoint] = known._replace(until_ns=max(known.until_ns, until))
     return frozenset(
-        (client, endpoint) for (_, _, client), served in found.items() for endpoint in _successive([*served.values()])
+        Ends(client, endpoint)
+        for (_, _, client), served in found.items()
+        for endpoint in _successive([*served.values()])
     )
 
 

@@ -22,6 +22,7 @@ from zmtpscope.diagnosis.across.words import address, duration, name_of, topic_n
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedFinding, ObservedOutage
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -111,11 +112,8 @@ def _is_called(subscriber: Subscriber, name: str) -> bool:
 
 def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
     """Return the connections of each peer, by address and identity. Overlapping ones are peers of their own."""
-    found: dict[tuple[str, str | None], Client] = {}
-    for each in subscribers:
-        found.setdefault((each.ip, each.identity), []).append(each)
     clients: list[Client] = []
-    for own in found.values():
+    for own in grouped(((each.ip, each.identity), each) for each in subscribers).values():
         is_apart = all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
         clients += [own] if is_apart else [[each] for each in own]
     return clients

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from zmtpscope.diagnosis.across.knowledge import Endpoint
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.records import MILLISECOND, SECOND, from_text, to_text
 from zmtpscope.words import counted, host_port
@@ -88,6 +88,17 @@ def how_often(times: Sequence[int], count: int | None = None) -> str:
     rhythm = cadence(ordered)
     every = "" if rhythm is None else f", every {duration(rhythm)}"
     return f"{count} times in {duration(span)}{every}" if span else f"{count} times"
+
+
+def repeated(times: Sequence[int], count: int | None = None) -> str:
+    """Return `how_often` as the end of a sentence, or "" for a single event."""
+    return f", {how_often(times, count)}" if (len(times) if count is None else count) > 1 else ""
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return, for example, `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 LONGEST_NAME = 40

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import client_name, duration
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -49,21 +51,21 @@ def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Kn
 def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
     """Return the last worker that left each endpoint, by the address of the broker, in order of time."""
     last: dict[tuple[Endpoint, str | None], GoneWorker] = {}
-    latest: dict[tuple[Endpoint, str | None], list[int]] = {}
+    latest: dict[tuple[Endpoint, str | None], int] = {}
     for connection in knowledge.connections:
         broker, worker = connection.server, connection.client
         if broker.socket_type not in BROKERS or worker.socket_type not in WORKERS or not is_agreed(connection):
             continue
         ending = ending_of(connection)
         kind: tuple[Endpoint, str | None] = connection.endpoint, worker.socket_type
-        latest.setdefault(kind, []).append(end_of(connection, knowledge.last_ns + STAYED))
+        latest[kind] = max(latest.get(kind, 0), end_of(connection, knowledge.last_ns + STAYED))
         has_left = ending is not None and ending.side != connection.listener
         if ending is not None and has_left and broker.rhythm is not None and broker.rhythm.count >= MIN_WORK:
             known = last.get(kind)
             if known is None or known.ending.moment.ns < ending.moment.ns:
                 last[kind] = GoneWorker(connection, ending, broker.rhythm)
-    found: dict[str, list[GoneWorker]] = {}
-    for kind, gone in sorted(last.items(), key=lambda each: each[1].ending.moment.ns):
-        if max(latest[kind]) < gone.ending.moment.ns + STAYED:
-            found.setdefault(kind[0][0], []).append(gone)
-    return found
+    return grouped(
+        (endpoint[0], gone)
+        for (endpoint, type_), gone in sorted(last.items(), key=lambda each: each[1].ending.moment.ns)
+        if latest[endpoint, type_] < gone.ending.moment.ns + STAYED
+    )

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import Disconnect
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.words import zre_node
+from zmtpscope.diagnosis.ends import Endpoint
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 FAREWELL, CEASED = "ZRE-BEACON-04", "ZRE-BEACON-06"
@@ -30,11 +32,7 @@ class Node(NamedTuple):
 
 @once
 def _farewells(knowledge: Knowledge) -> dict[str, list[RunFinding]]:
-    found: dict[str, list[RunFinding]] = {}
-    for finding in knowledge.findings:
-        if finding.id == FAREWELL and finding.client is not None:
-            found.setdefault(finding.client, []).append(finding)
-    return found
+    return grouped((each.client, each) for each in knowledge.findings if each.id == FAREWELL and each.client)
 
 
 def said_farewell(departure: Disconnect, knowledge: Knowledge) -> bool:

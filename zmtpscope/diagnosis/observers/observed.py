@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed_facts import (
     ObservedCalls,
@@ -310,9 +311,14 @@ class ObservedConnection:
         return self.sides[self.listener]
 
     @property
-    def endpoint(self) -> tuple[str, int]:
+    def endpoint(self) -> Endpoint:
         """Address and port of the server."""
         return self.server.ip, self.server.port
+
+    @property
+    def ends(self) -> Ends:
+        """The address of the client, and the endpoint."""
+        return Ends(self.client.ip, self.endpoint)
 
     @property
     def is_open(self) -> bool:

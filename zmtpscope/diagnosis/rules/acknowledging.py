@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.hanging import behind_brokers
@@ -11,6 +12,7 @@ from zmtpscope.diagnosis.across.outages import Outage, outages
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.findings.kinds import Severity
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -31,10 +33,7 @@ SIZE_HINT = (
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
-    found: dict[tuple[str, str, bool, bool], list[Outage]] = {}
-    for each in outages(knowledge):
-        sender, receiver = (each.connection.sides[number].ip for number in (each.sender, 1 - each.sender))
-        found.setdefault((sender, receiver, each.is_over, each.fails_by_size), []).append(each)
+    found = grouped(((each.hosts, each.is_over, each.fails_by_size), each) for each in outages(knowledge))
     behind = behind_brokers(knowledge)
     for same in found.values():
         clients = {client.conn_id for each in same for client in behind.get(each.connection.conn_id, ())}
@@ -42,7 +41,7 @@ def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _diagnosis(same: Sequence[Outage], clients: set[str]) -> Diagnosis:
-    first = min(same, key=_since)
+    first = min(same, key=attrgetter("since.ns"))
     longest = max(each.outage.duration_ns for each in same)
     is_long = longest >= MIN_LONG or any(_is_given_up(each) for each in same)
     severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
@@ -107,10 +106,6 @@ def _evidence(each: Outage) -> Iterator[Evidence]:
         yield Evidence(each.since, f"the first message of {sender} that was not acknowledged")
     what = "sends the same octets again" if each.outage.retransmissions else "sends a keepalive probe"
     yield Evidence(each.outage.moment, f"{sender} {what}", each.outage.ref)
-
-
-def _since(each: Outage) -> int:
-    return each.since.ns
 
 
 TABLE = (

@@ -5,15 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
+from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import MIN_PATIENCE_NS, Hanging, client_of, given_up, hanging
 from zmtpscope.diagnosis.across.hops import Repetitions, asked_again, last_answered, next_hop
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.ends import Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, ObservedRequests
+from zmtpscope.grouping import grouped
 
 LATE, UNASKED = "late-reply", "reply-to-nobody"
 
@@ -26,19 +29,7 @@ UNASKED_HINT = "make the server reply exactly once to each request: a REQ drops 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each endpoint and client."""
-    found: dict[tuple[Endpoint, str], list[Diagnosis]] = {}
-    for connection in knowledge.connections:
-        requests = connection.requests
-        is_late = requests is not None and (requests.late is not None or requests.are_displaced)
-        if requests is not None and is_late and connection.is_whole:
-            found.setdefault(client_of(connection, requests), []).append(_late_on(connection, requests))
-    told = {each.conn_id for client in given_up(knowledge) for each in client.requests}
-    for each in hanging(knowledge):
-        is_told = each.was_left or each.conn_id in told
-        diagnosis = None if is_told else _late_for(each, knowledge)
-        if diagnosis is not None:
-            found.setdefault(each.client, []).append(diagnosis)
-    for same in found.values():
+    for same in grouped(_late_replies(knowledge)).values():
         first = same[0]
         more = f" (and {len(same) - 1} times more)" if len(same) > 1 else ""
         yield replace(
@@ -49,6 +40,21 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
             count=sum(each.count for each in same),
             last_ns=max(each.last_ns or 0 for each in same),
         )
+
+
+def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
+    """Yield a diagnosis for each connection with late replies, after the ends of the asker."""
+    for connection in knowledge.connections:
+        requests = connection.requests
+        is_late = requests is not None and (requests.late is not None or requests.are_displaced)
+        if requests is not None and is_late and connection.is_whole:
+            yield client_of(connection, requests), _late_on(connection, requests)
+    told = {each.conn_id for client in given_up(knowledge) for each in client.requests}
+    for each in hanging(knowledge):
+        is_told = each.was_left or each.conn_id in told
+        diagnosis = None if is_told else _late_for(each, knowledge)
+        if diagnosis is not None:
+            yield each.client, diagnosis
 
 
 def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diagnosis:
@@ -106,7 +112,7 @@ def _may_have_waited(waiting: Hanging, again: Repetitions, knowledge: Knowledge)
     if ready is None or waiting.oldest.ns - ready.ns > MIN_PATIENCE_NS:
         return False
     before, start = last_answered(waiting.oldest, knowledge), connection.start.ns
-    attempts = _attempts(knowledge).get((connection.sides[asker].ip, connection.endpoint), ())
+    attempts = _attempts(knowledge).get(Ends(connection.sides[asker].ip, connection.endpoint), ())
     place = bisect_right(attempts, before)
     first = attempts[place] if place < len(attempts) and attempts[place] < start else None
     requests = (each.connection.requests for each in again.first)
@@ -115,12 +121,10 @@ def _may_have_waited(waiting: Hanging, again: Repetitions, knowledge: Knowledge)
 
 
 @once
-def _attempts(knowledge: Knowledge) -> dict[tuple[str | None, Endpoint | None], list[int]]:
+def _attempts(knowledge: Knowledge) -> dict[Ends | None, list[int]]:
     """Return the times of failed attempts to connect, by client address and endpoint, in order."""
-    found: dict[tuple[str | None, Endpoint | None], list[int]] = {}
-    for each in sorted(knowledge.findings, key=lambda finding: finding.moment.ns):
-        found.setdefault((each.client, each.endpoint), []).append(each.moment.ns)
-    return found
+    in_order = sorted(knowledge.findings, key=attrgetter("moment.ns"))
+    return grouped((each.ends, each.moment.ns) for each in in_order)
 
 
 def _late_reply(
@@ -143,30 +147,36 @@ def _late_reply(
 # -- unrequested replies -----------------------------------------------------------------------------------------------
 
 
+class Unasked(NamedTuple):
+    """A connection, and its first reply without a request."""
+
+    connection: ObservedConnection
+    requests: ObservedRequests
+    reply: ObservedRequest
+
+
 def _unasked(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    by_endpoint: dict[Endpoint, list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        requests = connection.requests
-        is_unasked = requests is not None and requests.unasked is not None and not requests.are_displaced
-        if is_unasked and connection.is_whole:
-            by_endpoint.setdefault(connection.endpoint, []).append(connection)
-    for same in by_endpoint.values():
-        first = same[0]
-        requests = first.requests
-        assert requests is not None
-        assert requests.unasked is not None
-        count = sum(each.requests.counts["unasked"] for each in same if each.requests is not None)
+    found = (
+        Unasked(each, requests, requests.unasked)
+        for each in knowledge.connections
+        if (requests := each.requests) is not None
+        and requests.unasked is not None
+        and not requests.are_displaced
+        and each.is_whole
+    )
+    for same in grouped((each.connection.endpoint, each) for each in found).values():
+        first, requests, reply = same[0]
+        count = sum(each.requests.counts["unasked"] for each in same)
         asked, asker = name_of(first, 1 - requests.asker), name_of(first, requests.asker)
         times = f", {count} times" if count > 1 else ""
-        moment: Moment = requests.unasked.moment
         yield Diagnosis.of(
             UNASKED,
             "warn",
             asked,
-            f"{asked} replies to {asker} in packet {moment.packet} though no request of it is open{times}: the reply "
-            "is dropped",
+            f"{asked} replies to {asker} in packet {reply.moment.packet} though no request of it is open{times}: "
+            "the reply is dropped",
             UNASKED_HINT,
-            evidence=(Evidence(moment, "the reply", requests.unasked.ref),),
+            evidence=(Evidence(reply.moment, "the reply", reply.ref),),
             about=same,
             explains=("REQREP-04",),
             count=count,

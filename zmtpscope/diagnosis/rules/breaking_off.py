@@ -9,18 +9,19 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.handshakes import MIN_IDLE, MIN_WAIT, OTHER_CAUSES, hung_handshakes, rejects_type
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import (
-    address,
     client_name,
     duration,
-    how_often,
     name_of,
+    repeated,
     server_name,
 )
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Ends
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
 
@@ -35,7 +36,7 @@ ROLES = {
 
 def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
-    for (client, endpoint), connections in knowledge.by_address.items():
+    for ends, connections in knowledge.by_ends.items():
         found = [(each, role) for each in connections if (role := _common_role(each, knowledge.last_ns))]
         if not found or any(map(is_agreed, connections)):
             continue
@@ -48,9 +49,8 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "same-role",
             "error",
-            f"{client} at {address(endpoint)}",
-            f"{server_name(first)} and {client} are both {role}s of {mechanism}: {waits}"
-            + (f", {how_often(times)}" if len(same) > 1 else ""),
+            ends.name,
+            f"{server_name(first)} and {ends.client} are both {role}s of {mechanism}: {waits}{repeated(times)}",
             f"{ROLES[mechanism, role]}; which of them binds makes no difference",
             evidence=(Evidence.opening(each) for each in same[:MAX_EVIDENCE]),
             about=same,
@@ -82,7 +82,7 @@ MIN_LEFT = 2
 def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint, if other connections of the two succeed."""
     hung = {each.connection.conn_id for same in hung_handshakes(knowledge).values() for each in same}
-    for (client, endpoint), connections in knowledge.by_address.items():
+    for ends, connections in knowledge.by_ends.items():
         left = [each for each in connections if each.conn_id not in hung and _leaves_early(each)]
         agreed = [each for each in connections if is_agreed(each)]
         if len(left) < MIN_LEFT or not agreed:
@@ -90,7 +90,7 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "left-in-handshake",
             "warn",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             f"{client_name(agreed[0])} closes {len(left)} of {len(connections)} connections to "
             f"{server_name(agreed[0])} before the handshake is complete: a program that ends so soon loses the "
             "messages that it queued",
@@ -133,7 +133,7 @@ SHORT = 3 * SECOND
 
 def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint to which publishers connect."""
-    for (client, endpoint), connections in knowledge.by_address.items():
+    for ends, connections in knowledge.by_ends.items():
         empty = [each for each in connections if _publishes_nothing(each)]
         if len(empty) < MIN_EMPTY or len(empty) * 2 < len(connections):
             continue
@@ -142,7 +142,7 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "publisher-leaves-early",
             "warn",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             f"{client_name(first)} closes {len(empty)} of {len(connections)} connections to {server_name(first)} "
             f"within {duration(max(lives))} without a message, although a subscription came on each: what it published "
             "before that came is lost",
@@ -182,6 +182,11 @@ class Rejected(NamedTuple):
     moment: Moment
 
     @property
+    def by_listener(self) -> bool:
+        """Whether the listener closes."""
+        return self.ending.side == self.connection.listener
+
+    @property
     def after(self) -> int:
         """Nanoseconds from the command to the end."""
         return self.ending.moment.ns - self.moment.ns
@@ -211,17 +216,14 @@ def _rejected(connection: ObservedConnection) -> Rejected | None:
 
 def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address, endpoint and closing side, if the side always closes."""
-    for (client, endpoint), connections in knowledge.by_address.items():
-        found: dict[tuple[bool, str], list[Rejected]] = {}
-        for connection in connections:
-            rejected = _rejected(connection)
-            if rejected is not None:
-                found.setdefault((rejected.ending.side == connection.listener, rejected.command), []).append(rejected)
+    for ends, connections in knowledge.by_ends.items():
+        rejected = (each for each in map(_rejected, connections) if each is not None)
+        found = grouped(((each.by_listener, each.command), each) for each in rejected)
         for (by_listener, command), same in found.items():
             if command == "PING" and _is_pinged(connections, by_listener, same):
-                yield _on_ping(client, endpoint, same)
+                yield _on_ping(ends, same)
             if command == "READY" and len(same) >= MIN_REJECTED and _all_end_so(connections, same, by_listener):
-                yield _on_ready(client, endpoint, same)
+                yield _on_ready(ends, same)
 
 
 def _is_pinged(connections: Sequence[ObservedConnection], by_listener: bool, same: Sequence[Rejected]) -> bool:
@@ -256,7 +258,7 @@ PING_HINT = (
 )
 
 
-def _on_ping(client: str, endpoint: Endpoint, same: Sequence[Rejected]) -> Diagnosis:
+def _on_ping(ends: Ends, same: Sequence[Rejected]) -> Diagnosis:
     connection, ending = same[0][:2]
     closes, pings = name_of(connection, ending.side), name_of(connection, 1 - ending.side)
     is_dish = connection.sides[ending.side].socket_type == "DISH"
@@ -264,34 +266,32 @@ def _on_ping(client: str, endpoint: Endpoint, same: Sequence[Rejected]) -> Diagn
     back = "" if len(same) > 1 else " and does not come back"
     return _diagnosis(
         "closes-on-ping",
-        client,
-        endpoint,
+        ends,
         same,
         f"{closes} closes {duration(same[0].after)} after the PING of {pings}{back}",
         hint,
     )
 
 
-def _on_ready(client: str, endpoint: Endpoint, same: Sequence[Rejected]) -> Diagnosis:
+def _on_ready(ends: Ends, same: Sequence[Rejected]) -> Diagnosis:
     connection, ending = same[0][:2]
     closes, other = name_of(connection, ending.side), name_of(connection, 1 - ending.side)
     return _diagnosis(
         "closes-on-ready",
-        client,
-        endpoint,
+        ends,
         same,
         f"{closes} closes {duration(same[0].after)} after the READY of {other}, although their socket types fit",
         "raise ZMQ_MAXMSGSIZE of the side that closes: a READY with an identity or properties may exceed it",
     )
 
 
-def _diagnosis(rule: str, client: str, endpoint: Endpoint, same: Sequence[Rejected], text: str, hint: str) -> Diagnosis:
+def _diagnosis(rule: str, ends: Ends, same: Sequence[Rejected], text: str, hint: str) -> Diagnosis:
     times = [each.ending.moment.ns for each in same]
     return Diagnosis.of(
         rule,
         "warn",
-        f"{client} at {address(endpoint)}",
-        text + (f", {how_often(times)}" if len(same) > 1 else ""),
+        ends.name,
+        text + repeated(times),
         hint,
         evidence=(Evidence(each.moment, f"{each.command}, the last that it got", None) for each in same[:MAX_EVIDENCE]),
         about=same,

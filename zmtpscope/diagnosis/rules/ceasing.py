@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from statistics import median
 from typing import NamedTuple, TypeVar
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.one_way import OneWay, opposite
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.findings.kinds import Severity
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
-Key = TypeVar("Key")
+Key = TypeVar("Key", bound=Hashable)
 
 FELL_SILENT = "fell-silent"
 
@@ -166,17 +168,16 @@ def _left_at(broker: Silence, knowledge: Knowledge) -> ObservedConnection | None
 @once
 def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
     """Return the last connections of clients that answered messages of a host, then left, by host, in order of end."""
-    found: dict[str, list[ObservedConnection]] = {}
-    for same in knowledge.by_client.values():
-        last = same[-1]
-        client, listener = last.client.rhythm, last.server.rhythm
-        ending = ending_of(last)
-        is_left = ending is not None and ending.side != last.listener and ending.cause == "closed" and not last.is_open
-        if is_left and client is not None and listener is not None and not client.opens(listener):
-            found.setdefault(last.endpoint[0], []).append(last)
-    for departures in found.values():
-        departures.sort(key=_ended_at)
-    return found
+    left = (same[-1] for same in knowledge.by_client.values() if _left_work(same[-1]))
+    return grouped((each.server.ip, each) for each in sorted(left, key=_ended_at))
+
+
+def _left_work(connection: ObservedConnection) -> bool:
+    """Whether a client answered the messages of a host, and closed."""
+    client, server, ending = connection.client.rhythm, connection.server.rhythm, ending_of(connection)
+    if ending is None or ending.side == connection.listener or ending.cause != "closed" or connection.is_open:
+        return False
+    return client is not None and server is not None and not client.opens(server)
 
 
 def _ended_at(connection: ObservedConnection) -> int:
@@ -342,12 +343,11 @@ def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge)
 @once
 def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
     """Return the rhythms of the clients of each endpoint, by endpoint and socket type."""
-    found: dict[tuple[Endpoint, str | None], list[ObservedRhythm]] = {}
-    for connection in knowledge.connections:
-        client = connection.client
-        if client.rhythm is not None:
-            found.setdefault((connection.endpoint, client.socket_type), []).append(client.rhythm)
-    return _by_last(found)
+    return _by_last(
+        ((each.endpoint, each.client.socket_type), each.client.rhythm)
+        for each in knowledge.connections
+        if each.client.rhythm is not None
+    )
 
 
 Fed = tuple[str, str | None, str | None]
@@ -362,19 +362,16 @@ def _fed(connection: ObservedConnection) -> Fed:
 @once
 def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]:
     """Return the rhythms of all servers that send to a client, by its address and the socket types."""
-    found: dict[Fed, list[ObservedRhythm]] = {}
-    for connection in knowledge.connections:
-        server = connection.server
-        if server.rhythm is not None and server.socket_type in SENDERS:
-            found.setdefault(_fed(connection), []).append(server.rhythm)
-    return _by_last(found)
+    return _by_last(
+        (_fed(each), each.server.rhythm)
+        for each in knowledge.connections
+        if each.server.rhythm is not None and each.server.socket_type in SENDERS
+    )
 
 
-def _by_last(found: dict[Key, list[ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
-    """Sort rhythms by their last message."""
-    for rhythms in found.values():
-        rhythms.sort(key=_last_ns)
-    return found
+def _by_last(pairs: Iterable[tuple[Key, ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
+    """Return the rhythms by key, those whose last message came first before the others."""
+    return grouped(sorted(pairs, key=lambda pair: pair[1].last.ns))
 
 
 def _diagnosis(same: list[Silence]) -> Diagnosis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
@@ -72,7 +73,7 @@ def _alternates(one: Link, other: Link, number: int) -> bool:
 
 
 def _diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosis:
-    first = min((one.rounds[number] for number in same), key=_began)
+    first = min((one.rounds[number] for number in same), key=attrgetter("first.ns"))
     more = " and others" if len(same) > 1 else ""
     return Diagnosis.of(
         "messages-go-round",
@@ -88,10 +89,6 @@ def _diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosis:
         last_ns=first.last_ns,
         proven=False,
     )
-
-
-def _began(seen: ObservedRound) -> int:
-    return seen.first.ns
 
 
 TABLE = (

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -52,12 +54,8 @@ class HalfClosed(NamedTuple):
 
 def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each program that does not close."""
-    found: dict[tuple[Endpoint, str | None], list[HalfClosed]] = {}
-    for connection in knowledge.connections:
-        half = _of_connection(connection)
-        if half is not None:
-            found.setdefault(half.program, []).append(half)
-    for same in found.values():
+    found = (each for each in map(_of_connection, knowledge.connections) if each is not None)
+    for same in grouped((each.program, each) for each in found).values():
         if knowledge.last_ns - same[0].moment.ns >= MIN_WAIT:
             yield _diagnosis(same, knowledge)
 
@@ -109,7 +107,7 @@ def _is_forgotten(half: HalfClosed, now: int) -> bool:
 def _goes_on(first: HalfClosed, same: Sequence[HalfClosed], knowledge: Knowledge) -> bool:
     """Whether the program sends on other connections after the first FIN."""
     endpoint, ip = first.program
-    own = knowledge.by_endpoint[endpoint] if ip is None else knowledge.by_address[ip, endpoint]
+    own = knowledge.by_endpoint[endpoint] if ip is None else knowledge.by_ends[Ends(ip, endpoint)]
     return any(
         ((each.server if ip is None else each.client).last_ns or 0) > first.moment.ns
         for each in own

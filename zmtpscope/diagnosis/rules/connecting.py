@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
+from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
+from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.successors import passing
 from zmtpscope.diagnosis.across.words import address, duration
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
 from zmtpscope.findings.capturing import NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.findings.kinds import SEVERITIES, Severity
+from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -58,37 +61,23 @@ class Client(NamedTuple):
 
 def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
     """Return the clients whose attempts had the outcome `id_`, by endpoint."""
-    found: dict[Endpoint, list[Client]] = {}
-    own = _connections(knowledge)
-    for finding in knowledge.findings:
-        if finding.id == id_ and finding.endpoint is not None and finding.client is not None:
-            first, connections = finding.moment.ns, own.get((finding.client, finding.endpoint), [])
-            ended = [(each, ending_of(each)) for each in connections]
-            before = [each for each, ending in ended if ending is not None and ending.moment.ns <= first]
-            back = [each.start.ns for each in connections if each.start.ns > first and _is_back(each)]
-            is_accepted = any(each.start.ns > first for each in connections)
-            found.setdefault(finding.endpoint, []).append(Client(finding, before, min(back, default=None), is_accepted))
-    return found
+    return grouped(
+        (finding.ends.endpoint, _client(finding, knowledge.by_ends.get(finding.ends, ())))
+        for finding in knowledge.findings
+        if finding.id == id_ and finding.ends is not None
+    )
+
+
+def _client(finding: RunFinding, connections: Sequence[ObservedConnection]) -> Client:
+    first = finding.moment.ns
+    before = [each for each in connections if end_of(each, first + 1) <= first]
+    later = [each for each in connections if each.start.ns > first]
+    return Client(finding, before, min((each.start.ns for each in later if _is_back(each)), default=None), bool(later))
 
 
 def _is_back(connection: ObservedConnection) -> bool:
     """Whether a client reached its peer, or itself."""
     return is_agreed(connection) or connection.finding("ZMTP-CONN-11") is not None
-
-
-@once
-def _connections(knowledge: Knowledge) -> dict[tuple[str, Endpoint], list[ObservedConnection]]:
-    """Return the connections of each client address to each endpoint with failed attempts."""
-    found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {
-        (each.client, each.endpoint): []
-        for each in knowledge.findings
-        if each.client is not None and each.endpoint is not None
-    }
-    for connection in knowledge.connections if found else ():
-        known = found.get((connection.client.ip, connection.endpoint))
-        if known is not None:
-            known.append(connection)
-    return found
 
 
 class Words(NamedTuple):
@@ -132,7 +121,7 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
                 text += f": {_attempts([tried])}"
                 yield _diagnosis(rule, _severity(knowledge, tried), [tried], text, said.hint)
         for same in left.values():
-            for tried_at in _at_once(same):
+            for tried_at in divided_at_pauses(same, attrgetter("first_ns"), MIN_LATE):
                 where = address(tried_at[0].endpoint)
                 if tried_at[1:]:
                     where = f"{len(tried_at)} endpoints of {tried_at[0].endpoint[0]}"
@@ -145,33 +134,18 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
 
 def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
     """Whether ICMP rejected other attempts of the client. Hosts limit ICMP messages, so some attempts get none."""
-    return finding.id == UNANSWERED and (finding.client, finding.endpoint) in _rejected(knowledge)
+    return finding.id == UNANSWERED and finding.ends in _rejected(knowledge)
 
 
 @once
-def _rejected(knowledge: Knowledge) -> frozenset[tuple[str | None, Endpoint | None]]:
+def _rejected(knowledge: Knowledge) -> frozenset[Ends | None]:
     """Return the clients and endpoints between which ICMP rejected an attempt."""
-    return frozenset((each.client, each.endpoint) for each in knowledge.findings if each.id in (REJECTED, NO_ROUTE))
+    return frozenset(each.ends for each in knowledge.findings if each.id in (REJECTED, NO_ROUTE))
 
 
 def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
     """Whether to report the attempts of a client: they all failed, and no firewall rejected some of them."""
     return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
-
-
-def _at_once(left: list[Tried]) -> Iterator[list[Tried]]:
-    """Yield groups of endpoints of one host that clients lost, and tried to reach again, at the same time."""
-    together: list[Tried] = []
-    for tried in sorted(left, key=_first):
-        if together and tried.first_ns - together[-1].first_ns > MIN_LATE:
-            yield together
-            together = []
-        together.append(tried)
-    yield together
-
-
-def _first(tried: Tried) -> int:
-    return tried.first_ns
 
 
 def _is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
@@ -227,7 +201,7 @@ def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
     """Return the severity. A peer that was connected before may just have ended, shortly before the capture did."""
     if not tried.before:
         return "error"
-    if all((each.client, tried.endpoint) in passing(knowledge) for each in tried.findings):
+    if all(each.ends in passing(knowledge) for each in tried.findings):
         return "note"
     is_long = knowledge.last_ns - tried.first_ns >= MIN_OUTAGE or any(
         each.severity == "warn" for each in tried.findings

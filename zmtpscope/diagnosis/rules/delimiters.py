@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import ending_of
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import address, how_often, name_of
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.words import address, name_of, repeated
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.grouping import grouped
 
 MISSING = "delimiter-missing"
 
@@ -33,13 +35,15 @@ Sender = tuple[str, str, str, Endpoint]
 
 
 def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    found: dict[Sender, list[tuple[ObservedConnection, ObservedFinding]]] = {}
-    for connection in knowledge.connections:
-        for finding in connection.findings.values():
-            is_probe = finding.severity == "note"
-            if finding.id in WHAT and finding.side is not None and not is_probe:
-                names = name_of(connection, finding.side), name_of(connection, 1 - finding.side)
-                found.setdefault((finding.id, *names, connection.endpoint), []).append((connection, finding))
+    found = grouped(
+        (
+            (finding.id, name_of(each, finding.side), name_of(each, 1 - finding.side), each.endpoint),
+            (each, finding),
+        )
+        for each in knowledge.connections
+        for finding in each.findings.values()
+        if finding.id in WHAT and finding.side is not None and finding.severity != "note"  # a note is a probe
+    )
     for sender, met in found.items():
         yield _diagnosis(sender, met)
     yield from _without_id(knowledge)
@@ -47,14 +51,12 @@ def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each side that omits the request id of ZMQ_REQ_CORRELATE from its replies."""
-    found: dict[tuple[str, str, Endpoint], list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        requests = connection.requests
-        if requests is not None and requests.without_id is not None and connection.is_whole:
-            names = name_of(connection, 1 - requests.asker), name_of(connection, requests.asker)
-            found.setdefault((*names, connection.endpoint), []).append(connection)
+    found = grouped(
+        ((name_of(each, 1 - requests.asker), name_of(each, requests.asker), each.endpoint), (each, requests.without_id))
+        for each in knowledge.connections
+        if (requests := each.requests) is not None and requests.without_id is not None and each.is_whole
+    )
     for (sender, peer, endpoint), same in found.items():
-        replies = [each.requests.without_id for each in same if each.requests and each.requests.without_id]
         yield Diagnosis.of(
             MISSING,
             "error",
@@ -63,9 +65,9 @@ def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "reply is dropped",
             'send all frames before the request back before the reply: address, id, b"", reply',
             evidence=(
-                Evidence(each.moment, f"{sender} sends no request id", each.ref) for each in replies[:MAX_EVIDENCE]
+                Evidence(reply.moment, f"{sender} sends no request id", reply.ref) for _, reply in same[:MAX_EVIDENCE]
             ),
-            about=same,
+            about=(each for each, _ in same),
             explains=("REQREP-06",),
             count=len(same),
         )
@@ -75,13 +77,12 @@ def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]
     id_, sender, peer, endpoint = of
     count = sum(finding.count for _, finding in met)
     times = sorted(finding.moment.ns for _, finding in met)
-    often = f", {how_often(times, count)}" if count > 1 else ""
     leaves = ", and the REQ closes the connection" if all(_leaves(*each) for each in met) else ""
     return Diagnosis.of(
         MISSING,
         "error",
         f"{sender} to {peer} at {address(endpoint)}",
-        f"{sender} {WHAT[id_].format(peer=peer)}{leaves}{often}",
+        f"{sender} {WHAT[id_].format(peer=peer)}{leaves}{repeated(times, count)}",
         HINTS[id_],
         evidence=(
             Evidence(finding.moment, f"{sender} sends no empty frame", finding.ref) for _, finding in met[:MAX_EVIDENCE]

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, ended
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.successors import FOR_EVER, passing
-from zmtpscope.diagnosis.across.words import client_name, duration, steady
+from zmtpscope.diagnosis.across.words import client_name, duration, listed, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.rules.connecting import MIN_OUTAGE
+from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
@@ -66,22 +68,15 @@ def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence[Disconnect]]]:
     """Yield groups of departures of one process; `left` contains the departures of each peer, in order of time."""
-    hosts: dict[str, list[Sequence[Disconnect]]] = {}
+    at_once = []
     for departures in left:
-        first, last = departures[0], departures[-1]
-        is_once = last.ending.moment.ns - first.ending.moment.ns < TOGETHER_NS
+        is_once = ended(departures[-1]) - ended(departures[0]) < TOGETHER_NS
         if is_once and all(each.by_listener and each.replaced_ns is None for each in departures):
-            hosts.setdefault(first.connection.endpoint[0], []).append(departures)
+            at_once.append(departures)
         else:
             yield [departures]
-    for same in hosts.values():
-        together: list[Sequence[Disconnect]] = []
-        for departures in sorted(same, key=_began):
-            if together and _began(departures) - _began(together[-1]) > TOGETHER_NS:
-                yield together
-                together = []
-            together.append(departures)
-        yield together
+    for same in grouped((each[0].connection.endpoint[0], each) for each in at_once).values():
+        yield from divided_at_pauses(same, _began, TOGETHER_NS)
 
 
 def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
@@ -90,7 +85,6 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
     first, last = departures[0], departures[-1]
     host = first.connection.endpoint[0]
     names = [_name(of_endpoint[0]) for of_endpoint in left]
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     waiting = sum(each.connection.requests.waiting_count for each in departures if each.connection.requests is not None)
     requests = f", with {counted(waiting, 'request')} open" if waiting else ""
     after = aftermath(departures, now)
@@ -99,7 +93,7 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
         "warn" if after.is_outage else "note",
         f"{host} at {counted(len(left), 'endpoint')}",
         f"{host} left {len(left)} endpoints within {duration(last.ending.moment.ns - first.ending.moment.ns)}: "
-        f"{', '.join(names[:MAX_NAMED])}{more}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
+        f"{listed(names, MAX_NAMED)}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
         "the process that listened at all of these exited or was killed: see its log around that time",
         evidence=(
             Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MAX_LISTED])}", first.connection.ref),
@@ -114,23 +108,20 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
 def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
     """Whether each lost port replaced another port of the listener, or was replaced by one."""
     known = passing(knowledge)
-    return all(
-        each.by_listener and (each.connection.client.ip, each.connection.endpoint) in known for each in departures
-    )
+    return all(each.by_listener and each.connection.ends in known for each in departures)
 
 
 def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each host and socket type that listened at one port after another."""
-    hosts: dict[tuple[str, str | None], list[Disconnect]] = {}
-    for departures in found:
-        if is_in_turn(departures, knowledge):
-            connection = departures[0].connection
-            key = connection.endpoint[0], connection.server.socket_type
-            hosts.setdefault(key, []).extend(departures)
+    hosts = grouped(
+        ((each.connection.endpoint[0], each.connection.server.socket_type), each)
+        for departures in found
+        if is_in_turn(departures, knowledge)
+        for each in departures
+    )
     for (host, socket_type), left in hosts.items():
         left.sort(key=ended)
         ports = [*dict.fromkeys(str(each.connection.endpoint[1]) for each in left)]
-        named = ", ".join(ports[:MAX_NAMED]) + (f" and {len(ports) - MAX_NAMED} more" if len(ports) > MAX_NAMED else "")
         missed = [client_name(each.connection) for each in left if each.is_missed and each.back_ns is None]
         tries = f"; {missed[0]} still tries to connect there" if missed else ""
         names = ", ".join(map(_name, left[:MAX_LISTED]))
@@ -138,7 +129,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
             "peer-departed",
             "note",
             f"{socket_type} of {host}, at one port after another",
-            f"{socket_type} of {host} listened at one port after another, and left {named}{tries}",
+            f"{socket_type} of {host} listened at one port after another, and left {listed(ports, MAX_NAMED)}{tries}",
             "nothing to do for programs that live for a moment; else bind to a fixed port, or let clients call "
             "zmq_disconnect for ports that are gone, since libzmq tries them until then",
             evidence=(Evidence(left[0].ending.moment, f"FIN or RST of {names}", left[0].connection.ref),),
@@ -156,4 +147,4 @@ def _name(departure: Disconnect) -> str:
 
 
 def _began(departures: Sequence[Disconnect]) -> int:
-    return departures[0].ending.moment.ns
+    return ended(departures[0])

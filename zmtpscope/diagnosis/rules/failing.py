@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, disconnects
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, of_listeners
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSizes
@@ -45,12 +45,7 @@ class Failure(NamedTuple):
 
 def _fails(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client at an endpoint, if the listener ends all its connections so."""
-    found: dict[tuple[Endpoint, str, str | None], list[Disconnect]] = {}
-    for departure in disconnects(knowledge):
-        if departure.by_listener:
-            client = departure.connection.client
-            found.setdefault((departure.connection.endpoint, client.ip, client.identity), []).append(departure)
-    for departures in found.values():
+    for departures in of_listeners(knowledge).values():
         failures = [failure for each in departures if (failure := _failure(each)) is not None]
         if MIN_TIMES <= len(failures) == len(departures):
             yield _diagnosis(failures)

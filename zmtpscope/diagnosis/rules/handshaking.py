@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.handshakes import AT_ONCE, MIN_WAIT, Hung, Waiting, hung_handshakes
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import (
-    address,
     client_name,
     duration,
-    how_often,
     name_of,
+    repeated,
     server_name,
     steady,
 )
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
-from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.diagnosis.rules.of_findings import Met, with_finding
+from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
@@ -32,14 +32,13 @@ NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
 
 def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
-    found: dict[tuple[Endpoint, str], list[Met]] = {}
-    for connection in knowledge.connections:
-        finding = connection.finding(*MISMATCH)
-        if finding is not None and connection.finding(*NO_MECHANISM) is None and not _read_more(connection, finding):
-            client = connection.client.ip
-            found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
-    for (endpoint, client), met in found.items():
-        known = knowledge.by_address[client, endpoint]
+    differing = (
+        each
+        for each in with_finding(knowledge.connections, *MISMATCH)
+        if each.connection.finding(*NO_MECHANISM) is None and not _read_more(*each)
+    )
+    for ends, met in grouped((each.connection.ends, each) for each in differing).items():
+        known = knowledge.by_ends[ends]
         listening, connecting = _mechanism(known, listens=True), _mechanism(known, listens=False)
         if listening == connecting:
             continue
@@ -47,8 +46,8 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "mechanism-mismatch",
             "error",
-            f"{client} at {address(endpoint)}",
-            _mismatch(met[0].connection, listening, connecting) + (f", {how_often(times)}" if len(met) > 1 else ""),
+            ends.name,
+            _mismatch(met[0].connection, listening, connecting) + repeated(times),
             "configure the same mechanism on both sides: NULL (none), PLAIN or CURVE",
             evidence=(Evidence(each.finding.moment, _who_says(each), each.finding.ref) for each in met[:MAX_EVIDENCE]),
             about=met,
@@ -111,7 +110,7 @@ def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 knowledge,
                 waiting,
                 hung,
-                _silence(hung[0], listens=waiting[2])
+                _silence(hung[0], listens=waiting.listener_is_silent)
                 + (f", although it serves {counted(served, 'other connection')} meanwhile" if served else ""),
                 FULL_HINT if served else HANGS_HINT,
                 [] if served else [each.conn_id for each in others],
@@ -127,11 +126,10 @@ class Other(NamedTuple):
 
 def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
     """Return the earlier connections to an endpoint where new ones get nothing."""
-    endpoint, _, listener_is_silent = waiting
-    if not listener_is_silent or first.connection.sides[first.silent].greeting is not None:
+    if not waiting.listener_is_silent or first.connection.sides[first.silent].greeting is not None:
         return []
     start, found = first.connection.start.ns, list[Other]()
-    for each in knowledge.by_endpoint[endpoint]:
+    for each in knowledge.by_endpoint[waiting.ends.endpoint]:
         last, ending = each.server.last_ns, ending_of(each)
         is_over = ending is not None and ending.moment.ns < start - AT_ONCE
         if each.start.ns < start and last is not None and is_agreed(each) and not is_over:
@@ -183,19 +181,18 @@ def _hanging(
     beside: Iterable[str] = (),
 ) -> Diagnosis:
     """Return the diagnosis; `beside` are connections on which the silent side is silent, too."""
-    endpoint, client, listener_is_silent = waiting
     connection, silent, _, _ = hung[0]
     return Diagnosis.of(
         rule,
-        "error" if listener_is_silent else "warn",
-        f"{client} at {address(endpoint)}",
+        "error" if waiting.listener_is_silent else "warn",
+        waiting.ends.name,
         f"{what}; {name_of(connection, 1 - silent)} {_patience(hung)}",
         hint,
         evidence=(_wait(each) for each in hung[:MAX_EVIDENCE]),
         about=hung,
         beside=beside,
         # of all connections of the two: some may have been closed immediately for the same reason
-        explained=((each.conn_id, id_) for each in knowledge.by_address[client, endpoint] for id_ in ANSWERS),
+        explained=((each.conn_id, id_) for each in knowledge.by_ends[waiting.ends] for id_ in ANSWERS),
         count=len(hung),
         last_ns=hung[-1].connection.last_ns,
         proven=rule != "authentication-failing",
@@ -207,9 +204,9 @@ def _patience(hung: list[Hung]) -> str:
     over = [each.waited for each in hung if each.is_over]
     if not over:
         return f"has been waiting for {duration(max(each.waited for each in hung))}"
-    usual, times = steady(over), how_often([each.connection.start.ns for each in hung])
+    usual, often = steady(over), repeated([each.connection.start.ns for each in hung])
     patience = f"after {duration(usual)}" if usual is not None else f"after {duration(max(over))} at most"
-    return f"gives up {patience}" + (f", {times}" if len(hung) > 1 else "")
+    return f"gives up {patience}{often}"
 
 
 def _wait(hung: Hung) -> Evidence:

@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF
 from zmtpscope.diagnosis.across.endings import ending_of
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.promises import broken_promises
 from zmtpscope.diagnosis.across.words import address, duration, how_often, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import ObservedHeartbeats, ObservedPing
 from zmtpscope.diagnosis.observers.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
 from zmtpscope.findings.kinds import Severity
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted
 
@@ -78,31 +80,35 @@ class TimeOut(NamedTuple):
     severity: Severity = "error"
     """Severity if the time-out is proven; a likely one is a warning."""
 
+    @property
+    def is_of_server(self) -> bool:
+        """Whether the server is silent."""
+        return self.silent == self.connection.listener
+
 
 def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each silent peer, for all its time-outs and all peers that noticed."""
-    found: dict[tuple[str, Endpoint, bool], list[TimeOut]] = {}
-    for connection in knowledge.connections:
-        if connection.is_whole and connection.conn_id not in broken_promises(knowledge):
-            for time_out in _of_connection(connection, knowledge):
-                silent = time_out.silent == connection.listener
-                client = connection.client.ip
-                found.setdefault((client, connection.endpoint, silent), []).append(time_out)
+    found = grouped(
+        ((connection.ends, time_out.is_of_server), time_out)
+        for connection in knowledge.connections
+        if connection.is_whole and connection.conn_id not in broken_promises(knowledge)
+        for time_out in _of_connection(connection, knowledge)
+    )
     for same in _silent_at_once(found):
         yield _diagnosis(same)
 
 
-def _silent_at_once(found: Mapping[tuple[str, Endpoint, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
+def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
     """Yield groups of time-outs for one diagnosis each.
 
     A server that is silent to several clients at the same time is one group, as is a client that is silent to several
     servers. All other time-outs are yielded alone.
     """
     peers: dict[str | Endpoint, list[Sequence[TimeOut]]] = {}
-    for (client, endpoint, is_server), each in found.items():
+    for (ends, is_server), each in found.items():
         first = _worst(each)
         if first.hint in PEER_HINTS and not _is_likely(first):
-            peers.setdefault(endpoint if is_server else client, []).append(each)
+            peers.setdefault(ends.endpoint if is_server else ends.client, []).append(each)
         else:
             yield [each]
     for groups in peers.values():
@@ -127,7 +133,7 @@ def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
     again = f"; the same {how_often(times)}" if len(times) > 1 else ""
     whom = connection.client.ip
     if len(others) > 1:
-        is_server = first.silent == connection.listener
+        is_server = first.is_of_server
         whom = counted(len(others), "client" if is_server else "server")
         named = others[:MAX_NAMED] if is_server else others[1:MAX_NAMED]
         names = ", ".join(named) + (", …" if len(others) > MAX_NAMED else "")
@@ -159,8 +165,7 @@ def _silent_since(each: Sequence[TimeOut]) -> int:
 def _other_of(time_out: TimeOut) -> str:
     """Return the client or server that waited for a sign of life."""
     connection = time_out.connection
-    is_server = time_out.silent == connection.listener
-    return connection.client.ip if is_server else address(connection.endpoint)
+    return connection.client.ip if time_out.is_of_server else address(connection.endpoint)
 
 
 def _is_likely(time_out: TimeOut) -> bool:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, ended
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, ended, of_listeners
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
 from zmtpscope.diagnosis.rules.leaving import (
     LARGEST_DEVIATION,
     MIN_PERIOD,
-    disconnected,
     ends_of,
     how_they_end,
     relayed_by,
 )
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 EQUAL_PART, EQUAL_NS = 0.02, SECOND // 20
@@ -31,10 +31,8 @@ IDLE_TIME_OUT_HINT = (
 
 def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each endpoint that ends idle and waiting connections after the same silence."""
-    by_endpoint: dict[Endpoint, list[Disconnect]] = {}
-    for departures in disconnected(knowledge).values():
-        by_endpoint.setdefault(departures[0].connection.endpoint, []).extend(departures)
-    for endpoint, departures in by_endpoint.items():
+    departed = (each for same in of_listeners(knowledge).values() for each in same)
+    for endpoint, departures in grouped((each.connection.endpoint, each) for each in departed).items():
         same = _equal_silences(departures)
         waiting = [each for each in same if _is_waiting(each)]
         if not any(_is_apart(idle, waiting) for idle in same if idle not in waiting):

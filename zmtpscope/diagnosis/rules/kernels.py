@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
@@ -13,6 +14,7 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedJupyter
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -55,11 +57,11 @@ class Asked(NamedTuple):
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client, by address and identity, and host."""
-    found: dict[tuple[str, str | None, str], list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        client = connection.client
-        if client.socket_type == "DEALER" and client.jupyter is not None and client.jupyter.requests:
-            found.setdefault((client.ip, client.identity, connection.endpoint[0]), []).append(connection)
+    found = grouped(
+        ((client.ip, client.identity, each.server.ip), each)
+        for each in knowledge.connections
+        if (client := each.client).socket_type == "DEALER" and client.jupyter is not None and client.jupyter.requests
+    )
     for connections in found.values():
         if all(map(_is_unanswered, connections)):
             asked = _asked(connections, knowledge)
@@ -85,7 +87,7 @@ def _is_unanswered(connection: ObservedConnection) -> bool:
 def _asked(connections: list[ObservedConnection], knowledge: Knowledge) -> Asked:
     moments = {id_: moment for each in _clients(connections) for id_, moment in each.asked.items()}
     until = max(end_of(each, knowledge.last_ns) for each in connections)
-    return Asked(connections, min(moments.values(), key=_time), until, set(moments))
+    return Asked(connections, min(moments.values(), key=attrgetter("ns")), until, set(moments))
 
 
 def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
@@ -119,11 +121,7 @@ def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
 @once
 def _between(knowledge: Knowledge) -> dict[tuple[str, str, str | None], list[ObservedConnection]]:
     """Return the connections by addresses of client and listener, and the client's socket type."""
-    found: dict[tuple[str, str, str | None], list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        client = connection.client
-        found.setdefault((client.ip, connection.endpoint[0], client.socket_type), []).append(connection)
-    return found
+    return grouped(((each.client.ip, each.server.ip, each.client.socket_type), each) for each in knowledge.connections)
 
 
 def _diagnosis(asked: Asked, heartbeats: int | None) -> Diagnosis:
@@ -205,10 +203,6 @@ def _clients(connections: Sequence[ObservedConnection]) -> Iterator[ObservedJupy
         client = connection.client
         if client.jupyter is not None:
             yield client.jupyter
-
-
-def _time(moment: Moment) -> int:
-    return moment.ns
 
 
 TABLE = (

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, disconnects, ended
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, disconnects, ended, of_listeners
 from zmtpscope.diagnosis.across.endings import ending_of, lifetime
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name, steady
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.words import (
+    address,
+    client_name,
+    duration,
+    how_often,
+    listed,
+    name_of,
+    repeated,
+    server_name,
+    steady,
+)
 from zmtpscope.diagnosis.across.zre import said_farewell
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.rules import handshaking, pairing, refusing
 from zmtpscope.diagnosis.rules.ended_processes import (
     MIN_GONE,
@@ -25,7 +36,9 @@ from zmtpscope.diagnosis.rules.ended_processes import (
     process_ended,
     served_until,
 )
+from zmtpscope.diagnosis.rules.of_findings import with_finding
 from zmtpscope.diagnosis.rules.strangers import said_nothing
+from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
 
 MIN_PERIOD = SECOND
@@ -38,17 +51,6 @@ Ends closer than this fraction of the period are one event: a server that stops 
 """
 STEADIER = 4
 """Silences come from a timer if their spread is this many times smaller than the spread of the lifetimes."""
-
-
-def disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint], list[Disconnect]]:
-    """Return the connections that the listener ended, by client address, identity and endpoint."""
-    found: dict[tuple[str, str | None, Endpoint], list[Disconnect]] = {}
-    for departure in disconnects(knowledge):
-        connection = departure.connection
-        if departure.by_listener:
-            client = connection.client
-            found.setdefault((client.ip, client.identity, connection.endpoint), []).append(departure)
-    return found
 
 
 IDLE_HINT = "a firewall, NAT or load balancer drops idle connections: send heartbeats more often (ZMQ_HEARTBEAT_IVL)"
@@ -77,7 +79,7 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
     for values, is_idle in (by_silence, by_life) if is_timed else (by_life, by_silence):
         period = steady(values, LARGEST_DEVIATION)
         if period is not None and period >= MIN_PERIOD:
-            times = len(_apart(ends, period * LARGEST_DEVIATION))
+            times = len(_moments(ends, period * LARGEST_DEVIATION))
             return Period(period, is_idle, times) if times >= MIN_TIMES else None
     return None
 
@@ -87,14 +89,14 @@ def _spread(values: Sequence[int]) -> float:
     return (max(values) - min(values)) / max(*values, 1)
 
 
-def _apart(times: Sequence[int], least: float) -> list[int]:
-    """Return the first of each group of ascending times; groups are more than `least` ns apart."""
-    return [*times[:1], *(time for before, time in pairwise(times) if time - before > least)]
+def _moments(times: Sequence[int], pause: float) -> list[int]:
+    """Return the first of each group of times; groups are more than `pause` ns apart."""
+    return [first for first, *_ in divided_at_pauses(times, int, pause)]
 
 
 def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client at an endpoint."""
-    for departures in disconnected(knowledge).values():
+    for departures in of_listeners(knowledge).values():
         period = _period(departures)
         if period is None:
             continue
@@ -132,7 +134,7 @@ class End(NamedTuple):
     conn_id: str
 
 
-class Ends:
+class EndsOfHost:
     """The ends of the connections of one host, in order of time."""
 
     def __init__(self, ends: Iterable[End]) -> None:
@@ -145,7 +147,7 @@ class Ends:
 
     def around(self, time: int, endpoint: Endpoint) -> Iterator[str]:
         """Yield the connections to other endpoints that ended at about the same time."""
-        place = bisect_left(self._ends, time - RELAYED, key=_time)
+        place = bisect_left(self._ends, time - RELAYED, key=attrgetter("ns"))
         while place < len(self._ends) and self._ends[place].ns <= time + RELAYED:
             if self._ends[place].endpoint == endpoint:
                 place = self._others[place]
@@ -155,18 +157,13 @@ class Ends:
 
 
 @once
-def _ends_by_host(knowledge: Knowledge) -> dict[str, Ends]:
-    found: dict[str, list[End]] = {}
-    for connection in knowledge.connections:
-        ending = ending_of(connection)
-        if ending is not None:
-            end = End(ending.moment.ns, connection.endpoint, connection.conn_id)
-            found.setdefault(connection.sides[ending.side].ip, []).append(end)
-    return {host: Ends(ends) for host, ends in found.items()}
-
-
-def _time(end: End) -> int:
-    return end.ns
+def _ends_by_host(knowledge: Knowledge) -> dict[str, EndsOfHost]:
+    found = grouped(
+        (each.sides[ending.side].ip, End(ending.moment.ns, each.endpoint, each.conn_id))
+        for each in knowledge.connections
+        if (ending := ending_of(each)) is not None
+    )
+    return {host: EndsOfHost(ends) for host, ends in found.items()}
 
 
 def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
@@ -185,7 +182,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each peer that left, for all connections it left."""
     periodic = {
         each.connection.conn_id
-        for departures in disconnected(knowledge).values()
+        for departures in of_listeners(knowledge).values()
         if _period(departures) is not None
         for each in departures
     }
@@ -263,10 +260,10 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     connection, ending = departures[0].connection, departures[0].ending
     others = _others(departures)
     times = [each.ending.moment.ns for each in departures]
-    moments = _apart(times, SECOND)
+    moments = _moments(times, SECOND)
     what = "its connection" if len(moments) == len(departures) else f"{len(departures)} connections"
     text = f"{name_of(connection, ending.side)} {how_they_end(departures)} {what} with {others}"
-    text += f", {how_often(moments)}" if len(moments) > 1 else ""
+    text += repeated(moments)
     cut_off = [each for each in departures if each.cut_off() is not None]
     text += ", in the middle of a message" if cut_off else ""
     stayed_away = [each for each in departures if each.back_ns is None and not each.is_missed]
@@ -295,14 +292,13 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
     client = connection.client
     silent = ending.moment.ns - (client.last_ns or connection.start.ns)
     times = [each.ending.moment.ns for each in departures]
-    again = f", {how_often(times)}" if len(times) > 1 else ""
     return Diagnosis.of(
         "peer-departed",
         "note",
         f"{client_name(connection)} at {address(connection.endpoint)}, replaced",
         f"{client_name(connection)} connected anew to {server_name(connection)} "
         f"{duration(ending.moment.ns - (departures[0].replaced_ns or 0))} before {name_of(connection, ending.side)} "
-        f"reset its old connection, on which it had sent nothing for {duration(silent)}{again}",
+        f"reset its old connection, on which it had sent nothing for {duration(silent)}{repeated(times)}",
         "the old connection was dead: the host, or the path to it, was down for a while; ZMQ_HEARTBEAT_IVL on both "
         "sides closes dead connections sooner",
         evidence=ends_of(departures),
@@ -319,8 +315,7 @@ MAX_OTHERS = 2
 def _others(departures: Sequence[Disconnect]) -> str:
     """Return, for example, `SUB 10.0.0.2` or `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
     names = list(dict.fromkeys(name_of(each.connection, 1 - each.ending.side) for each in departures))
-    named, more = names[:MAX_OTHERS], len(names) - MAX_OTHERS
-    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    return listed(names, MAX_OTHERS)
 
 
 def how_they_end(departures: Sequence[Disconnect]) -> str:
@@ -347,7 +342,7 @@ MIN_FAILED = 6
 
 def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
-    for (client, endpoint), own in knowledge.by_address.items():
+    for ends, own in knowledge.by_ends.items():
         findings = [each.finding(STORM) for each in own]
         found = next((each for each in findings if each is not None), None)
         if found is None or sum(not said_nothing(each) for each in own) < MIN_FAILED:
@@ -355,7 +350,7 @@ def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "reconnect-storm",
             "warn",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
             f"{how_often([each.start.ns for each in own])}",
             "find out why the connections end; ZMQ_RECONNECT_IVL_MAX increases the delay of clients",
@@ -374,26 +369,23 @@ OTHER_CAUSES = frozenset((*refusing.ERRORS, *pairing.TOLD, *handshaking.MISMATCH
 
 def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each kind of violation of each client at an endpoint."""
-    found: dict[tuple[Endpoint, str, str, int], list[tuple[ObservedConnection, ObservedFinding, ObservedFinding]]] = {}
-    for connection in knowledge.connections:
-        closed = connection.finding(VIOLATION)
-        error = None if closed is None else connection.finding(closed.text.rpartition(" ")[2])
-        if closed is None or error is None or error.side is None or error.id in OTHER_CAUSES:
-            continue
-        client = connection.client.ip
-        key = connection.endpoint, client, error.id, error.side ^ connection.listener
-        found.setdefault(key, []).append((connection, closed, error))
-    for (endpoint, client, id_, _), met in found.items():
-        connection, closed, error = met[0]
+    found = grouped(
+        ((connection.ends, error.id, error.side ^ connection.listener), (connection, closed, error))
+        for connection, closed in with_finding(knowledge.connections, VIOLATION)
+        if (error := connection.finding(closed.text.rpartition(" ")[2])) is not None
+        and error.side is not None
+        and error.id not in OTHER_CAUSES
+    )
+    for (ends, id_, _), met in found.items():
+        connection, _, error = met[0]
         offender = error.side or 0
         times = [each.moment.ns for _, each, _ in met]
         yield Diagnosis.of(
             "violating-frame",
             "error",
-            f"{id_} of {client} at {address(endpoint)}",
+            f"{id_} of {ends.name}",
             f"{name_of(connection, 1 - offender)} closes the connection because of what "
-            f"{name_of(connection, offender)} sends: {_decapitalised(error.text)}"
-            + (f", {how_often(times)}" if len(met) > 1 else ""),
+            f"{name_of(connection, offender)} sends: {_decapitalised(error.text)}{repeated(times)}",
             error.hint or "find out which implementation that peer uses, and fix it there",
             evidence=(
                 evidence

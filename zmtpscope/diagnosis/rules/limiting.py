@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF, FAILED, WITHOUT_A_WORD, Disconnect, disconnects
 from zmtpscope.diagnosis.across.endings import Ending, ending_of
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSizes
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 TOO_LARGE = "message-too-large"
@@ -72,13 +74,14 @@ class Sent(NamedTuple):
 def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
     left = {each.connection.conn_id: each for each in disconnects(knowledge)}
     back = {conn_id: each.back_ns for conn_id, each in left.items()}
-    found: dict[tuple[Endpoint, str | None], list[Sent]] = {}
-    for connection in knowledge.connections:
-        ending = ending_of(connection)
-        for sender, side in enumerate(connection.sides):
-            if side.sizes is not None and connection.is_whole:
-                sent = Sent(connection, sender, side.sizes, ending)
-                found.setdefault(sent.receiver, []).append(sent)
+    sent = (
+        Sent(connection, sender, side.sizes, ending_of(connection))
+        for connection in knowledge.connections
+        if connection.is_whole
+        for sender, side in enumerate(connection.sides)
+        if side.sizes is not None
+    )
+    found = grouped((each.receiver, each) for each in sent)
     for same in found.values():
         taken = max(each.largest_taken for each in same)
         least = max(taken + 1, MIN_SIZE)

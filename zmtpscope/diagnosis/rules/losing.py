@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from zmtpscope.diagnosis.across.hanging import Hanging, behind_brokers, hanging, is_lost
 from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.rules.requesting import STUCK
+from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 
 LOST = "request-lost"
@@ -21,20 +22,19 @@ LOST_HINT = "a request is lost with its connection: " + STUCK
 
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield at most two diagnoses for each endpoint: for requests lost for good, and for requests made up for later."""
-    lost: dict[Endpoint, list[Hanging]] = {}
-    made_up_for: dict[Endpoint, list[tuple[Hanging, Asked]]] = {}
     behind = behind_brokers(knowledge)
-    for each in hanging(knowledge):
-        if each.is_unacknowledged or each.was_cut or not is_lost(each, knowledge):
-            continue
-        again = _made_up_for(each, behind, knowledge)
-        if again is not None:
-            made_up_for.setdefault(each.connection.endpoint, []).append((each, again))
-        elif not asked_again(each.oldest, each.until, knowledge).times:
-            lost.setdefault(each.connection.endpoint, []).append(each)
-    for same in lost.values():
+    lost = [
+        (each, _made_up_for(each, behind, knowledge))
+        for each in hanging(knowledge)
+        if not each.is_unacknowledged and not each.was_cut and is_lost(each, knowledge)
+    ]
+    for_ever = (
+        each for each, again in lost if again is None and not asked_again(each.oldest, each.until, knowledge).times
+    )
+    for same in grouped((each.connection.endpoint, each) for each in for_ever).values():
         yield _lost_for_ever(same, behind, knowledge)
-    for same_again in made_up_for.values():
+    for_a_while = ((each.connection.endpoint, (each, again)) for each, again in lost if again is not None)
+    for same_again in grouped(for_a_while).values():
         yield _lost_for_a_while(same_again, behind)
 
 

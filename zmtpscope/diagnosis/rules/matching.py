@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import nlargest
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.deliveries import MAX_SIBLINGS
@@ -20,6 +21,7 @@ from zmtpscope.diagnosis.observers.subscriptions import ref_of_subscription
 from zmtpscope.diagnosis.observers.timeline import EXACT
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopic
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -62,10 +64,8 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
     room = MAX_REPORTED_TOTAL
     for publisher in publishers(knowledge):
         published = _published(publisher)
-        latest = nlargest(MAX_SIBLINGS, publisher.subscribers, key=_latest)
-        found: dict[bytes, list[Unanswered]] = {}
-        for each in _unanswered(publisher):
-            found.setdefault(each.subscription.topic, []).append(each)
+        latest = nlargest(MAX_SIBLINGS, publisher.subscribers, key=attrgetter("latest_ns"))
+        found = grouped((each.subscription.topic, each) for each in _unanswered(publisher))
         for unanswered in list(found.values())[:MAX_REPORTED]:
             other = elsewhere(publisher, *unanswered[0], knowledge)
             if other is not None and other.is_received:
@@ -246,10 +246,6 @@ def _without_messages_diagnosis(
         last_ns=unanswered[-1].subscription.moment.ns,
         proven=near is None,
     )
-
-
-def _latest(subscriber: Subscriber) -> int:
-    return subscriber.latest_ns
 
 
 def _has(subscriber: Subscriber, key: TopicKey) -> bool:

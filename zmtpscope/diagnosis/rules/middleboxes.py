@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, lifetime
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import duration, how_often, name_of
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.words import duration, name_of, repeated
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 
 HINT = (
@@ -25,13 +26,6 @@ class Reset(NamedTuple):
     ending: Ending
 
     @property
-    def pair(self) -> tuple[Endpoint, str, bool]:
-        """The endpoint, the address of the client, and whether the reset was in the name of the listener."""
-        connection = self.connection
-        client = connection.client.ip
-        return connection.endpoint, client, self.ending.side == connection.listener
-
-    @property
     def waiting(self) -> int:
         """The number of requests without a reply."""
         return 0 if self.connection.requests is None else self.connection.requests.waiting_count
@@ -39,12 +33,11 @@ class Reset(NamedTuple):
 
 def _reset_on_the_way(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client, endpoint and side in whose name connections were reset."""
-    found: dict[tuple[Endpoint, str, bool], list[Reset]] = {}
-    for connection in knowledge.connections:
-        ending = ending_of(connection)
-        if ending is not None and ending.cause == "middlebox":
-            reset = Reset(connection, ending)
-            found.setdefault(reset.pair, []).append(reset)
+    found = grouped(
+        ((each.ends, ending.side == each.listener), Reset(each, ending))
+        for each in knowledge.connections
+        if (ending := ending_of(each)) is not None and ending.cause == "middlebox"
+    )
     for same in found.values():
         yield _diagnosis(same)
 
@@ -53,7 +46,7 @@ def _diagnosis(same: Sequence[Reset]) -> Diagnosis:
     connection, ending = same[0].connection, same[0].ending
     own, other = name_of(connection, ending.side), name_of(connection, 1 - ending.side)
     values = connection.values or {}
-    times = f", {how_often([each.ending.moment.ns for each in same])}" if len(same) > 1 else ""
+    times = repeated([each.ending.moment.ns for each in same])
     lost = sum(each.waiting for each in same)
     requests = f"; {counted(lost, 'request')} had no reply yet" if lost else ""
     return Diagnosis.of(

@@ -48,7 +48,7 @@ LARGEST_DEVIATION = 0.02
 
 def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
-    for (client, endpoint), connections in knowledge.by_address.items():
+    for ends, connections in knowledge.by_ends.items():
         ended = [(each, ending) for each in connections if (ending := _ended_by_newer(each)) is not None]
         lives = [lifetime(each, ending) for each, ending in ended]
         period = steady(lives, LARGEST_DEVIATION)
@@ -58,7 +58,7 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "handshake-timer",
             "warn",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             f"{name_of(connection, ending.side)} closes each connection with {name_of(connection, 1 - ending.side)} "
             f"{duration(period)} after it began, {len(ended)} times, although messages pass: its handshake timer goes "
             "on behind a handshake of ZMTP 2.0",
@@ -85,7 +85,7 @@ SHORT = SECOND
 
 def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
-    for (client, endpoint), connections in knowledge.by_address.items():
+    for ends, connections in knowledge.by_ends.items():
         if len(connections) < MIN_ONCE:
             continue
         are_kept = all(map(_is_kept, connections)) and _follow_each_other(connections)
@@ -98,7 +98,7 @@ def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "connection-per-request",
             "note",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             f"{client_name(first)} opens a connection to {server_name(first)} for each of its "
             f"{counted(len(connections), 'request')}: {costs}",
             "keep one socket open for all requests of a program" + (", or close each one" if are_kept else ""),
@@ -172,7 +172,7 @@ PHANTOM = "phantom-identity"
 
 def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address, endpoint and side."""
-    for (client, endpoint), connections in knowledge.by_address.items():
+    for ends, connections in knowledge.by_ends.items():
         for listens in (True, False):
             found = [
                 (each, side, phantom)
@@ -188,7 +188,7 @@ def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 yield Diagnosis.of(
                     PHANTOM,
                     "warn",
-                    f"{client} at {address(endpoint)}",
+                    ends.name,
                     f"{name_of(connection, side)} sends its {what} twice to "
                     f"{name_of(connection, 1 - side)}, which speaks ZMTP 1.0: the second one is received as a message"
                     f"{often}",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from textwrap import shorten
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import is_agreed
-from zmtpscope.diagnosis.across.handshakes import hung_handshakes
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, server_name
+from zmtpscope.diagnosis.across.handshakes import Waiting, hung_handshakes
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.words import client_name, duration, repeated, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence
+from zmtpscope.diagnosis.ends import Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, began
 from zmtpscope.findings.kinds import Severity
+from zmtpscope.grouping import grouped
 
 LONGEST_DETAIL = 110
 """Maximum number of characters of a detail in a sentence; the evidence contains all of it."""
@@ -26,6 +29,14 @@ class Met(NamedTuple):
 
     connection: ObservedConnection
     finding: ObservedFinding
+
+
+def with_finding(connections: Iterable[ObservedConnection], *ids: str) -> Iterator[Met]:
+    """Yield the connections that have one of these findings, each with the first."""
+    for connection in connections:
+        finding = connection.finding(*ids)
+        if finding is not None:
+            yield Met(connection, finding)
 
 
 class OfFindings(NamedTuple):
@@ -48,8 +59,8 @@ class OfFindings(NamedTuple):
     is_final: bool = False
 
 
-Asker = tuple[Endpoint, str, str | None]
-"""The endpoint, the address of the client, and its user name."""
+Asker = tuple[Ends, str | None]
+"""The ends, and the user name of the client."""
 
 
 def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[Diagnosis]]:
@@ -65,22 +76,24 @@ def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[
 
 
 def _by_asker(kind: OfFindings, knowledge: Knowledge) -> dict[Asker, list[Met]]:
-    found: dict[Asker, list[Met]] = {}
-    for connection in knowledge.connections:
-        with_ids = (each for (id_, _), each in connection.findings.items() if id_ in kind.ids)
-        held = [each for each in with_ids if kind.holds(connection, each)]
-        if held:
-            first = min(held, key=lambda each: each.moment.ns)
-            found.setdefault(_asker(connection), []).append(Met(connection, first))
-    return found
+    met = (_first(kind, connection) for connection in knowledge.connections)
+    return grouped((_asker(each.connection), each) for each in met if each is not None)
+
+
+def _first(kind: OfFindings, connection: ObservedConnection) -> Met | None:
+    """Return the first finding on a connection that the rule accepts, or None."""
+    with_ids = (each for (id_, _), each in connection.findings.items() if id_ in kind.ids)
+    held = (each for each in with_ids if kind.holds(connection, each))
+    first = min(held, key=attrgetter("moment.ns"), default=None)
+    return None if first is None else Met(connection, first)
 
 
 def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[Met]) -> Diagnosis:
-    endpoint, client, user = asker
+    ends, user = asker
     first = met[0].finding
     times = sorted(each.finding.moment.ns for each in met)
     count = sum(each.finding.count for each in met)
-    sentence = _sentence(kind, met) + (f", {how_often(times, count)}" if count > 1 else "")
+    sentence = _sentence(kind, met) + repeated(times, count)
     later = None if kind.is_final else _came_about_later(knowledge, asker, times[-1])
     if later is not None:
         sentence += f"; a handshake succeeded {duration(later.start.ns - times[-1])} later"
@@ -89,7 +102,7 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
     return Diagnosis.of(
         kind.rule,
         kind.severity if later is None else "note",
-        f"{client} at {address(endpoint)}" if user is None else f"{user} of {client} at {address(endpoint)}",
+        ends.name if user is None else f"{user} of {ends.name}",
         sentence,
         kind.hint or first.hint or "",
         evidence=(Evidence(each.moment, _evident(kind, each), each.ref) for _, each in met[:MAX_EVIDENCE]),
@@ -134,20 +147,14 @@ def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> Observe
 @once
 def _came_about(knowledge: Knowledge) -> dict[Asker, list[ObservedConnection]]:
     """Return the connections of each client that can carry messages, by start time."""
-    found: dict[Asker, list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        if is_agreed(connection):
-            found.setdefault(_asker(connection), []).append(connection)
-    return found
+    return grouped((_asker(each), each) for each in knowledge.connections if is_agreed(each))
 
 
 def _asker(connection: ObservedConnection) -> Asker:
-    client = connection.client
-    return connection.endpoint, client.ip, client.username
+    return connection.ends, connection.client.username
 
 
 def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:
     """Whether the server closed on the client each time, and the client never waited for an answer in vain."""
-    connection, hung = met[0].connection, hung_handshakes(knowledge)
-    client = connection.client.ip
-    return all((connection.endpoint, client, listens) not in hung for listens in (False, True))
+    ends, hung = met[0].connection.ends, hung_handshakes(knowledge)
+    return all(Waiting(ends, listens) not in hung for listens in (False, True))

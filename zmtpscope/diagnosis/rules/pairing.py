@@ -5,15 +5,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.handshakes import rejects_type
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import address, how_often, name_of, server_name, shown
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.words import address, name_of, repeated, server_name, shown
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
-from zmtpscope.diagnosis.rules.of_findings import Met, OfFindings, closed_at_once, diagnoses_of
+from zmtpscope.diagnosis.rules.of_findings import Met, OfFindings, closed_at_once, diagnoses_of, with_finding
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
 from zmtpscope.zmtp.socket_types import may_meet
 
@@ -29,32 +32,28 @@ HINT = (
 
 def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
-    found: dict[tuple[Endpoint, str], list[Met]] = {}
-    for connection in knowledge.connections:
-        finding = connection.finding(*TOLD) or connection.finding(*ONLY_CLOSED)
-        if finding is not None:
-            client = connection.client.ip
-            found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
-    for (endpoint, client), met in found.items():
+    found = (
+        Met(each, finding)
+        for each in knowledge.connections
+        if (finding := each.finding(*TOLD) or each.finding(*ONLY_CLOSED)) is not None
+    )
+    for ends, met in grouped((each.connection.ends, each) for each in found).items():
         connection, finding = next((each for each in met if each.finding.id in TOLD), met[0])
         types = [_type_of(knowledge, met, listens) for listens in (True, False)]
         if finding.id not in TOLD and _fit(types) and all(rejects_type(each.connection) for each in met):
             types[1] = None  # the types that fit belong to another program at that address
         if finding.id not in TOLD and (_fit(types) or not _is_closed_by_types(knowledge, met)):
             continue  # it closed for another reason, or its ZAP handler is slow
-        count = len(met)
         yield Diagnosis.of(
             "wrong-pairing",
             "error",
-            f"{client} at {address(endpoint)}",
-            _sentence(connection, finding, types)
-            + (f", {_how_often(met)}" if count > 1 else "")
-            + _tenant_before(knowledge, connection, types),
+            ends.name,
+            _sentence(connection, finding, types) + _repeated(met) + _tenant_before(knowledge, connection, types),
             HINT,
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
             about=met,
             explains=(*TOLD, *ONLY_CLOSED, "ZMTP-CONN-08"),
-            count=count,
+            count=len(met),
             last_ns=max(each.finding.last_ns for each in met),
             proven=finding.id in TOLD,
         )
@@ -86,13 +85,11 @@ def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
     """
     own = _first_type(each.connection.server if listens else each.connection.client for each in met)
     if own is None and not listens and met[0].finding.id not in TOLD:  # other connections of the client may show it
-        client = met[0].connection.client.ip
-        connections = knowledge.by_address[client, met[0].connection.endpoint]
-        return _first_type(each.client for each in connections)
+        return _first_type(each.client for each in knowledge.by_ends[met[0].connection.ends])
     if own is not None or not listens:
         return own
     known = _listening(knowledge)[met[0].connection.endpoint]
-    place = bisect_right(known, met[0].connection.start.ns, key=_since)
+    place = bisect_right(known, met[0].connection.start.ns, key=attrgetter("since_ns"))
     return known[max(place - 1, 0)].socket_type if known else None
 
 
@@ -112,10 +109,6 @@ def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
         ]
         for endpoint, connections in knowledge.by_endpoint.items()
     }
-
-
-def _since(listening: Listening) -> int:
-    return listening.since_ns
 
 
 def _tenant_before(knowledge: Knowledge, connection: ObservedConnection, types: list[str | None]) -> str:
@@ -148,8 +141,8 @@ def _sentence(connection: ObservedConnection, finding: ObservedFinding, types: l
     )
 
 
-def _how_often(met: list[Met]) -> str:
-    return how_often([each.finding.moment.ns for each in met])
+def _repeated(met: list[Met]) -> str:
+    return repeated([each.finding.moment.ns for each in met])
 
 
 IDENTITY = "ZMTP3X-META-15"
@@ -157,17 +150,8 @@ IDENTITY = "ZMTP3X-META-15"
 
 def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each identity at an endpoint."""
-    found: dict[tuple[Endpoint, str], list[Met]] = {}
-    for connection in knowledge.connections:
-        finding = connection.finding(IDENTITY)
-        if finding is not None:
-            identity = connection.client.identity or ""
-            found.setdefault((connection.endpoint, identity), []).append(Met(connection, finding))
-    by_identity: dict[tuple[Endpoint, str], list[ObservedConnection]] = {key: [] for key in found}
-    for connection in knowledge.connections if found else ():
-        key = connection.endpoint, connection.client.identity or ""
-        if key in by_identity:
-            by_identity[key].append(connection)
+    found = grouped((_named_client(each.connection), each) for each in with_finding(knowledge.connections, IDENTITY))
+    by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():
         connection, same = met[0].connection, by_identity[endpoint, identity]
         hosts = sorted({each.client.ip for each in same})
@@ -179,7 +163,7 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f'Two clients are "{shown(identity)}" at {server_name(connection)} at the same time, '
             f"from {' and '.join(hosts)}: "
             + (_who_gets_what(same, ignored) if replaced is None else _who_took_over(replaced))
-            + (f", {_how_often(met)}" if len(met) > 1 else ""),
+            + _repeated(met),
             "give each client a routing id of its own, or none"
             + ("; ZMQ_ROUTER_HANDOVER lets the newer one take over" if replaced is None else ""),
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
@@ -188,6 +172,10 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
             count=len(met),
             last_ns=max(each.finding.last_ns for each in met),
         )
+
+
+def _named_client(connection: ObservedConnection) -> tuple[Endpoint, str]:
+    return connection.endpoint, connection.client.identity or ""
 
 
 MIN_ASKED = 3

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import client_name, duration, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.diagnosis.rules.ceasing import LARGEST_SHARE, MANY_PAUSES, MIN_MESSAGES, MIN_SILENCE, MIN_UNANSWERED
+from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 
 PAUSED = "paused"
@@ -18,11 +19,8 @@ PAUSED = "paused"
 
 def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each listening peer that paused and then continued."""
-    found: dict[Endpoint, list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        if connection.is_whole and is_agreed(connection) and _has_paused(connection):
-            found.setdefault(connection.endpoint, []).append(connection)
-    for same in found.values():
+    paused = (each for each in knowledge.connections if each.is_whole and is_agreed(each) and _has_paused(each))
+    for same in grouped((each.endpoint, each) for each in paused).values():
         first = same[0]
         rhythm, name = first.server.rhythm, server_name(first)
         if rhythm is None or rhythm.longest_from is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
@@ -11,6 +12,7 @@ from zmtpscope.diagnosis.across.words import name_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.topics import GOES_ON, KINDS
+from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 
 LONGER_TOPIC = "longer-topic"
@@ -38,11 +40,8 @@ class Overlap(NamedTuple):
 def _longer_topics(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each publisher and subscription."""
     for publisher in publishers(knowledge):
-        found: dict[bytes, list[Overlap]] = {}
-        for subscriber in publisher.subscribers:
-            for overlap in _overlaps(subscriber):
-                found.setdefault(overlap.topic, []).append(overlap)
-        for same in found.values():
+        overlaps = (each for subscriber in publisher.subscribers for each in _overlaps(subscriber))
+        for same in grouped((each.topic, each) for each in overlaps).values():
             yield _diagnosis(same)
 
 
@@ -70,7 +69,7 @@ def _diagnosis(same: Sequence[Overlap]) -> Diagnosis:
     more = f" and {counted(len(names) - MAX_REPORTED, 'topic')} more" if len(names) > MAX_REPORTED else ""
     others = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
     messages = sum(each.messages for each in longer)
-    first = min(longer, key=_first)
+    first = min(longer, key=attrgetter("first.ns"))
     return Diagnosis.of(
         LONGER_TOPIC,
         "note",
@@ -83,10 +82,6 @@ def _diagnosis(same: Sequence[Overlap]) -> Diagnosis:
         about=(each.subscriber for each in same),
         count=messages,
     )
-
-
-def _first(longer: Longer) -> int:
-    return longer.first.ns
 
 
 TABLE = (

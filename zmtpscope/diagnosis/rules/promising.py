@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.promises import BrokenPromise, broken_promises, by_pinger
-from zmtpscope.diagnosis.across.words import address, duration, how_often, name_of
+from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 
@@ -24,7 +24,6 @@ def _diagnosis(broken: Sequence[BrokenPromise]) -> Diagnosis:
     connection, asker, ttl, kept, every, _ = first = broken[0]
     name, peer = name_of(connection, asker), name_of(connection, 1 - asker)
     times = [each.closed_ns for each in broken]
-    often = f", {how_often(times)}" if len(broken) > 1 else ""
     if every is None:
         promise = (
             f"{name} sends PINGs with a TTL of {duration(ttl)}, which libzmq up to 4.3.6 wraps to {duration(kept)}"
@@ -37,7 +36,8 @@ def _diagnosis(broken: Sequence[BrokenPromise]) -> Diagnosis:
         HEARTBEAT_TTL,
         "error",
         f"{name} at {address(connection.endpoint)}",
-        f"{promise}: {peer} closes the connection {duration(_silence(first))} after the last sign of life{often}",
+        f"{promise}: {peer} closes the connection {duration(_silence(first))} after the last sign of life"
+        + repeated(times),
         hint,
         evidence=(
             Evidence(last, f"a PING with a TTL of {duration(ttl)}", each.connection.ref)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, surely_sent
@@ -12,6 +13,7 @@ from zmtpscope.diagnosis.across.words import name_of, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.timeline import Timeline
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -42,14 +44,11 @@ def _proxies(knowledge: Knowledge) -> Iterator[Proxy]:
 
     Another program on the same host may own one of the two.
     """
-    incoming: dict[str, list[Subscriber]] = {}
-    outgoing: dict[str, list[Publisher]] = {}
-    for publisher in publishers(knowledge):
-        if publisher.endpoint is not None and publisher.socket_type == "XPUB":
-            outgoing.setdefault(publisher.ip, []).append(publisher)
-        for subscriber in publisher.subscribers:
-            if subscriber.socket_type == "XSUB":
-                incoming.setdefault(subscriber.ip, []).append(subscriber)
+    subscribers = (each for publisher in publishers(knowledge) for each in publisher.subscribers)
+    incoming = grouped((each.ip, each) for each in subscribers if each.socket_type == "XSUB")
+    outgoing = grouped(
+        (each.ip, each) for each in publishers(knowledge) if each.endpoint is not None and each.socket_type == "XPUB"
+    )
     for ip, bound in outgoing.items():
         if ip in incoming and len(bound) == 1:
             yield Proxy(incoming[ip], bound[0])
@@ -68,11 +67,9 @@ def _dropping(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[Dropped]:
-    incoming: dict[TopicKey, list[Timeline]] = {}
-    for each in proxy.incoming:
-        for key, topic in each.topics.items():
-            if key.topic is not None:
-                incoming.setdefault(key, []).append(topic.timeline)
+    incoming = grouped(
+        (key, topic.timeline) for each in proxy.incoming for key, topic in each.topics.items() if key.topic is not None
+    )
     latest = max(each.latest_ns for each in proxy.incoming)
     for subscriber in behind:
         for key, timelines in incoming.items():
@@ -102,7 +99,7 @@ def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscribe
 
 
 def _diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
-    worst = max(found, key=_messages)
+    worst = max(found, key=attrgetter("messages"))
     source = next(each for each in proxy.incoming if worst.key in each.topics)
     first, subscriber = source.topics[worst.key].first, worst.subscriber
     others = len(found) - 1
@@ -159,10 +156,6 @@ def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
             count=len(asked),
             proven=False,
         )
-
-
-def _messages(dropped: Dropped) -> int:
-    return dropped.messages
 
 
 TABLE = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, Delivery, deliveries, got_most
@@ -14,6 +15,7 @@ from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rul
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
@@ -59,10 +61,7 @@ class Behind(NamedTuple):
 @once
 def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
     """Return one diagnosis for each receiver, about its worst connection."""
-    found: dict[str, list[Diagnosis]] = {}
-    for diagnosis in _of_connections(knowledge):
-        found.setdefault(diagnosis.subject, []).append(diagnosis)
-    return [_worst(each) for each in found.values()]
+    return [*map(_worst, grouped((each.subject, each) for each in _of_connections(knowledge)).values())]
 
 
 def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
@@ -79,13 +78,12 @@ def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
 
 
 def _of_connections(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    by_connection: dict[str, list[Delivery]] = {}
-    for delivery in deliveries(knowledge):
-        by_connection.setdefault(delivery.subscriber.connection.conn_id, []).append(delivery)
+    by_receiver = grouped(
+        ((each.subscriber.connection.conn_id, each.subscriber.side), each) for each in deliveries(knowledge)
+    )
     for connection in knowledge.connections:
         for sender in (0, 1):
-            own = by_connection.get(connection.conn_id, [])
-            own = [delivery for delivery in own if delivery.subscriber.side == 1 - sender]
+            own = by_receiver.get((connection.conn_id, 1 - sender), [])
             stalls = connection.sides[sender].stalls
             diagnosis = (
                 _stalled(connection, sender, stalls, own, knowledge) if stalls else _dropped(connection, sender, own)
@@ -103,7 +101,9 @@ def _stalled(
 ) -> Diagnosis | None:
     lasted = [_lasted(stall, connection, knowledge) for stall in stalls]
     total = sum(lasted)
-    behind = max((_behind(each, stalls[0].moment.ns, knowledge) for each in own), key=_messages, default=None)
+    behind = max(
+        (_behind(each, stalls[0].moment.ns, knowledge) for each in own), key=attrgetter("messages"), default=None
+    )
     if total < SHORTEST_NS:
         return None
     last = stalls[-1]
@@ -173,7 +173,7 @@ def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
         for sibling in got_most(knowledge)[delivery.publisher][delivery.key]
         if sibling is not slow
     ]
-    return max(found, key=_messages, default=Behind(0, delivery, slow))
+    return max(found, key=attrgetter("messages"), default=Behind(0, delivery, slow))
 
 
 def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery]) -> Diagnosis | None:
@@ -203,10 +203,6 @@ def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery
 
 def _subject(connection: ObservedConnection, receiver: int) -> str:
     return f"{name_of(connection, receiver)} at {address(connection.endpoint)}"
-
-
-def _messages(behind: Behind) -> int:
-    return behind.messages
 
 
 def _of_rule(rule: str) -> Callable[[Knowledge], Iterator[Diagnosis]]:

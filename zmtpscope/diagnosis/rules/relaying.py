@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import address, how_often, server_name
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.words import repeated, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.diagnosis.rules.of_findings import with_finding
+from zmtpscope.grouping import grouped
 
 HEADER, REFUSED = "ZMTP-CONN-17", "ZMTP-CONN-19"
 
 
 def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint with proxy headers."""
-    found: dict[tuple[str, Endpoint], list[Met]] = {}
-    for connection in knowledge.connections:
-        finding = connection.finding(HEADER)
-        if finding is not None and not is_agreed(connection):
-            client = connection.client.ip
-            found.setdefault((client, connection.endpoint), []).append(Met(connection, finding))
-    for (client, endpoint), met in found.items():
+    failed = (each for each in with_finding(knowledge.connections, HEADER) if not is_agreed(each.connection))
+    for ends, met in grouped((each.connection.ends, each) for each in failed).items():
         connection, finding = met[0]
         header = finding.text.partition(": ")[2].partition(" for ")[0]
         yield Diagnosis.of(
             "proxy-header",
             "error",
-            f"{client} at {address(endpoint)}",
-            f"{client} sends a {header} header before ZMTP to {server_name(connection)}, which does not know it: no "
-            "handshake succeeds" + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
+            ends.name,
+            f"{ends.client} sends a {header} header before ZMTP to {server_name(connection)}, which does not know it: "
+            f"no handshake succeeds{repeated([each.finding.moment.ns for each in met])}",
             finding.hint or "",
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
             about=met,
@@ -41,12 +37,12 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _refusals(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client, proxy and target."""
     for finding in knowledge.findings:
-        if finding.id == REFUSED and finding.endpoint is not None:
+        if finding.id == REFUSED and finding.ends is not None:
             text = finding.text.partition(": ")[2]
             yield Diagnosis.of(
                 "proxy-refuses",
                 "warn" if finding.severity == "warn" else "note",
-                f"{finding.client} at {address(finding.endpoint)}",
+                finding.ends.name,
                 text[:1].upper() + text[1:],
                 finding.hint or "",
                 evidence=(Evidence(finding.moment, "the first request that it refused", finding.ref),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from zmtpscope.diagnosis.across.hanging import (
     GivenUp,
@@ -17,10 +18,12 @@ from zmtpscope.diagnosis.across.hanging import (
     may_be_worker,
 )
 from zmtpscope.diagnosis.across.hops import asked_again
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
-from zmtpscope.diagnosis.across.words import duration
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.words import duration, listed
 from zmtpscope.diagnosis.across.workers import GONE_HINT, gone_worker
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -46,13 +49,10 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each server with unanswered requests, except requests that a broker passed on."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
-    by_asked: dict[tuple[Endpoint, str], list[Hanging]] = {}
-    for each in hanging(knowledge):
-        if each.conn_id not in clients and _hangs(each, knowledge):
-            by_asked.setdefault((each.connection.endpoint, each.asked), []).append(each)
+    hung = (each for each in hanging(knowledge) if each.conn_id not in clients and _hangs(each, knowledge))
     told: set[str] = set()
-    for same in by_asked.values():
-        longest = max(same, key=_waited)
+    for same in grouped(((each.connection.endpoint, each.asked), each) for each in hung).values():
+        longest = max(same, key=attrgetter("waited"))
         line = _line_of(longest, knowledge) or [longest, *(each for each in same if each is not longest)]
         diagnosis = _no_reply(line, [client for each in line for client in behind.get(each.conn_id, ())], knowledge)
         told |= diagnosis.conn_ids
@@ -98,13 +98,11 @@ def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
 @once
 def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
     """Return the requests that wait at each listening REP."""
-    found: dict[Endpoint, list[Hanging]] = {}
-    for each in hanging(knowledge):
-        listener = each.connection.listener
-        asks_listener = listener != each.requests.asker and each.asks_rep
-        if asks_listener and not each.is_unacknowledged:
-            found.setdefault(each.connection.endpoint, []).append(each)
-    return found
+    return grouped(
+        (each.connection.endpoint, each)
+        for each in hanging(knowledge)
+        if each.asks_rep and each.requests.asker != each.connection.listener and not each.is_unacknowledged
+    )
 
 
 def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
@@ -172,8 +170,7 @@ def _more(line: Sequence[Hanging]) -> str:
     if not names:
         return text
     longest = max(each.waited for each in line[1:])
-    whose = ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
-    return f"{text}: {whose}, for {duration(longest)} at most"
+    return f"{text}: {listed(names, MAX_NAMED)}, for {duration(longest)} at most"
 
 
 def _too_short(client: GivenUp) -> Diagnosis:
@@ -203,10 +200,6 @@ def _too_short(client: GivenUp) -> Diagnosis:
         last_ns=max(each.until for each in same),
         proven=is_certain,
     )
-
-
-def _waited(waiting: Hanging) -> int:
-    return waiting.waited
 
 
 def _was_asked_again(waiting: Hanging, knowledge: Knowledge) -> bool:

@@ -8,9 +8,10 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.records import SECOND
@@ -50,12 +51,12 @@ class Moved(NamedTuple):
 
 def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint."""
-    for (client, endpoint), connections in knowledge.by_address.items():
+    for ends, connections in knowledge.by_ends.items():
         for old, new in _replaced(connections):
             moved = _moved(old, new, knowledge.last_ns)
             if moved is not None:
-                goes_on = _last_sent(knowledge).get(endpoint, 0) > moved.new.start.ns
-                yield _diagnosis(client, endpoint, moved, goes_on)
+                goes_on = _last_sent(knowledge).get(ends.endpoint, 0) > moved.new.start.ns
+                yield _diagnosis(ends, moved, goes_on)
                 break
 
 
@@ -106,7 +107,7 @@ def _last_sent(knowledge: Knowledge) -> dict[Endpoint, int]:
     return found
 
 
-def _diagnosis(client: str, endpoint: Endpoint, moved: Moved, goes_on: bool) -> Diagnosis:
+def _diagnosis(ends: Ends, moved: Moved, goes_on: bool) -> Diagnosis:
     old, new, router, silent = moved
     name, peer = name_of(new, router), name_of(new, 1 - router)
     heard = new.sides[1 - router].rhythm
@@ -114,7 +115,7 @@ def _diagnosis(client: str, endpoint: Endpoint, moved: Moved, goes_on: bool) -> 
     return Diagnosis.of(
         OLD_ROUTING_ID,
         "note" if goes_on else "warn",
-        f"{client} at {address(endpoint)}",
+        ends.name,
         f"{name} sends nothing on the new connection of {peer}, from which {counted(count, 'message')} came in "
         f"{duration(silent)}; on the old one it sent {moved.pushed.count}: it still sends to the routing id of that "
         "one, and drops each message",

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from zmtpscope.diagnosis.across.endings import is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
-from zmtpscope.diagnosis.across.words import address, client_name, name_of, server_name
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.words import address, client_name, listed, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.diagnosis.rules.of_findings import with_finding
+from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 
 PASSWORD = "PLAIN-04"
@@ -23,20 +24,19 @@ OLD = ("1.0", "2.0")
 
 def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint of which one downgrades for the other."""
-    found: dict[tuple[Endpoint, str, int], list[ObservedConnection]] = {}
     secured = {each.endpoint for each in knowledge.connections if each.finding(DOWNGRADE) is not None}
-    for connection in knowledge.connections:
-        newer = _newer_side(connection)
-        if newer is not None and connection.endpoint not in secured:
-            client = connection.client.ip
-            found.setdefault((connection.endpoint, client, newer ^ connection.listener), []).append(connection)
-    for (endpoint, client, _), connections in found.items():
+    found = grouped(
+        ((each.ends, newer ^ each.listener), each)
+        for each in knowledge.connections
+        if (newer := _newer_side(each)) is not None and each.endpoint not in secured
+    )
+    for (ends, _), connections in found.items():
         connection, newer = connections[0], _newer_side(connections[0]) or 0
         version = "" if connection.values is None else connection.values["version"]
         yield Diagnosis.of(
             "downgrade",
             "note",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             f"{name_of(connection, newer)} speaks ZMTP {version} with {name_of(connection, 1 - newer)}, which is too "
             "old for more: there is no security and no heartbeat in it",
             "replace the old peer where you need either",
@@ -61,12 +61,11 @@ def _newer_side(connection: ObservedConnection) -> int | None:
 def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each endpoint. The order of old and secured connections does not matter."""
     for endpoint, connections in knowledge.by_endpoint.items():
-        found = [Met(each, finding) for each in connections if (finding := each.finding(DOWNGRADE)) is not None]
+        found = list(with_finding(connections, DOWNGRADE))
         old = [each for each in connections if each.values is not None and each.values["version"] in OLD]
         if not found or not old:
             continue
         names = list(dict.fromkeys(client_name(each) for each in old))
-        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         version = "" if old[0].values is None else old[0].values["version"]
         announced = {side.mechanism for each in connections for side in each.sides} - {None, "NULL"}
         mechanism = " and ".join(sorted(map(str, announced))) or "security"
@@ -74,7 +73,7 @@ def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "downgrade",
             "error",
             address(endpoint),
-            f"{', '.join(names[:MAX_NAMED])}{more} and {server_name(old[0])} speak without {mechanism}, which others "
+            f"{listed(names, MAX_NAMED)} and {server_name(old[0])} speak without {mechanism}, which others "
             f"have there: a peer of ZMTP {version} knows none, and is served all the same",
             "replace the old peer, and refuse peers older than 3.0 where authentication matters",
             evidence=(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MAX_EVIDENCE]),
@@ -97,9 +96,7 @@ def _is_network(connection: ObservedConnection) -> bool:
 
 def _passwords(knowledge: Knowledge) -> Diagnosis | None:
     """Return one diagnosis for all endpoints, or None."""
-    seen = [
-        Met(each, found) for each in knowledge.connections if (found := each.finding(PASSWORD)) and _is_network(each)
-    ]
+    seen = [each for each in with_finding(knowledge.connections, PASSWORD) if _is_network(each.connection)]
     if not seen:
         return None
     clients = {each.connection.client.ip for each in seen}
@@ -120,10 +117,8 @@ def _passwords(knowledge: Knowledge) -> Diagnosis | None:
 
 def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
     """Return one diagnosis for all endpoints, since most systems have no security at all. None if nothing was seen."""
-    seen: dict[tuple[str, int], list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        if is_agreed(connection) and _is_network(connection) and _is_clear(connection):
-            seen.setdefault(connection.endpoint, []).append(connection)
+    clear = (each for each in knowledge.connections if is_agreed(each) and _is_network(each) and _is_clear(each))
+    seen = grouped((each.endpoint, each) for each in clear)
     if not seen:
         return None
     connections = [connection for each in seen.values() for connection in each]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, names_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
@@ -41,7 +43,7 @@ def _unbalanced(knowledge: Knowledge) -> Iterator[Diagnosis]:
         shares = _shares(connections)
         total = sum(share.messages for share in shares)
         if len(shares) > 1 and total >= MIN_MESSAGES:
-            least = min(shares, key=_messages)
+            least = min(shares, key=attrgetter("messages"))
             if least.messages * len(shares) * SMALL_PART < total:
                 yield _diagnosis(endpoint, shares, least, total)
 
@@ -62,7 +64,7 @@ def _shares(connections: Sequence[ObservedConnection]) -> list[Share]:
 
 
 def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total: int) -> Diagnosis:
-    most = max(shares, key=_messages)
+    most = max(shares, key=attrgetter("messages"))
     favoured, other = names_of(*((each.connection, 1 - each.connection.listener) for each in (most, least)))
     late = least.since - most.since
     why = ""
@@ -93,10 +95,6 @@ def _left(connection: ObservedConnection) -> int:
     assert values is not None
     left: int = values["closed_ns"] or values["end_ns"] + (values["idle_ns"] or 0)
     return left
-
-
-def _messages(share: Share) -> int:
-    return share.messages
 
 
 TABLE = (

@@ -7,11 +7,13 @@ from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import LONG_NS, MANY_TIMES, latencies, longest_beside, slowest
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
 from zmtpscope.words import counted
 
@@ -41,12 +43,8 @@ class Slowing(NamedTuple):
 
 
 def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    found: dict[Endpoint, list[Slowing]] = {}
-    for connection in knowledge.connections:
-        slowing = _slowing(connection)
-        if slowing is not None:
-            found.setdefault(connection.endpoint, []).append(slowing)
-    for endpoint, same in found.items():
+    found = (each for each in map(_slowing, knowledge.connections) if each is not None)
+    for endpoint, same in grouped((each.connection.endpoint, each) for each in found).items():
         yield _diagnosis(endpoint, same)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge, RunFinding, once
-from zmtpscope.diagnosis.across.words import address, how_often, server_name
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
+from zmtpscope.diagnosis.across.words import address, how_often, repeated, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.diagnosis.rules.of_findings import with_finding
 from zmtpscope.findings.capturing import ATTEMPTS, NO_ROUTE
+from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 
 REACHED = ATTEMPTS.keys() - {NO_ROUTE}
@@ -63,23 +65,18 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint with connections that send nothing and leave."""
-    found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
-    for connection in knowledge.connections:
-        if said_nothing(connection):
-            client = connection.client.ip
-            found.setdefault((client, connection.endpoint), []).append(connection)
-    for (client, endpoint), visits in found.items():
-        speaks_zmtp = any(map(is_agreed, knowledge.by_address[client, endpoint]))  # and checks the port before
-        if speaks_zmtp or client in _scans(knowledge):
+    silent = (each for each in knowledge.connections if said_nothing(each))
+    for ends, visits in grouped((each.ends, each) for each in silent).items():
+        speaks_zmtp = any(map(is_agreed, knowledge.by_ends[ends]))  # and checks the port before
+        if speaks_zmtp or ends.client in _scans(knowledge):
             continue
         first, times = visits[0], [each.start.ns for each in visits]
         yield Diagnosis.of(
             "scanner",
             "note",
-            f"{client} at {address(endpoint)}",
-            f"{client} connects to {server_name(first)} and leaves without a word"
-            + (f", {how_often(times)}" if len(visits) > 1 else "")
-            + ": a health check, or somebody who looks what listens there",
+            ends.name,
+            f"{ends.client} connects to {server_name(first)} and leaves without a word{repeated(times)}: a health "
+            "check, or somebody who looks what listens there",
             "nothing to do for a health check; a client of ZeroMQ would have spoken",
             evidence=(Evidence.opening(each) for each in visits[:MAX_EVIDENCE]),
             about=visits,
@@ -112,17 +109,14 @@ PLAIN_WEBSOCKET = "ZMTP-CONN-22"
 def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint that opens WebSockets without ZWS."""
     for finding in knowledge.findings:
-        if finding.id == PLAIN_WEBSOCKET and finding.endpoint is not None:
-            opened = finding.text.partition(": ")[2]
-            evidence = (Evidence(finding.moment, "the first of these connections", finding.ref),)
-            where = f"{finding.client} at {address(finding.endpoint)}"
+        if finding.id == PLAIN_WEBSOCKET and finding.ends is not None:
             yield Diagnosis.of(
                 "plain-websocket",
                 "warn",
-                where,
-                opened,
+                finding.ends.name,
+                finding.text.partition(": ")[2],
                 finding.hint or "",
-                evidence=evidence,
+                evidence=(Evidence(finding.moment, "the first of these connections", finding.ref),),
                 count=finding.times,
             )
 
@@ -134,7 +128,8 @@ MIN_IN_CLEAR = 2
 def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address that speaks ZMTP to a TLS endpoint."""
     speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
-    for (client, endpoint), connections in knowledge.by_address.items() if speaking else ():
+    for ends, connections in knowledge.by_ends.items() if speaking else ():
+        client, endpoint = ends
         others = knowledge.by_endpoint[endpoint]
         if endpoint not in speaking or any(each.server.greeting is not None for each in others):
             continue  # it also speaks ZMTP
@@ -147,7 +142,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "tls-expected",
             "error",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             f"{address(endpoint)} speaks TLS with {finding.client}, and {client} connects to it without: it closes "
             f"each connection when the greeting comes, {how_often(times)}",
             "connect through TLS as the others do (libzmq speaks none itself: stunnel, HAProxy, a sidecar), or to the "
@@ -171,13 +166,13 @@ def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
 
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address, endpoint and side with another protocol."""
-    found: dict[tuple[str, Endpoint, bool], list[Met]] = {}
-    for connection in knowledge.connections:
-        finding = connection.finding(FOREIGN)
-        if finding is not None and finding.side is not None:
-            client, listens = connection.client.ip, finding.side == connection.listener
-            found.setdefault((client, connection.endpoint, listens), []).append(Met(connection, finding))
-    for (client, endpoint, listens), met in found.items():
+    found = grouped(
+        ((each.connection.ends, each.finding.side == each.connection.listener), each)
+        for each in with_finding(knowledge.connections, FOREIGN)
+        if each.finding.side is not None
+    )
+    for (ends, listens), met in found.items():
+        client, endpoint = ends
         connection, first = met[0]
         detail = first.text.partition(": it ")[2]
         speaks = detail or "speaks something else"
@@ -185,9 +180,9 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             "foreign-client",
             "note" if client in _scans(knowledge) else "warn",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             (f"{who} as to ZeroMQ" if listens else f"{who} to {server_name(connection)}, which is ZeroMQ")
-            + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
+            + repeated([each.finding.moment.ns for each in met]),
             WEBSOCKET_HINT if speaks.startswith(WEBSOCKET) else FOREIGN_HINT,
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
             about=met,

@@ -13,8 +13,9 @@ from zmtpscope.diagnosis.across.words import duration, name_of, names_of, of_top
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages, Rule
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
-from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN, TopicKey
+from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN
 from zmtpscope.findings.kinds import Severity
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted
 
@@ -45,19 +46,20 @@ EXACTLY = "check --why TOPIC@PEER tells of every message"
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    found: dict[tuple[Publisher, str], list[tuple[Delivery, Missed]]] = {}
-    returns: dict[tuple[Publisher, str, TopicKey], set[Subscriber]] = {}
-    for delivery in deliveries(knowledge):
-        early = delivery.early
-        if early is not None and early.messages and _is_late(delivery, early):
-            found.setdefault((delivery.publisher, delivery.subscriber.name), []).append((delivery, early))
-        if delivery.left_ns is not None and early is not None:
-            returns.setdefault((delivery.publisher, delivery.subscriber.name, delivery.key), set()).add(
-                delivery.subscriber
-            )
+    compared = [(each, each.early) for each in deliveries(knowledge) if each.early is not None]
+    found = grouped(
+        ((delivery.publisher, delivery.subscriber.name), (delivery, early))
+        for delivery, early in compared
+        if early.messages and _is_late(delivery, early)
+    )
+    returns = grouped(
+        ((delivery.publisher, delivery.subscriber.name, delivery.key), delivery.subscriber)
+        for delivery, _ in compared
+        if delivery.left_ns is not None
+    )
     for (publisher, name), late in found.items():
         delivery, early = max(late, key=_gravity)
-        again = returns.get((publisher, name, delivery.key), set()) - {delivery.subscriber}
+        again = {*returns.get((publisher, name, delivery.key), ())} - {delivery.subscriber}
         yield _late_diagnosis(publisher, name, late, delivery, early, len(again))
 
 
@@ -245,11 +247,12 @@ SUBSCRIBE_OR_JOIN = {
 
 def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for publisher in publishers(knowledge):
-        found: dict[str, list[Subscriber]] = {}
-        for each in publisher.subscribers:
-            is_mute = each.socket_type in SUBSCRIBE_OR_JOIN and each.is_filtered and not each.subscriptions
-            if is_mute and had_time_to_subscribe(each, knowledge):
-                found.setdefault(each.name, []).append(each)
+        mute = (
+            each
+            for each in publisher.subscribers
+            if each.socket_type in SUBSCRIBE_OR_JOIN and each.is_filtered and not each.subscriptions
+        )
+        found = grouped((each.name, each) for each in mute if had_time_to_subscribe(each, knowledge))
         hosts = {each.ip for each in publisher.subscribers if each.subscriptions}
         for name, own in found.items():
             first = own[0]

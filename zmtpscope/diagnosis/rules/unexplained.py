@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, name_of, server_name
+from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, repeated, server_name
 from zmtpscope.diagnosis.diagnosis import FAILING, MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.rules.of_findings import Met
 from zmtpscope.findings import FINDINGS
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -58,13 +61,14 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
 def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each kind of finding that none of `found` explains: programs repeat their mistakes."""
     explained = {each for diagnosis in found for each in diagnosis.explains}
-    met: dict[tuple[str, str], list[tuple[ObservedConnection, ObservedFinding]]] = {}
-    for connection in knowledge.connections:
-        for finding in connection.findings.values():
-            if finding.severity in FAILING and (connection.conn_id, finding.id) not in explained:
-                met.setdefault((finding.severity, finding.id), []).append((connection, finding))
+    met = grouped(
+        ((finding.severity, finding.id), Met(connection, finding))
+        for connection in knowledge.connections
+        for finding in connection.findings.values()
+        if finding.severity in FAILING and (connection.conn_id, finding.id) not in explained
+    )
     for (severity, id_), each in met.items():
-        each.sort(key=_first_seen)
+        each.sort(key=attrgetter("finding.moment.ns"))
         connection, first = each[0]
         endpoints = len({of.endpoint for of, _ in each})
         more = f", and at {counted(endpoints - 1, 'endpoint')} more" if endpoints > 1 else ""
@@ -77,10 +81,10 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
             VIOLATION,
             "error" if severity == "error" else "warn",
             f"{id_} at {address(connection.endpoint)}",
-            f"{first.text}{who}{more}{f', {how_often(times, count)}' if count > 1 else ''} ({id_})",
+            f"{first.text}{who}{more}{repeated(times, count)} ({id_})",
             first.hint or f"see {FINDINGS[id_].section}",
             evidence=(Evidence.of(finding) for _, finding in each[:MAX_EVIDENCE]),
-            about=(of for of, _ in each),
+            about=each,
             count=count,
             last_ns=max(finding.last_ns for _, finding in each),
         )
@@ -97,7 +101,7 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
     """Yield one diagnosis for each client address and endpoint whose handshakes all fail, unless `found` has the
     reason."""
     explained = {conn_id for diagnosis in found if diagnosis.rule not in WEAK for conn_id in diagnosis.conn_ids}
-    for (client, endpoint), connections in knowledge.by_address.items():
+    for ends, connections in knowledge.by_ends.items():
         if any(is_agreed(each) or each.conn_id in explained for each in connections):
             continue
         failed = [Failed(each, ending) for each in connections if (ending := _failed(each)) is not None]
@@ -108,12 +112,12 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
         yield Diagnosis.of(
             NO_HANDSHAKE,
             "warn" if len(failed) > 1 else "note",
-            f"{client} at {address(endpoint)}",
+            ends.name,
             f"No handshake of {client_name(connection)} with {server_name(connection)} succeeds: "
-            f"{name_of(connection, ending.side)} closes {after}" + (f", {how_often(times)}" if len(failed) > 1 else ""),
+            f"{name_of(connection, ending.side)} closes {after}{repeated(times)}",
             hint,
             evidence=(Evidence.opening(each) for each, _ in failed[:MAX_EVIDENCE]),
-            about=(each for each, _ in failed),
+            about=failed,
             count=len(failed),
             last_ns=max(times),
             proven=False,
@@ -170,10 +174,6 @@ def _after(connection: ObservedConnection, ending: Ending) -> str:
     if side.greeting is not None:
         return f"{duration(ending.moment.ns - side.greeting.ns)} after the greeting of {other}"
     return f"after {duration(ending.moment.ns - connection.start.ns)}, in which {other} sent nothing"
-
-
-def _first_seen(met: tuple[ObservedConnection, ObservedFinding]) -> int:
-    return met[1].moment.ns
 
 
 TABLE = (
