@@ -47,7 +47,7 @@ class ObservedRequests:
     """Number of requests by outcome."""
     latency: Distribution = field(default_factory=Distribution)
     trend: Trend = field(default_factory=Trend)
-    """Change of latency, if the asker waits for each reply."""
+    """Change of latency."""
     first: ObservedRequest | None = None
     last_reply: Moment | None = None
     """The last reply to a request."""
@@ -180,6 +180,9 @@ class ObservedCalls:
     """The longest latency of a reply."""
     last_answered_ns: int = 0
     """The time of the last call that has a reply."""
+    last_reply_ns: int = 0
+    trend: Trend = field(default_factory=Trend)
+    """Change of latency."""
     is_incomplete: bool = False
     """There were more calls than remembered."""
 
@@ -190,6 +193,8 @@ class ObservedCalls:
             return None
         self.answered += 1
         self.longest_ns = max(self.longest_ns, ns - called[0].ns)
+        self.last_reply_ns = ns
+        self.trend.add((ns - called[0].ns,))
         self.last_answered_ns = max(self.last_answered_ns, called[0].ns)
         return called[1]
 

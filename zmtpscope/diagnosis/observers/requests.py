@@ -369,8 +369,7 @@ class RequestObserver(Observer):
             latencies = table.waited
             assert latencies is not None
             seen.latency.add(latencies)
-            if seen.is_lock_step:
-                seen.trend.add(latencies)
+            seen.trend.add(latencies)
             self._note_longest(seen, rows, latencies)
             seen.last_reply = Moment.of_packet(replies[-1].time, replies[-1].packet, self.files)
         if outcome == LATE and seen.late is None:

@@ -51,7 +51,7 @@ def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _slowing(connection: ObservedConnection) -> Slowing | None:
     """Return the slowing of a connection, or None. Only REQ is evaluated: others may have requests that queue."""
     requests = connection.requests
-    if requests is None or requests.trend.count < MIN_REPLIES:
+    if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
         return None
     typical = requests.trend.typical()
     part = len(typical) // PART

@@ -1,0 +1,114 @@
+"""Servers that get more requests than they reply to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import orjson
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
+from tests.diagnosis.telling import consequences_of, told_of
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.diagnosis.diagnosis import Diagnosis
+from zmtpscope.payloads.registry import Registry
+
+RULE = "overloaded"
+
+
+def served(asked: Iterable[float], took: float, *, until: float, types: tuple[str, str] = ("DEALER", "REP")) -> Talk:
+    """A client that asks at these times, and a server that replies to one request at a time, each `took` seconds."""
+    made, now, free, steps = Talk(0, at=0).handshake(*types), 0.0, 0.0, list[tuple[float, int, int]]()
+    for number, at in enumerate(asked):
+        free = max(free, at) + took
+        steps += [(at, CLIENT, number), (free, SERVER, number)]
+    for at, side, number in sorted(each for each in steps if each[0] < until):
+        method = {"method": "resize"} if side == CLIENT else {"result": 1}
+        made.wait(at - now).multipart(side, b"", orjson.dumps({"jsonrpc": "2.0", "id": number} | method))
+        now = at
+    return made.wait(until - now).message(CLIENT, b"")
+
+
+def every(seconds: float, count: int) -> list[float]:
+    return [seconds * number for number in range(count)]
+
+
+def told(talk: Talk) -> Diagnosis | None:
+    found = [each.diagnosis for each in diagnose(knowledge_of(talk, payloads=Registry()))]
+    return next((each for each in found if each.rule == RULE), None)
+
+
+def test_a_queue_that_grows_is_told_with_both_latencies() -> None:
+    diagnosis = told(served(every(0.05, 200), 0.08, until=6))
+    assert diagnosis is not None
+    assert diagnosis.statement.startswith(
+        "REP 10.0.0.1:5555 does not keep up with the requests of DEALER 10.0.0.2: it replied after"
+    )
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "proven")
+
+
+def test_calls_with_ids_queue_at_a_router_too() -> None:
+    assert told(served(every(0.05, 200), 0.08, until=6, types=("DEALER", "ROUTER"))) is not None
+
+
+def test_a_batch_that_is_sent_at_once_is_no_overload() -> None:
+    assert told(served([0.001 * number for number in range(100)], 0.05, until=3)) is None
+
+
+def test_a_queue_that_has_drained_is_no_overload() -> None:
+    assert told(served(every(0.05, 40), 0.08, until=6)) is None
+
+
+def test_a_server_that_keeps_up_is_not_told() -> None:
+    assert told(served(every(0.1, 100), 0.08, until=8)) is None
+
+
+def test_a_server_that_stops_is_another_problem() -> None:
+    """The oldest request waits for longer than in a queue."""
+    made = served(every(0.09, 30), 0.1, until=2.6)
+    for _ in range(60):
+        made.wait(0.1).multipart(CLIENT, b"", b"more")
+    assert told(made) is None
+
+
+def impatient(number: int, patience: float, reply: float | None) -> Talk:
+    """A REQ that closes after its patience, or after a reply."""
+    made = Talk(number, at=0.001 * number).handshake("REQ", "REP").multipart(CLIENT, b"", b"ask")
+    if reply is not None:
+        return made.wait(reply).multipart(SERVER, b"", b"done").wait(1).close(CLIENT)
+    return made.wait(patience).close(CLIENT)
+
+
+def test_clients_that_give_up_sooner_than_their_requests_take_together() -> None:
+    talks = [impatient(number, 1, 0.2 * (number + 1) if number < 4 else None) for number in range(12)]
+    diagnosis = told_of(*talks)[RULE]
+    assert diagnosis.statement == (
+        "likely: REP 10.0.0.1:5555 gets more requests than it can reply to in time: 8 wait at once, and its quickest "
+        "reply took 202 ms; its clients gave up 8, each after about 1 s"
+    )
+    assert "hangs" in diagnosis.hint, "the capture does not exclude it"
+    assert consequences_of(RULE, *talks) == {"request-unanswered"}
+
+
+def test_a_server_that_could_reply_to_all_in_time_is_not_overloaded() -> None:
+    talks = [impatient(number, 4, 0.15 if number < 6 else None) for number in range(12)]
+    assert RULE not in told_of(*talks)
+
+
+def in_turn(number: int, took: Iterable[float]) -> Talk:
+    """A REQ that asks again as soon as it has a reply."""
+    made = Talk(number, at=0.01 * number).handshake("REQ", "REP")
+    for each in took:
+        made.multipart(CLIENT, b"", b"ask").wait(each).multipart(SERVER, b"", b"done")
+    return made.close(CLIENT)
+
+
+def test_clients_that_wait_for_each_other_are_a_note() -> None:
+    talks = [in_turn(number, [0.1] + [0.4] * 10) for number in range(4)]
+    diagnosis = told_of(*talks)[RULE]
+    assert diagnosis.severity == "note"
+    assert "replies to one request at a time" in diagnosis.text
+
+
+def test_a_server_that_works_on_several_at_once_is_not_told() -> None:
+    talks = [in_turn(number, [0.01] + [0.4] * 10) for number in range(4)]
+    assert RULE not in told_of(*talks)

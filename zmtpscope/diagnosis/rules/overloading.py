@@ -1,0 +1,253 @@
+"""Rules for servers that get more requests than they reply to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.hanging import Hanging, hanging, latencies
+from zmtpscope.diagnosis.across.knowledge import Endpoint, Knowledge
+from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
+from zmtpscope.diagnosis.observers.trend import Trend
+from zmtpscope.records import MILLISECOND
+from zmtpscope.words import counted
+
+OVERLOADED = "overloaded"
+
+MIN_REPLIES = 16
+"""Minimum number of replies of a connection to compare the first with the last ones."""
+PARTS = 4
+SLOWER = 4
+"""Replies of the last quarter take this many times as long as those of the first."""
+MIN_LATENCY = 100 * MILLISECOND
+"""A server with a shorter latency (ns) keeps up."""
+MIN_WAITING = 4
+"""Minimum number of requests that wait at the end."""
+MANY_TIMES = 3
+"""A request that waits this many times as long as the last replies took does not wait in a queue."""
+MIN_PENDING = 2
+"""Minimum average number of requests that wait at a time."""
+LEAST_BUSY, MOST_BUSY = 0.6, 1.1
+"""Fraction of the time that a server which takes one request at a time needs for all replies, by its quickest."""
+
+HINT = (
+    "let several workers share the requests (ROUTER and DEALER with zmq_proxy), make the work on a request shorter, or "
+    "let clients ask less often"
+)
+GIVEN_UP_HINT = (
+    "raise the timeout of the clients above the time that all of their requests take one after the other, or let "
+    "several workers share them: a REP also works on requests whose clients have given up; if its program is idle "
+    "meanwhile, it hangs"
+)
+
+
+class Queue(NamedTuple):
+    """Requests of side `asker` that wait longer and longer; `waiting` are the oldest, of `pending`, that still do.
+
+    `trend` contains the latencies of all replies, the last one at `last_reply` (ns).
+    """
+
+    connection: ObservedConnection
+    asker: int
+    trend: Trend
+    waiting: Sequence[Moment]
+    pending: int
+    last_reply: int
+
+    @property
+    def quarters(self) -> list[int]:
+        """The typical latency in each quarter of the replies (ns)."""
+        typical = self.trend.typical()
+        part = len(typical) // PARTS
+        return [round(median(typical[place * part : (place + 1) * part])) for place in range(PARTS)]
+
+    def grows(self, now: int) -> bool:
+        """Whether replies take longer and longer, and the client goes on to send requests up to `now`."""
+        if self.trend.count < MIN_REPLIES or self.pending < MIN_WAITING:
+            return False
+        first, *_, last = quarters = self.quarters
+        age = now - self.waiting[0].ns
+        between = (self.waiting[-1].ns - self.waiting[0].ns) / max(1, len(self.waiting) - 1)
+        is_queued = age <= MANY_TIMES * last and 2 * between * self.pending >= age
+        return is_queued and quarters == sorted(quarters) and last >= max(MIN_LATENCY, SLOWER * first)
+
+
+def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each server."""
+    told: set[str] = set()
+    for find in (_giving_up, _growing, _waiting_in_turn):
+        for diagnosis in find(knowledge):
+            if told.isdisjoint(diagnosis.conn_ids):
+                told |= diagnosis.conn_ids
+                yield diagnosis
+
+
+# -- the clients give up ---------------------------------------------------------------------------------------------
+
+
+def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield REPs if the clients wait for less time than the simultaneous requests need one after the other."""
+    given_up: dict[Endpoint, list[Hanging]] = {}
+    for each in hanging(knowledge):
+        is_own = each.ending is not None and not each.was_left and not each.is_unacknowledged
+        if is_own and each.asks_rep and each.requests.asker != each.connection.listener:
+            given_up.setdefault(each.connection.endpoint, []).append(each)
+    for endpoint, same in given_up.items():
+        quickest = latencies(knowledge)[endpoint].least
+        at_once, patience = _most_at_once(same), round(median(each.waited for each in same))
+        if quickest is None or quickest < MIN_LATENCY or at_once < MIN_WAITING or at_once * quickest <= patience:
+            continue
+        yield Diagnosis.of(
+            OVERLOADED,
+            "error",
+            same[0].asked,
+            f"{same[0].asked} gets more requests than it can reply to in time: {at_once} wait at once, and its "
+            f"quickest reply took {duration(quickest)}; its clients gave up {len(same)}, each after about "
+            f"{duration(patience)}",
+            GIVEN_UP_HINT,
+            evidence=(
+                Evidence(each.oldest.request.moment, f"a request of {each.asker}", each.oldest.request.ref)
+                for each in same[:MAX_EVIDENCE]
+            ),
+            about=same,
+            count=len(same),
+            last_ns=max(each.until for each in same),
+            proven=False,
+        )
+
+
+def _most_at_once(same: Sequence[Hanging]) -> int:
+    """Return the largest number of requests that wait at one time."""
+    most = at_once = 0
+    for _, step in sorted([(each.oldest.ns, 1) for each in same] + [(each.until, -1) for each in same]):
+        at_once += step
+        most = max(most, at_once)
+    return most
+
+
+# -- the queue grows -------------------------------------------------------------------------------------------------
+
+
+def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield servers with a client whose requests wait longer and longer, and still do."""
+    found: dict[tuple[Endpoint, str], list[Queue]] = {}
+    for connection in knowledge.connections:
+        if connection.is_open and connection.is_whole:
+            for queue in _queues(connection):
+                if queue.grows(knowledge.last_ns):
+                    server = name_of(connection, 1 - queue.asker)
+                    found.setdefault((connection.endpoint, server), []).append(queue)
+    for (_, server), same in found.items():
+        yield _growing_at(server, same)
+
+
+def _queues(connection: ObservedConnection) -> Iterator[Queue]:
+    """Yield the requests of each side that does not wait for each reply, by envelopes or by the ids of calls."""
+    requests = connection.requests
+    if requests is not None and not requests.is_lock_step and requests.last_reply is not None:
+        waiting, count = [each.moment for each in requests.waiting], requests.waiting_count
+        yield Queue(connection, requests.asker, requests.trend, waiting, count, requests.last_reply.ns)
+    for side in (0, 1):
+        calls = connection.sides[side].calls
+        if calls is not None and requests is None:
+            waiting = sorted((moment for moment, _ in calls.open.values()), key=_time)
+            yield Queue(connection, side, calls.trend, waiting, len(waiting), calls.last_reply_ns)
+
+
+def _growing_at(server: str, same: Sequence[Queue]) -> Diagnosis:
+    worst = max(same, key=_waiting_count)
+    first, *_, last = worst.quarters
+    client = name_of(worst.connection, worst.asker)
+    more = f"; the same of {counted(len(same) - 1, 'other client')}" if same[1:] else ""
+    return Diagnosis.of(
+        OVERLOADED,
+        "warn",
+        server,
+        f"{server} does not keep up with the requests of {client}: it replied after {duration(first)} at first and "
+        f"after {duration(last)} in the end, and {worst.pending} requests wait{more}",
+        HINT,
+        evidence=(Evidence(worst.waiting[0], "the oldest request that waits"),),
+        about=same,
+        count=sum(map(_waiting_count, same)),
+        last_ns=max(each.last_reply for each in same),
+    )
+
+
+def _waiting_count(queue: Queue) -> int:
+    return queue.pending
+
+
+def _time(moment: Moment) -> int:
+    return moment.ns
+
+
+# -- a server takes one request at a time ------------------------------------------------------------------------------
+
+
+def _waiting_in_turn(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield servers that reply to one REQ at a time, while several wait most of the time."""
+    found: dict[Endpoint, list[tuple[ObservedConnection, ObservedRequests]]] = {}
+    for connection in knowledge.connections:
+        requests = connection.requests
+        if requests is not None and requests.latency.count and _is_asked_by_req(connection, requests):
+            found.setdefault(connection.endpoint, []).append((connection, requests))
+    for endpoint, same in found.items():
+        usual = latencies(knowledge)[endpoint]
+        if len(same) <= MIN_PENDING or usual.median is None or usual.least is None or usual.count < MIN_REPLIES:
+            continue
+        since = min(requests.first.moment.ns for _, requests in same if requests.first is not None)
+        span = max(requests.last_reply.ns for _, requests in same if requests.last_reply is not None) - since
+        pending, busy = (each * usual.count / max(1, span) for each in (usual.median, usual.least))
+        if usual.median < max(MIN_LATENCY, MIN_PENDING * usual.least) or pending < MIN_PENDING:
+            continue
+        if not LEAST_BUSY <= busy <= MOST_BUSY:
+            continue
+        slowest = max(same, key=_longest)
+        server = name_of(slowest[0], slowest[0].listener)
+        yield Diagnosis.of(
+            OVERLOADED,
+            "note",
+            server,
+            f"{server} replies to one request at a time, and {pending:.1f} wait for it on average: its quickest reply "
+            f"took {duration(usual.least)}, half of {usual.count} took {duration(usual.median)} or more",
+            HINT,
+            evidence=(
+                Evidence(each.request.moment, f"a request that waited for {duration(each.took)}", each.request.ref)
+                for each in slowest[1].longest[:1]
+            ),
+            about=(connection for connection, _ in same),
+            count=usual.count,
+        )
+
+
+def _is_asked_by_req(connection: ObservedConnection, requests: ObservedRequests) -> bool:
+    """Whether a REQ asks the listener, and is no worker."""
+    return connection.client.socket_type == "REQ" and requests.asker != connection.listener
+
+
+def _longest(each: tuple[ObservedConnection, ObservedRequests]) -> int:
+    return each[1].latency.most or 0
+
+
+TABLE = (
+    Rule(
+        OVERLOADED,
+        "warn",
+        "A server gets more requests than it replies to",
+        "Requests of a DEALER to a REP, or calls with ids, wait at the end of the capture, and came one after the "
+        "other; the last quarter of the replies took four times as long as the first, and each quarter longer than "
+        "the one before. Or clients of a REP give their requests up, at least four of which waited at once, after less "
+        "time than these need one after the other, by the quickest reply: likely only, since the REP may hang. A note "
+        "if two or more requests of REQs wait on average, half of the replies take twice as long as the quickest, and "
+        "at least 100 ms, and all replies together need about the whole time if each takes as long as the quickest.",
+        "The requests were sent all at once, the queue shrinks, the oldest request has waited for three times as long "
+        "as the last replies took, or the requests that wait at once need less time than the clients wait.",
+        _overloaded,
+        ("request-unanswered", "late-reply", "slow-reply", "replies-slower"),
+    ),
+)
