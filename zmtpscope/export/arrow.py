@@ -19,7 +19,8 @@ from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
-"""Unsigned integers, times in nanoseconds and views are not used, because Spark reads none of them."""
+"""Arrow types by field type. Spark reads no unsigned integers, no times in nanoseconds and no views, so they are not
+used."""
 
 
 def arrow_type(type_: str) -> pa.DataType:

@@ -87,7 +87,7 @@ def texts(column: Texts) -> pa.Array:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Convert octets to text as `to_text` does. The octets stay the same unless a value contains a backslash or is not
+    """Convert octets to text as `to_text` does. The array stays the same unless a value contains a backslash or is not
     UTF-8."""
     try:
         made = values.cast(pa.string())
@@ -164,7 +164,7 @@ def _json(column: Payloads) -> _Contents:
 
 
 def _others(column: Payloads) -> _Contents:
-    """Return the other results of dissectors."""
+    """Return the dissector results that are neither JSON nor plain text."""
     listed = column.made.tolist() if (column.inside == OTHER_INSIDE).any() else ()
     made = {row: each for row, each in enumerate(listed) if each is not None and each.protocol}
     fields = [

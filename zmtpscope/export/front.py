@@ -28,7 +28,7 @@ class Front:
         """The last row and its first columns, because a packet may have many rows."""
 
     def copy(self) -> Front:
-        """Return an independent copy in the same state."""
+        """Return a copy that can change independently."""
         copied = copy(self)
         copied.clock = copy(self.clock)
         return copied
@@ -56,5 +56,5 @@ class Front:
         return packet_name(files[reference >> FILE_SHIFT], reference & PACKET_MASK, several=len(files) > 1)
 
     def widen(self, packet: str) -> None:
-        """Widen the packet column for this packet, for good."""
+        """Widen the packet column for this packet number and all later lines."""
         self.width = max(self.width, len(packet))

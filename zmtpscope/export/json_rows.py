@@ -39,7 +39,7 @@ TEXT_BEGINS, TEXT_ENDS = b'{"protocol":"text","summary":"', b'","fields":null}'
 
 
 class Closing:
-    """The end of lines with the same properties: whether the message was decrypted, its confidence, and whether it is
+    """The end of a line, by three properties of a message: whether it was decrypted, its confidence, and whether it is
     complete. `front` and `back` enclose the payload."""
 
     def __init__(self, opened: bool, confidence: str, complete: bool) -> None:

@@ -18,9 +18,9 @@ Render = Callable[[Sequence[bytes], int], bytes]
 
 
 def typed(octets: bytes) -> str:
-    """Return octets as printable `text` (`zmtpscope.records`); octets that cannot be shown are `\\xNN`.
+    r"""Return octets as a printable `text` (`zmtpscope.records`), with `\xNN` for octets that cannot be displayed.
 
-    Typed as input, the result is the same octets.
+    A user who types the result as input sends the same octets.
     """
     text = to_text(octets)
     if safe_text(text) == text:

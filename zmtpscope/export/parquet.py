@@ -14,7 +14,7 @@ from zmtpscope.export.files import OutputFile
 
 GROUP_ROWS = 1 << 16
 GROUP_OCTETS = 32 << 20
-"""Limits of a row group, in rows and in octets of memory. A group ends with the rows that reach one of them."""
+"""Limits of a row group in rows and octets of memory. A group ends with the rows that reach a limit."""
 
 MAX_PARTS = 64
 """Maximum number of waiting batches. Beyond it they are joined, because small batches are mostly overhead."""

@@ -72,8 +72,8 @@ def packet_block(interface: int, time: int, packet: bytes, original: int, commen
 
 @dataclass(frozen=True)
 class InterfaceStatistics:
-    """Packet counts of an interface between two times (nanoseconds since the epoch): `received` passed the filter,
-    `dropped` of these were not written, `delivered` are in the file."""
+    """Packet counts of an interface between two times (nanoseconds since the epoch). `received` packets passed the
+    filter, of which `dropped` were not written and `delivered` are in the file."""
 
     start: int
     end: int

@@ -23,13 +23,13 @@ class RowWords:
         self.options = options
         self.width = width
         self._words: dict[int, RunWords] = {}
-        """By run."""
+        """Formatters by run."""
         self.compiled: object = None
         """Cached state of the compiled `lines_of`."""
 
     @cached_property
     def run_of(self) -> list[int]:
-        """The index of the run of each row."""
+        """Return the index of the run of each row."""
         runs: list[int] = self.columns.run_of.tolist()
         return runs
 

@@ -1,4 +1,5 @@
-"""Names of the two sides of a connection in lines: the full address, or the identity or socket type."""
+"""Names of the two sides of a connection in lines: the full address for the first line, and a short name (identity or
+socket type) for later lines."""
 
 from __future__ import annotations
 

@@ -46,10 +46,10 @@ class SidesColumn:
         self._columns: dict[tuple[int, int | None], Column] = {}
         """Current text for each connection and side."""
         self.changes = 0
-        """Number of changes of these texts."""
+        """Number of times that the texts of this column changed."""
 
     def copy(self) -> SidesColumn:
-        """Return an independent copy in the same state."""
+        """Return a copy that can change independently."""
         copied = copy(self)
         copied._sides = {conn: (copy(one), copy(other)) for conn, (one, other) in self._sides.items()}
         copied._columns = self._columns.copy()
@@ -121,7 +121,7 @@ class SidesColumn:
         return number + painted + receiver, len(number) + len(sender) + len(receiver)
 
     def _in_order(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Return sender and receiver."""
+        """Return the names of sender and receiver."""
         one, other = self._sides_of(stream)
         return (other, one) if stream.side == 1 else (one, other)
 

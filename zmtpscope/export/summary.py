@@ -151,8 +151,8 @@ def _first_of(at: AtEndpoint, files: Sequence[str | None]) -> str:
 
 
 def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:
-    """Yield the fate of every packet and octet: the two sums that prove that nothing was lost, for connections with
-    records."""
+    """Yield the two sums that account for every packet and octet of connections with records, as a proof that nothing
+    was lost."""
     other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **dict(sorted(statistics.other.items()))}
     yield _line("packets", f"{statistics.packets} = {_sum(other)}")
     if statistics.fragments_given_up:

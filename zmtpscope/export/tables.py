@@ -20,7 +20,8 @@ Columns = tuple[str, ...]
 
 
 class Table(Protocol):
-    """A table that is written to a file. `add` takes batches with records of its type only; `close` writes the rest."""
+    """A table that is written to a file. `add` takes batches with records of its type only; `close` writes buffered
+    records."""
 
     rows: int
 
@@ -106,7 +107,7 @@ class Tables:
                 self._tables[record].add(part)
 
     def commit(self) -> list[Written]:
-        """Write the rest, move all files to their places, and return them."""
+        """Write buffered records, move all files to their places, and return them."""
         for record, table in self._tables.items():
             table.close()
             self._files[record].finish()

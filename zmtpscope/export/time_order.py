@@ -24,7 +24,7 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.front import Files
 
 RECORDS, OCTETS = 4096, 8 << 20
-"""Maximum number of waiting records, and of octets in them. A batch stays in memory while one of its rows waits."""
+"""Maximum number of records that wait, and of octets in them. A batch stays in memory while one of its rows waits."""
 
 HOLDING_OCTETS = frozenset({"greeting", "command", "datagram"})
 """Record types that contain their octets; gaps and leftovers only contain the number."""
@@ -54,8 +54,9 @@ class _Columns(NamedTuple):
 
 
 class TimeOrder(Generic[T]):
-    """Sorts records by time within a bounded wait: at most `records` (0: no wait for other packets) and about `octets`.
-    `source_of` is called once for each item, with the files of its batch, and returns the object for the results."""
+    """Sorts records by time within a bounded wait: at most `records` records and about `octets` octets. `records` 0:
+    records wait only for other records of the same packet. `source_of` is called once for each item with the files of
+    its batch; it returns the object that the results refer to."""
 
     def __init__(self, source_of: Callable[[Item, Files], T], *, records: int = RECORDS, octets: int = OCTETS) -> None:
         self._source_of = source_of
@@ -152,7 +153,7 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
 
 
 def _begins(ordinals: Int64) -> Int64:
-    """Return, for each place and the end, the first place decided by the same segment."""
+    """Return, for each place and the end, the first place that was decided by the same segment."""
     places = np.arange(len(ordinals) + 1)
     places[1:-1] *= ordinals[1:] != ordinals[:-1]
     return np.maximum.accumulate(places)

@@ -13,7 +13,8 @@ T = TypeVar("T")
 def translate(
     type_: str, simple: Mapping[str, T], list_of: Callable[[T], T], struct_of: Callable[[dict[str, T]], T]
 ) -> T:
-    """A logical type in another notation: `simple` has its words for int, bool, text, octets and json."""
+    """Translate a field type of `zmtpscope.records` to another notation. `simple` has the words for int, bool, text,
+    octets and json."""
     name, _, inner = type_.removesuffix(">").partition("<")
     if name == "list":
         return list_of(translate(inner, simple, list_of, struct_of))
@@ -27,17 +28,17 @@ SPARK = {"int": "BIGINT", "bool": "BOOLEAN", "text": "STRING", "octets": "BINARY
 
 
 def spark_schema(record: str) -> str:
-    """The schema of a record type in Spark's DDL, for its JSON lines and its Parquet alike.
+    """Return the schema of a record type in Spark's DDL, for its JSON lines and for its Parquet file.
 
-    Octets are base64 in JSON lines, which Spark decodes where the schema says BINARY. Names are quoted, since `offset`
-    is a word of SQL.
+    Octets are base64 in JSON lines; Spark decodes them if the schema says BINARY. Names are quoted, because `offset` is
+    a word of SQL.
     """
     types = {field.name: spark_type(field.type) for field in RECORDS[record].fields}
     return ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
 
 
 def spark_type(type_: str) -> str:
-    """A logical type in Spark's DDL."""
+    """Translate a field type to Spark's DDL."""
     return translate(type_, SPARK, "ARRAY<{}>".format, _spark_struct)
 
 

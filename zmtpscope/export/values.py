@@ -62,7 +62,7 @@ def _shown_fields(record: Record, options: Options) -> dict[str, Any]:
 
 
 def as_base64(value: object) -> str:
-    """Return octets as JSON contains them."""
+    """Return octets as base64, for JSON. Raises `TypeError` for a value of another type."""
     if isinstance(value, bytes):
         return b2a_base64(value, newline=False).decode()
     raise TypeError(f"no JSON for {type(value).__name__}")

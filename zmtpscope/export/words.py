@@ -20,17 +20,17 @@ SEVERITIES_IN_WORDS = {"error": "error", "warn": "warning", "note": "note", "cha
 
 
 def severities_in_words(counts: Mapping[str, int]) -> str:
-    """`1 error, 2 warnings`: how many findings or diagnoses of each severity there are."""
+    """Return, for example, `1 error, 2 warnings`, from the number of findings or diagnoses of each severity."""
     return ", ".join(counted(count, SEVERITIES_IN_WORDS[severity]) for severity, count in counts.items())
 
 
 def packet_name(file: str | None, packet: int, *, several: bool) -> str:
-    """`12`, or `b.pcap:12` where there are several files."""
+    """Return a packet number, `12`, or with the file if there are `several`: `b.pcap:12`."""
     return f"{safe_text(os.path.basename(file or '-'))}:{packet}" if several else f"{packet}"
 
 
 def size(octets: float) -> str:
-    """`12.3 kB`; `1 octet`."""
+    """Return a size in words: `12.3 kB`, `1 octet`."""
     for scale, unit in SIZES:
         if octets >= scale:
             return scaled(octets / scale, unit)
@@ -38,7 +38,8 @@ def size(octets: float) -> str:
 
 
 def scaled(number: float, unit: str) -> str:
-    """`1.23 s`, `1234 s`: three digits, or all of those in front of the point."""
+    """Return a number with three significant digits and the unit, but with all digits before the point: `1.23 s`, `1234
+    s`."""
     return f"{number:.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 
 LEAST = 60
-"""Columns that words which do not fit need to stay beside the others."""
+"""Minimum width of the column to the right of the prefix, for words that do not fit in one line."""
 
 INDENT = 8
-"""Where it stands on a line of its own."""
+"""Indent of words that start on a line of their own."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def wrap(prefix: str, used: int, words: str, width: int) -> str:
-    """`prefix`, which takes `used` columns, and `words` behind it, in lines of at most `width` where spaces allow it.
+    """Return `prefix`, which takes `used` columns, and then `words`, in lines of at most `width` if there are spaces to
+    break at.
 
-    What does not fit goes on below the first word, or, where that leaves little room, on lines of its own.
+    Further lines start below the first word or, if that leaves less than `LEAST` columns, after `INDENT`.
     """
     if used + _length(words) <= width:
         return prefix + words

@@ -1,5 +1,4 @@
-"""Why messages did or did not reach a peer, as JSON lines: one object for each stretch of messages with the same
-reason."""
+"""Why messages did or did not reach a peer, as JSON lines: one object for consecutive messages with the same reason."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ from zmtpscope.zmtp.events import SPECIAL
 
 Values = dict[str, Any]
 End = tuple[str, int]
-"""Address and port."""
+"""The address and port of one end of a connection."""
 
 SAID = frozenset({"greeting", "command", "message", "datagram"})
 """Kinds of events that one side sends."""
 
 OPENING, CLOSING, ATTEMPT, NOTE = "open", "close", "attempt", "note"
-"""Other kinds: a connection opens, a side sends FIN or RST, a connection attempt fails, a note about a connection. A
-gap or leftover keeps the name of its record."""
+"""Further kinds of events: a connection opens, a side sends FIN or RST, a connection attempt fails, a note about a
+connection. A gap or leftover has the name of its record."""
 
 ARROWS = SAID | {OPENING, CLOSING, ATTEMPT}
 """Kinds of events that are arrows; others are notes."""
@@ -87,7 +87,7 @@ class Event(NamedTuple):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """A key that is equal for repetitions of the event. It starts with the ends."""
+        """Return a key that is equal for repetitions of the event. It starts with the two ends."""
         return self.ends, self.side, self.kind, self.name
 
     @property

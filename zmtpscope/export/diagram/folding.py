@@ -21,7 +21,7 @@ SHORT_CYCLE = 2
 """If a cycle has at most this number of events, two cycles are drawn before the fold, otherwise one."""
 
 FEW = 2
-"""This number of events is drawn and not folded, because the line of a fold takes the same space."""
+"""Maximum number of repeated events that are drawn, because the line of a fold takes the same space."""
 
 
 class Fold(NamedTuple):
@@ -36,7 +36,7 @@ class Fold(NamedTuple):
 
     @property
     def events(self) -> int:
-        """Number of events that are not drawn."""
+        """Return the number of events that the fold replaces."""
         return self.names.total()
 
 

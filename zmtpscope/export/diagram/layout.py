@@ -64,7 +64,7 @@ class Diagram:
 
     @property
     def connections(self) -> set[int]:
-        """Numbers of the connections in the rows."""
+        """Return the numbers of the connections in the rows."""
         return {row.conn for row in self.rows if row.conn is not None}
 
 

@@ -18,7 +18,7 @@ from zmtpscope.export.side_names import LONGEST_SHORT_IDENTITY, LONGEST_TYPE, na
 from zmtpscope.words import host_port
 
 MAX_SINGLE = 12
-"""If there were more lifelines, clients with one type and the same peers share one."""
+"""Maximum number of lifelines before clients of one type with the same peers share one."""
 
 MAX_LIFELINES = 24
 """Maximum number of lifelines drawn."""
@@ -46,19 +46,19 @@ class Lifeline:
     """Number of peers that the lifeline represents."""
     name: str = ""
     connected_until: dict[End, int] = field(default_factory=dict)
-    """End of its last connection to each listener."""
+    """For each listener, the end of the last connection of this peer to it."""
 
     @property
     def kind(self) -> str:
-        """The identity, otherwise the socket type, otherwise ""."""
+        """Return the identity, otherwise the socket type, otherwise ""."""
         if self.identity and self.peers == 1:
             return named(self.identity, LONGEST_SHORT_IDENTITY)
         return safe_text(self.socket_type)[:LONGEST_TYPE] if self.socket_type else ""
 
     @property
     def about(self) -> list[str]:
-        """Details that are not in the name: the socket type if there is an identity, the addresses, and whether it is
-        bound."""
+        """Return details that are not in the name: the socket type if there is an identity, the addresses, and whether
+        it listens."""
         if self.peers > 1:
             hosts = sorted({host for host, _ in self.ends})
             shown = ", ".join(hosts[:MAX_ADDRESSES]) + (", ..." if len(hosts) > MAX_ADDRESSES else "")
@@ -80,7 +80,7 @@ class Lifelines:
         self._of_end: dict[End, Lifeline] = {}
         """Peers known by address and port."""
         self._of_side: dict[tuple[int, int], Lifeline] = {}
-        """By connection and side."""
+        """Lifelines by connection and side."""
         self._connecting: dict[tuple[str, str | None, str | None], list[Lifeline]] = {}
         for values in sorted(connections, key=lambda values: values["start_ns"]):
             self._add_connection(values)
@@ -147,7 +147,7 @@ class Lifelines:
         return line.ends[0][0] == ends.one[0] and ends.other in line.connected_until
 
     def _join(self, lines: Sequence[Lifeline]) -> None:
-        """Join the clients of one type with the same peers."""
+        """Join clients of one type that have the same peers into one lifeline."""
         joined: dict[tuple[object, ...], Lifeline] = {}
         single = set(self._of_end.values())
         new: dict[Lifeline, Lifeline] = {}

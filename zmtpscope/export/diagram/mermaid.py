@@ -24,7 +24,7 @@ MAX_LINES = 8
 """Maximum number of lines of a label."""
 
 ARROWS = {OPENING: "-->>", CLOSING: "-->>", ATTEMPT: "--x"}
-"""TCP events are dotted, and have a cross if the attempt failed. All others are solid."""
+"""Arrows of TCP events: dotted, with a cross for a failed attempt. All other arrows are solid."""
 
 _ESCAPED = re.compile(r"""[^A-Za-z0-9 .,:_/()+="'|…-]|(?<=[pP]):""")
 """`wrap:` at the start of a label is a directive."""

@@ -14,8 +14,8 @@ something new occurs."""
 
 
 class Repeats:
-    """Reduces steps that are fed in order. After `finish`, `steps` has the drawn steps, or all of them unless it
-    `folds`. `key_of` returns equal keys for repetitions of an event."""
+    """Folds steps that are fed in order. After `finish`, `steps` contains the steps to draw (all steps unless it
+    `folds`). `key_of` returns equal keys for repetitions of an event."""
 
     def __init__(self, key_of: Callable[[Event], Key], *, folds: bool = True) -> None:
         self.folds = folds
@@ -46,12 +46,12 @@ class Repeats:
         return self._thinning.is_full(key)
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count events of a key that is not drawn any more, from `time` to `until`. The last of them must be passed to
+        """Count events of a key that is not drawn any more, from `time` to `until`. Pass the last of these events to
         `keep` before the next `feed`."""
         self._thinning.count(key, name, count, time, until)
 
     def keep(self, event: Event) -> None:
-        """Keep the last event of its key, which is already counted."""
+        """Keep an event, which is already counted, as the last one of its key."""
         self._thinning.keep(self._key_of(event), event)
 
     def can_pass_by(self, key: Key, count: int) -> bool:

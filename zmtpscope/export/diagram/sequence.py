@@ -44,7 +44,7 @@ class EventSequence:
         self._aside: list[Step] = []
         """Heartbeats, which are folded separately."""
         self._counted: dict[Hashable, tuple[MessageEvents, int, str]] = {}
-        """By key, the last message that was only counted, with its name."""
+        """For each key, the last message that was only counted, with its name."""
         self._drawn: set[int] = set()
         """Open connections with drawn events."""
 
@@ -148,7 +148,7 @@ class EventSequence:
 
 
 class Heartbeats:
-    """The heartbeats of one connection. The first answered one and all unanswered ones are drawn; others are
+    """The heartbeats of one connection. The first answered one and all unanswered ones are drawn; the rest is
     counted."""
 
     def __init__(self) -> None:

@@ -76,7 +76,7 @@ DARK = {
     "error-line": "#c94f4a",
 }
 NOTES = {"gap": "warn", "leftover": "warn", "warn": "warn", "error": "error"}
-"""Classes of notes by kind or severity; others are plain."""
+"""Style classes of notes, by kind or severity. Notes of other kinds are plain."""
 
 
 def svg_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
@@ -117,7 +117,7 @@ class _Picture:
         return places
 
     def lines(self) -> Iterator[str]:
-        """Yield the whole picture."""
+        """Yield the lines of the SVG."""
         top = MARGIN + self.head_height
         rows: list[str] = []
         breaks: list[float] = []

@@ -74,11 +74,11 @@ class _Drawing:
 
     @property
     def columns(self) -> int:
-        """Number of columns of the lifelines, including the name of the last."""
+        """Return the width of all lifelines in columns, including the name of the last."""
         return self.places[-1] + 1
 
     def lines(self) -> Iterator[str]:
-        """All lines."""
+        """Yield the lines of the diagram."""
         for number, line in enumerate(self.diagram.lifelines, 1):
             name = line.name if self.has_names else f"{number} {line.name}"
             yield f"{name:<{max(map(cell_len, self.names)) + 2}}  {', '.join(line.about)}".rstrip() + "\n"

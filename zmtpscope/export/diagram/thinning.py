@@ -1,7 +1,7 @@
-"""Thin out repeats without an order: the first and the last of each kind are drawn, and others are counted.
+"""Thin out repeated events that form no cycle: draw the first and the last of each kind, and count the rest.
 
 Two independent publishers form no cycle (`folding.py`), but a million arrows are useless. Each connection is thinned
-out separately. A new kind of event or a note ends the stretch; after it, the next event of each kind is drawn again.
+out separately, until a new kind of event or a note: then the next event of each kind is drawn again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Key = tuple[Hashable, ...]
 
 
 class _Stretch:
-    """The thinned-out events between two peers since the last new one. `alike` steps of a key are drawn before others
-    are counted."""
+    """The events between two peers that were thinned out since the last new kind. `alike` steps of a key are drawn
+    before the rest is counted."""
 
     def __init__(self, alike: int) -> None:
         self.alike = alike
@@ -44,7 +44,7 @@ class _Stretch:
 
 class Thinning:
     """Thins out steps that are fed in order. Returned steps are not always in the order of time. `alike` steps of a key
-    are drawn before others are counted."""
+    are drawn before the rest is counted."""
 
     def __init__(self, key_of: Callable[[Event], Key], alike: int) -> None:
         self.alike = alike
@@ -70,14 +70,15 @@ class Thinning:
         return stretch is not None and stretch.drawn[key] >= self.alike
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count events of a full key from `time` to `until`. The last of them must be passed to `keep`."""
+        """Count events, from `time` to `until`, of a key that is not drawn any more. Pass the last of these events to
+        `keep`."""
         stretch = self._stretches[key[0]]
         stretch.time = min(stretch.time, time) if stretch.names else time
         stretch.until = max(stretch.until, until)
         stretch.names[name] += count
 
     def keep(self, key: Key, event: Event) -> None:
-        """Keep the last event of its key, which is already counted."""
+        """Keep an event, which is already counted, as the last one of its key."""
         stretch = self._stretches[key[0]]
         stretch.last[key] = stretch.kinds[key] = event
 

@@ -109,7 +109,7 @@ def _names(names: list[str]) -> str:
 
 
 def _first(counts: Iterable[str]) -> str:
-    """Return the most frequent word, with a + if there are others, which the next line lists."""
+    """Return the most frequent word, followed by + if there are further ones, which the next line lists."""
     words = list(counts)
     return safe_text(words[0]) + "+" * (len(words) > 1) if words else ""
 

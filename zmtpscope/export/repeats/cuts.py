@@ -54,10 +54,10 @@ class CutFold:
 
     def __init__(self) -> None:
         self._cuts: dict[int, Cuts] = {}
-        """By connection."""
+        """Counts by connection."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        """See `Fold`."""
+        """Fold repeated gaps; see `Fold.feed`."""
         for stretch in stretches:
             said, files = stretch[0]
             conn = said.values["conn"] if isinstance(said, Record) else None
@@ -79,7 +79,7 @@ class CutFold:
             yield stretch
 
     def rest(self) -> Iterator[Stretch]:
-        """See `Fold`."""
+        """Yield the remaining lines; see `Fold.rest`."""
         for conn in list(self._cuts):
             yield from self._release(conn)
 

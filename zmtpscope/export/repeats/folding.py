@@ -1,4 +1,4 @@
-"""Fold everything that repeats in text output, one kind after the other."""
+"""Fold all repetitions in text output, one kind after the other."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from zmtpscope.export.repeats.stretches import Fold, Stretch
 
 
 class Folding:
-    """All folds in sequence, or none if `folds` is false. If `waits`, lines may be delayed until it is known whether
-    they repeat earlier ones, otherwise for about a second."""
+    """All folds, one after the other; none if `folds` is false. `waits`: lines are delayed until it is known whether
+    they repeat earlier lines; otherwise for about a second."""
 
     def __init__(self, *, folds: bool, waits: bool) -> None:
         self._folds: list[Fold] = []

@@ -47,7 +47,7 @@ class Asker:
         self.last: tuple[Record, Files] | None = None
         """The last of the counted PINGs."""
         self.slowest = 0
-        """Longest time that one of them waited for its PONG, in nanoseconds."""
+        """The longest wait of a PING for its PONG, in nanoseconds."""
         self.since: int = first["ts_ns"]
         """Capture time of the PING before the counted ones."""
 
@@ -101,7 +101,7 @@ class HeartbeatFold:
         """Capture time of the next check for PINGs and counts that have waited too long."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        """See `Fold`."""
+        """Fold answered heartbeats; see `Fold.feed`."""
         for stretch in stretches:
             said, files = stretch[0]
             if not isinstance(said, Record):
@@ -120,7 +120,7 @@ class HeartbeatFold:
                 yield stretch
 
     def rest(self) -> Iterator[Stretch]:
-        """See `Fold`."""
+        """Yield the remaining lines; see `Fold.rest`."""
         for conn in list(self._askers):
             yield from self._release(conn)
 

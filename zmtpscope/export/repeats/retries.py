@@ -113,12 +113,12 @@ class Tries:
 
     def __init__(self) -> None:
         self.failures: list[Failure] = []
-        """Different failures, oldest first."""
+        """The distinct failures, oldest first."""
         self.noted: set[str] = set()
         """Findings of `ABOUT_RETRIES` that are already printed."""
 
     def like(self, said: Said) -> Failure | None:
-        """Return the failure with the same values, or None."""
+        """Return the failure with equal records, or None."""
         return next((failure for failure in self.failures if failure.said == said), None)
 
     def begins_like(self, said: Said) -> bool:
@@ -150,7 +150,7 @@ class RetryFold:
         """Capture time of the next check for counts that have waited too long."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        """See `Fold`."""
+        """Fold equal attempts; see `Fold.feed`."""
         for stretch in stretches:
             said, files = stretch[0]
             if isinstance(said, RowWords):
@@ -166,7 +166,7 @@ class RetryFold:
                 yield from self._connection(said, files) if said.type == "connection" else self._record(said, files)
 
     def rest(self) -> Iterator[Stretch]:
-        """See `Fold`."""
+        """Yield the remaining lines; see `Fold.rest`."""
         for conn, attempt in self._open.items():
             yield from self._let_out(conn, attempt)
         for tries in self._tries.values():
@@ -243,7 +243,7 @@ class RetryFold:
         yield one(connection, files)
 
     def _remember(self, pair: Pair, failure: Failure) -> Iterator[Stretch]:
-        """Remember a new failure, and print the counts of forgotten ones."""
+        """Remember a new failure. Yield the counts of a failure that is forgotten for it."""
         failures = self._tries[pair].failures
         self._tries.move_to_end(pair)
         failures.append(failure)
@@ -253,7 +253,7 @@ class RetryFold:
             yield from self._tries.popitem(last=False)[1].write()
 
     def _connected(self, conn: int) -> Iterator[Stretch]:
-        """Handle a connection that is not a failed attempt. It also ends the retries of its client."""
+        """Handle a connection that is not a failed attempt. It ends the retries of its client."""
         attempt = self._open.pop(conn)
         yield from self._let_out(conn, attempt)
         if attempt.pair in self._tries:

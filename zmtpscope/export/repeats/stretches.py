@@ -12,7 +12,7 @@ from zmtpscope.export.words import scaled
 from zmtpscope.records import SECOND
 
 WRITTEN_EVERY = 10 * SECOND
-"""Capture time between two counts of the same repetition, if lines do not wait."""
+"""Capture time between two lines about the same repetition, if lines do not wait."""
 
 
 ITSELF = (-1,)

@@ -33,9 +33,9 @@ class Row(NamedTuple):
     kind: str
     key: Any
     name: str
-    """Printable."""
+    """The name to print."""
     counts: list[int]
-    """By the columns of `zmtpscope/export/top/counters.py`."""
+    """One number for each column of `zmtpscope/export/top/counters.py`."""
     busiest: int
     """Number of messages in the busiest interval."""
     first_ns: int | None
@@ -50,18 +50,18 @@ class Row(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """Number of messages in both directions."""
+        """Return the number of messages in both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """Octets in the frames of these messages."""
+        """Return the octets in the frames of messages in both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
 
 def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
-    """Return the rows of a kind, most messages first and the row of others last. `latest` is the time of the last
-    packet."""
+    """Return the rows of a kind, most messages first, and the row of all other messages last. `latest` is the time of
+    the last packet."""
     group = statistics.groups[kind]
     bars = int(statistics.scale.bars_until(latest))
     numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))

@@ -191,7 +191,7 @@ class Statistics:
         return name if name in self._commands else OTHER_COMMANDS
 
     def _time_of(self, record: Record) -> int:
-        """Return the time of a record, or of an earlier record of its type if that is later."""
+        """Return the time of a record, or the latest time of the records before it if that is later."""
         key, time = self._type_of(record), int(record.values["ts_ns"])
         time = self._latest_of_types[key] = max(time, self._latest_of_types.get(key, time))
         return time

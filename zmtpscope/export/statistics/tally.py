@@ -57,8 +57,8 @@ class Scale:
     """The latest time with a bar."""
 
     def halvings(self, first: int, last: int) -> int:
-        """Widen the bars until one includes the time `last`. Returns how often they must be joined in pairs. `first` is
-        the earliest time."""
+        """Widen the bars until `last` is in one of them. Return how often adjacent bars must be joined. `first` is the
+        earliest time."""
         if self.start_ns is None:
             self.start_ns = first
         count, self.latest_ns = 0, max(self.latest_ns, last)

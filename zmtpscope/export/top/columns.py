@@ -78,7 +78,7 @@ class LastMessage(NamedTuple):
     """Summary of a payload dissector."""
 
     def read(self) -> LastMessage:
-        """Return self."""
+        """Return this object, which needs no reading."""
         return self
 
 

@@ -46,7 +46,7 @@ class Counters(Generic[Key]):
         self.rows: dict[Key, int] = {}
         self.last: list[LastMessage | UnreadMessage | None] = [None]
         self.subscribers: list[int | None] = [None]
-        """In the last interval in which the row had messages."""
+        """Number of subscribers of each row, in the last interval in which it had messages."""
         self.most_subscribers: list[int | None] = [None]
         self.total, self.interval, self.previous = np.zeros((3, COLUMNS, most + 1), np.int64)
         self.busiest = np.zeros(most + 1, np.int64)
@@ -54,7 +54,7 @@ class Counters(Generic[Key]):
         self.first = np.full(most + 1, NEVER)
         """Time of the first message."""
         self.orders = np.full(most + 1, NEVER)
-        """A unique number for each row that grows with the place of its first message."""
+        """A sort key for each row, in the order of the first messages of the rows."""
 
     @property
     def _lists(self) -> tuple[list[Any], ...]:
@@ -87,7 +87,7 @@ class Counters(Generic[Key]):
     def fold(self) -> tuple[Int64, Int64]:
         """Add half of the rows to the row of others: the rows with the fewest messages, and of equal rows the newest.
 
-        Return the old numbers of the rows that stay, in their new order, and of the folded rows.
+        Return the old numbers of the rows that stay, in their new order, and of the rows that were added.
         """
         count = len(self.keys)
         messages = self.total[:, :count] + self.interval[:, :count]
@@ -114,7 +114,7 @@ class Counters(Generic[Key]):
         np.minimum.at(self.orders, rows, orders)
 
     def read_messages(self) -> None:
-        """Reduce each last message to the part that is shown, which releases its run."""
+        """Reduce the last message of each row to its displayed part, which frees the run."""
         self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:

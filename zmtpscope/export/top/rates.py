@@ -63,11 +63,11 @@ class RunRows(NamedTuple):
 
 
 class Rates:
-    """All counters of one capture. Call `feed` with each batch, then `finish`. Each yields the intervals that ended;
-    read their numbers from the counters."""
+    """All counters of one capture. Call `feed` with each batch, then `finish`. Both yield the intervals that ended;
+    read the numbers of an interval from the counters before the next one."""
 
     def __init__(self, interval_ns: int | None, most_rows: int = MAX_ROWS) -> None:
-        """If `interval_ns` is None, one interval reaches from the first to the last message."""
+        """Start counting. `interval_ns` None: one interval lasts from the first message to the last."""
         self.interval_ns = interval_ns
         self.topics = Counters[Topic](most_rows)
         self.connections = Counters[ConnectionEnds](most_rows)
@@ -196,8 +196,8 @@ class Rates:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def _feed_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
-        """Count a record at a place of the batch. After the first message of its connection it no longer names the
-        peer, because peers are named at that message."""
+        """Count a record at a place of the batch. After the first message of its connection, a record no longer changes
+        the name of the peer."""
         values = record.values
         conn = values["conn"]
         if record.type == "connection":
@@ -299,7 +299,8 @@ class Rates:
 
 
 def changes_subscribers(record: Record) -> bool:
-    """Whether a record makes or cancels a subscription, or ends a connection with all of its subscriptions."""
+    """Whether a record changes the number of subscribers: it subscribes, cancels, or ends a connection with its
+    subscriptions."""
     if record.type == "command":
         return record.values["name"] in ("SUBSCRIBE", "CANCEL")
     return record.type == "connection"

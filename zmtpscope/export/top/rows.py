@@ -32,13 +32,13 @@ class Row(NamedTuple):
     """A topic, connection or peer with its numbers in an interval or in total."""
 
     key: Topic | ConnectionEnds | Peer | None
-    """None for the row of others, which were folded."""
+    """The topic, connection or peer of the row; None for the row of all others."""
     name: str
     """Printable, like all texts in this module."""
     counts: list[int]
-    """By the columns of `counters.py`."""
+    """One number for each column of `counters.py`, in the interval."""
     totals: list[int]
-    """The same columns, up to the end of the interval."""
+    """The same numbers since the start of the capture."""
     seconds: float
     """Length of the interval, or of the whole capture."""
     busiest: float
@@ -50,12 +50,12 @@ class Row(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """Number of messages in both directions."""
+        """Return the number of messages in both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """Octets in both directions."""
+        """Return the octets in both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
     def rate(self, *columns: int) -> float:

@@ -54,7 +54,7 @@ class Subscriptions:
         self.left_out = 0
         """Number of subscriptions beyond the limit."""
         self._held: dict[ConnectionEnds, tuple[Peer, Counter[bytes]]] = {}
-        """For each connection, its publisher and how often it has subscribed to each topic."""
+        """For each connection of a subscriber, its publisher and the number of subscriptions to each topic."""
         self._holders: dict[Peer, Holders] = {}
         self._size = 0
         self._ended: dict[tuple[ConnectionEnds, bytes], None] = {}

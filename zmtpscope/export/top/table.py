@@ -98,7 +98,8 @@ def _longest(column: Column, rows: Sequence[Row]) -> int:
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> dict[str, int]:
-    """Return the width of each column: numbers get a fixed width, texts share the rest."""
+    """Return the width of each column. Columns of numbers have a fixed width; columns of text share the rest of
+    `width`."""
     widths = {column.name: _number_width(column) for column in columns if column.name not in TEXTS}
     longest = {column.name: _longest(column, rows) for column in columns if column.name in ("name", "from")}
     if width is None:

@@ -39,7 +39,7 @@ class TopicRows:
         self._numbers: dict[Peer, int] = {}
 
     def clear(self) -> None:
-        """Forget all rows, because their numbers have changed."""
+        """Forget the numbers of all rows, because the table has renumbered its rows."""
         self._rows.clear()
         self._numbers.clear()
         self._senders[:] = -1

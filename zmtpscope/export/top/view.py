@@ -114,7 +114,8 @@ class View:
         return next((column for column in self.columns if column.name == self.sort), RATE)
 
     def select(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows to show, in order: pinned rows, rows that match the filter, and the row of others last."""
+        """Return the rows to show, in order: pinned rows, rows that match the filter, and last the row of all
+        others."""
         wanted = (self.filter if self.typed is None else self.typed).casefold()
         found = [row for row in rows if not wanted or wanted in f"{row.name} {_sender(row)}".casefold()]
         value, descending = self.column.value, (self.column.name not in ASCENDING) != self.reverse
@@ -126,7 +127,7 @@ class View:
         return on_top + [row for row in found if row.key is None or row.key not in self.pinned]
 
     def follow(self, shown: Sequence[Row]) -> None:
-        """Select the followed row again, or the same place if the row is no longer shown."""
+        """Move the cursor to the row that it followed, or stay at the same place if that row is not shown any more."""
         places = (place for place, row in enumerate(shown) if row.key == self.followed)
         place = self.selected if self.followed is None else next(places, self.selected)
         self.selected = max(0, min(len(shown) - 1, place))
