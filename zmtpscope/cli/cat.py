@@ -108,7 +108,7 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
     "count",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Exit after N messages, received or, if the socket only sends, sent; MESSAGEs repeat as needed.",
+    help="Exit after N received messages, or N sent ones if the socket only sends; fewer MESSAGEs are repeated.",
     heading=MESSAGES,
 )
 @option(

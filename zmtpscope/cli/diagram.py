@@ -55,7 +55,8 @@ USUAL_ARROWS = 100
     type=click.IntRange(1, 5000),
     default=USUAL_ARROWS,
     metavar="N",
-    help=f"Draw at most N arrows and notes; repeats are counted and later ones left out [default: {USUAL_ARROWS}].",
+    help=f"Draw at most N arrows and notes: repeats become counts, and later events are left out "
+    f"[default: {USUAL_ARROWS}].",
 )
 @option("--all", "unfolded", is_flag=True, help="Also draw repeated messages, heartbeats and connection attempts.")
 @option(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     multiple=True,
     callback=parse_select,
     metavar="RECORD[:COLUMN,...]",
-    help="Export only this record type, and of it only these columns; repeatable.",
+    help="Export only this record type, with only these columns if any are named; repeatable.",
 )
 @option("--force", is_flag=True, help="Overwrite existing files.")
 def export(**given: Any) -> int:

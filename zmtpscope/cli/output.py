@@ -37,8 +37,8 @@ TIME_FORM = option(
     "time_form",
     type=click.Choice(list(FORMS)),
     default="r",
-    help="Timestamp format: r seconds since the first packet, a time of day, ad date and time, u and ud the same in "
-    "UTC, e seconds since 1970, d seconds since the previous line [default: r].",
+    help="Timestamp format: 'r' seconds since the first packet, 'd' seconds since the previous line, 'e' seconds since "
+    "1970, 'a' local time, 'ad' local date and time, 'u' time in UTC, 'ud' date and time in UTC [default: r].",
     metavar="FORM",
     heading=OUTPUT,
 )
@@ -58,7 +58,7 @@ WIDE = option(
 STATS = option(
     "--stats",
     is_flag=True,
-    help="At the end, print how many packets and octets were read, skipped and why.",
+    help="At the end, print the numbers of packets and octets that were read or skipped, with reasons.",
     heading=OUTPUT,
 )
 COLOR = option(

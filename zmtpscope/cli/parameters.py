@@ -111,11 +111,11 @@ MORE_FILES = option(
     help="Read FILE, like an argument; repeatable.",
     heading=INPUT,
 )
-FRAMES = option("--frames", is_flag=True, help="Also print each frame of a message.", heading=OUTPUT)
+FRAMES = option("--frames", is_flag=True, help="Also output a record for each frame of a message.", heading=OUTPUT)
 WITH_DERIVED = option(
     "--derived",
     is_flag=True,
-    help="Also print derived records: requests, subscriptions, heartbeats, peers, topics, deliveries and diagnoses.",
+    help="Also output derived records: requests, subscriptions, heartbeats, peers, topics, deliveries and diagnoses.",
     heading=OUTPUT,
 )
 BODY = read_option("body", heading=OUTPUT)

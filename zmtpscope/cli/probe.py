@@ -62,7 +62,9 @@ def parse_wait(context: click.Context, parameter: click.Parameter, value: float)
     help="Complete the handshake even if the peer may then send us messages that others miss (PUSH, PAIR ...).",
 )
 @option(
-    "--ping", is_flag=True, help="Send a PING even to a peer that announces 3.0; old releases read it as a message."
+    "--ping",
+    is_flag=True,
+    help="Send a PING even to a peer that announces 3.0; libzmq before 4.2 takes it for a message.",
 )
 @option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colour [default: auto].")
 def probe(**given: Any) -> int:

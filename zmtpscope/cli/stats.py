@@ -43,8 +43,8 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
     "--interval",
     callback=parse_interval,
     metavar="TIME",
-    help="Length of the busiest interval, in packet time: 1s, 100ms, 5min. Bars of the histogram are at least as long "
-    "[default: 1s].",
+    help="Count messages in intervals of this length (1s, 100ms, 5min) to find the busiest one, by packet timestamps. "
+    "A bar of the histogram covers at least one interval [default: 1s].",
 )
 def stats(**given: Any) -> int:
     """Summarise the messages in capture FILEs, in total and by endpoint, topic, peer, connection or record type:

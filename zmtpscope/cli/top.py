@@ -79,7 +79,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
     callback=parse_interval,
     default=1.0,
     metavar="SECONDS",
-    help="Length of the counting interval, in packet time; 0 counts the whole capture at once [default: 1].",
+    help="Count messages in intervals of SECONDS, by packet timestamps; 0: in the whole capture [default: 1].",
 )
 @option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per interval and row.")
 @option("--follow", is_flag=True, help="Follow a FILE or pipe that another tool is still writing.")
