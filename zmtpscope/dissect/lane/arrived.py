@@ -16,10 +16,10 @@ from zmtpscope.dissect.tcp.directions import Directions
 
 
 class Arrived:
-    """The rows of a block with octets, by direction: direction i has the rows from `bounds[i]` up to `bounds[i + 1]`.
+    """The rows of a block that carry octets, by direction: direction i has the rows `bounds[i]` up to `bounds[i + 1]`.
 
-    `begins` are the stream offsets that the directions had reached before. A stream offset of direction i plus
-    `shifts[i]` is a place: the position if all streams are joined.
+    `begins` are the stream offsets that the directions had reached before the block. A *place* is a position in all
+    streams joined: the stream offset of direction i plus `shifts[i]`.
     """
 
     def __init__(self, block: SegmentBlock, directions: Directions, begins: Int64) -> None:
@@ -29,7 +29,7 @@ class Arrived:
         self.starts: Int64 = block.starts[rows]
         self.stops: Int64 = block.stops[rows]
         self.segments = np.array((block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]))
-        """The segments as `Arrival`s, one column each."""
+        """The segments of the rows, as three columns like the fields of `Arrival`."""
         edges = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(self.stops - self.starts, out=edges[1:])
         self.starts_of_rows: Int64 = edges[:-1]
@@ -61,7 +61,7 @@ class Arrived:
         return joined(self.data, self.starts, self.stops, self.first_rows[directions], self.last_rows[directions] + 1)
 
     def row_of(self, direction: int, offset: int) -> int:
-        """Return the row with the octet at `offset`, or the last row of the direction for later offsets."""
+        """Return the row that carries the octet at `offset`; for a later offset, the last row of the direction."""
         return bisect_right(self.ends, offset, self.bounds[direction], self.bounds[direction + 1] - 1)
 
     def arrival(self, row: int) -> Arrival:
@@ -70,20 +70,20 @@ class Arrived:
         return Arrival(ordinals[row], packets[row], times[row])
 
     def pieces(self, direction: int, row: int) -> list[Piece]:
-        """Return the pieces of a direction from `row` on."""
+        """Return the segments of a direction from `row` on, as pieces."""
         rows = slice(row, self.bounds[direction + 1])
         ordinals, packets, times = self._columns
         return list(zip(self.ends[rows], ordinals[rows], packets[rows], times[rows], strict=True))
 
     def segments_at(self, places: Int64) -> Int64:
-        """Return ordinals, packets and times (three rows) of the segments with the octets at these places."""
+        """Return ordinals, packets and times (three rows) of the segments that carry the octets at these places."""
         found: Int64 = self.segments[:, self.places.searchsorted(places, "right")]
         return found
 
 
 @compiled.where_possible
 def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) -> list[bytes]:
-    """Return, for each k, the joined octets of the rows from `first[k]` up to `last[k]`.
+    """Return the joined octets of each range of rows: range k has the rows `first[k]` up to `last[k]`.
 
     Row i contains `data` from `starts[i]` up to `stops[i]`.
     """
@@ -95,8 +95,8 @@ def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) 
 
 
 def behind(pieces: list[Piece], offset: int) -> list[Piece]:
-    """Return the pieces with octets from `offset` on, at least the last one. The search starts at the end, as they are
-    few."""
+    """Return the pieces that carry octets from `offset` on, at least the last one. They are few, so the search starts
+    at the end."""
     place = len(pieces) - 1
     while place and pieces[place - 1][0] > offset:
         place -= 1
@@ -104,5 +104,5 @@ def behind(pieces: list[Piece], offset: int) -> list[Piece]:
 
 
 def arrival_in(pieces: list[Piece], offset: int) -> Arrival:
-    """Return the segment with the octet at `offset`."""
+    """Return the segment that carried the octet at `offset`."""
     return Arrival(*behind(pieces, offset)[0][1:])

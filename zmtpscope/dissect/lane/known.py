@@ -1,4 +1,4 @@
-"""A connection with a known opening (`openings.py`): in the lane from its SYN on."""
+"""A connection that is in the lane from its SYN on, because its opening is known (`openings.py`)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
 
 NOT_HERE = -1
-"""In place of a direction without data in the block."""
+"""Stands for a direction without data in the block."""
 
 Ways = tuple[int, int]
-"""The directions of a block for side 0 and side 1 of a connection."""
+"""The directions of a block (indexes) for side 0 and side 1 of a connection."""
 
 
 class BlockRows:
@@ -55,7 +55,7 @@ class BlockRows:
 
 
 class KnownConnection:
-    """A connection with a known opening; `keys` belong to side 0 and side 1."""
+    """A connection with a known opening. `keys` are the flow keys of side 0 and side 1."""
 
     __slots__ = (
         "before",
@@ -73,23 +73,24 @@ class KnownConnection:
     def __init__(self, keys: tuple[bytes, bytes], first: Step) -> None:
         self.keys = keys
         self.state = self.before = TcpState(), TcpState()
-        """TCP state of both sides in its opening, and before the current block."""
+        """TCP states of both sides: now, and before the current block."""
         self.steps = [first]
         self.segments: list[Segment] = []
-        """Segments of the opening; `steps` contains the first step, and the step after each segment."""
+        """The segments of the opening so far. `steps` are the state before the first segment, and after each."""
         self.reported = 0
-        """Number of segments before the current block; their records are written."""
+        """Number of segments in earlier blocks, whose records are written."""
         self.opening: Opening | None = None
-        """Set when the opening is complete."""
+        """The opening, once it is complete."""
         self.is_here = True
-        """Whether it is still in the lane."""
+        """Whether the connection is still in the lane."""
         self.tcp: Connection | None = None
         self.writer: RecordWriter | None = None
 
     # -- reading a block ----------------------------------------------------------------------------------------------
 
     def take(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
-        """Read the part of the opening in a block. Returns False without effect if it is unknown or out of order."""
+        """Read the part of the opening in a block. Return False, without effect, if the part is unknown or out of
+        order."""
         following = self._following(rows, directions, ways)
         if following is None:
             return False
@@ -100,7 +101,7 @@ class KnownConnection:
         return False
 
     def _following(self, rows: BlockRows, directions: Directions, ways: Ways) -> tuple[TcpState, TcpState] | None:
-        """Return the TCP state after a block, or None if out of order."""
+        """Return the TCP states after a block, or None if it is out of order."""
         following = list(self.state)
         for side, way in enumerate(ways):
             if way == NOT_HERE:
@@ -125,7 +126,7 @@ class KnownConnection:
         return following[0], following[1]
 
     def _walk(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
-        """Follow the segments up to the end of the opening, and return whether they are known."""
+        """Follow the segments of a block up to the end of the opening. Return whether all are known."""
         carrying = [(row, side) for side, way in enumerate(ways) if way != NOT_HERE for row in directions.rows_of(way)]
         carrying.sort()
         for row, side in carrying:
@@ -147,7 +148,7 @@ class KnownConnection:
         return True
 
     def _is_in_time(self, arrival: Arrival) -> bool:
-        """Whether a segment follows the others soon enough."""
+        """Whether a segment is not older than the last one, and within the maximum duration of an opening."""
         if not self.segments:
             return True
         return self.segments[-1].arrival.time <= arrival.time < self.segments[0].arrival.time + LONGEST
@@ -160,21 +161,21 @@ class KnownConnection:
         return all(side is not None or self.state[number].octets == end for number, (side, end) in ends)
 
     def leave(self) -> Iterator[PlainState]:
-        """Yield the state of both sides at the end of the opening, before the current block."""
+        """Yield the states of both sides at the end of the opening, before the current block."""
         assert self.opening is not None
         for before, after, end in zip(self.before, self.state, self.opening.ends, strict=True):
             tcp = TcpState.after(after.initial, 0, -1, NEVER) if before.initial < 0 else before
             yield PlainState(tcp, position=end, begin=tcp.octets)
 
     def go_on(self, tcp: Connection, writer: RecordWriter, path: Path, arrivals: list[Arrival]) -> None:
-        """Set the progress of a connection with its whole opening in the current block, already written."""
+        """Set the progress of a connection whose whole opening was in the current block and is written."""
         self.tcp, self.writer, self.opening = tcp, writer, path.opening
         self.steps += path.steps
         self.segments = list(map(Segment, path.sides, path.octets, arrivals))
         self.reported = len(self.segments)
 
     def step_back(self) -> None:
-        """Undo the current block."""
+        """Restore the state before the current block."""
         self.state, self.opening = self.before, None
         del self.segments[self.reported :], self.steps[self.reported + 1 :]
 
@@ -185,7 +186,8 @@ class KnownConnection:
         self.tcp = flows.begin(self.keys[0], row)
 
     def stay(self, budget: OctetBudget) -> dict[int, PlainSide]:
-        """Count the octets it holds after its opening, and return the sides that the lane reads from now on."""
+        """Count the octets of memory that the connection uses after its opening. Return the sides that the lane reads
+        from now on."""
         assert self.opening is not None
         assert self.writer is not None
         budget.hold(self.opening.holdings)
@@ -193,7 +195,7 @@ class KnownConnection:
         return {number: like._replace(stream=stream) for number, (like, stream) in enumerate(both) if like is not None}
 
     def emit(self, sink: Sink) -> None:
-        """Write the records of the segments in the current block, and complete the block."""
+        """Write the records of the segments in the current block, and end the block."""
         assert self.tcp is not None
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
@@ -212,9 +214,10 @@ class KnownConnection:
         return None if self.opening is None else self.opening.outcome.sides[side].identity
 
     def read_again(self, sink: Sink, states: tuple[TcpState, TcpState]) -> ZmtpConnection | None:
-        """Return the connection after its opening, or the received part of it; None if no octets were sent.
+        """Return the connection as the slow path would have it, after its opening or the part received; None if no
+        octets were sent.
 
-        No records are written again. `states` are the TCP states of both sides now.
+        Writes no records again. `states` are the current TCP states of both sides.
         """
         tcp, opening = self.tcp, self.opening
         assert tcp is not None
@@ -239,7 +242,7 @@ class KnownConnection:
         flows.end(self.tcp, row, states)
 
     def finish(self, sink: Sink, counts: tuple[Counts, Counts]) -> None:
-        """Write and count the outcome; `counts` are those of its messages."""
+        """Write and count the outcome of the connection. `counts` are the counts of its messages."""
         assert self.tcp is not None
         assert self.opening is not None
         sink.budget.let_go(self.opening.holdings)
@@ -247,13 +250,13 @@ class KnownConnection:
         outcome.count(self.opening.outcome_with(counts), [self.tcp], sink.summary)
 
     def _writer(self) -> RecordWriter:
-        """Return its record writer, which must exist."""
+        """Return the record writer, which must exist."""
         assert self.writer is not None
         return self.writer
 
 
 def emit_learned(writer: RecordWriter, learned: LearnedEvent | LearnedNote, at: Arrival) -> None:
-    """Write a learned event or finding. `at` is its packet, with the ordinal of the deciding segment."""
+    """Write a learned event or finding at the packet `at`, which has the ordinal of the deciding segment."""
     if isinstance(learned, LearnedEvent):
         put_events(writer.sink, learned.event, learned.own, [writer.streams[learned.side]], [at])
     else:
@@ -265,7 +268,7 @@ def emit_end(
 ) -> None:
     """Write the end of a connection with this opening, without counting it.
 
-    `counts` are those of its messages; `writer` returns the record writer if needed.
+    `counts` are the counts of its messages; `writer` returns the record writer if needed.
     """
     sink.batch.facts += end_facts(tcp)
     closing = tcp.closing
@@ -279,7 +282,7 @@ def emit_end(
 
 
 def _is_answered_first(directions: Directions, ways: Ways) -> bool:
-    """Whether the SYN of a client without further data is answered before it continues."""
+    """Whether the SYN of a client is answered before the client sends anything else."""
     one, other = ways
     if one == NOT_HERE or other == NOT_HERE:
         return one == NOT_HERE

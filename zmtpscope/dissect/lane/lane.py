@@ -1,12 +1,12 @@
 """The lane: a fast path that reads the plain sessions of many connections at once.
 
-A busy broker has thousands of connections, and a block has few segments of each. The full code path costs many times
-more per connection than reading its messages. So the lane takes connections that have completed their handshakes, or
+A busy broker has thousands of connections, and a block has few segments of each. On the slow path, a connection costs
+many times more than reading its messages. So the lane takes connections that have completed their handshakes, or that
 open like earlier ones: they need little state, and their data in a block is read as columns.
 
-Any other data (out of order, not a plain message frame) releases the connection before its data in the current block is
-consumed. It continues on the slow path as if it had never been in the lane, so results are equal with and without the
-lane.
+Other data (out of order, not a plain message frame) releases the connection before its data in the current block is
+consumed. The connection continues on the slow path as if it had never been in the lane, so results are equal with and
+without the lane.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from zmtpscope.payloads.side import MAX_UNCLAIMED
 
 
 class BlockUnderWay:
-    """Results of the lane for a block, until `give` writes them."""
+    """The results of the lane for the current block, until `give` writes them."""
 
     def __init__(self, block: SegmentBlock, directions: Directions) -> None:
         self.block = block
@@ -50,30 +50,30 @@ class BlockUnderWay:
         self.new_connections: list[NewConnections] = []
         """Connections with their whole opening in the block."""
         self.opening: dict[KnownConnection, Ways] = {}
-        """Other connections with a part of their opening in the block."""
+        """Connections with a part of their opening in the block, with their directions."""
         self.closing: dict[int, Ways] = {}
-        """Connections that end in the block, by slot of side 0."""
+        """Connections that end in the block: their directions, by slot of side 0."""
         self.acknowledged: dict[int, int] = {}
-        """Acknowledgment numbers of their sides before the end, by slot."""
+        """By slot: the acknowledgment number of each closing side before its end."""
         self.finishing: dict[int, tuple[int, int]] = {}
-        """Connections with the FIN of one side only: side and row, by slot of side 0."""
+        """Connections with the FIN of one side in the block: that side and the row, by slot of side 0."""
         self.sides: list[PlainSide] = []
-        """Sides of the turns."""
+        """The side of each turn."""
         self.messages: Messages | None = None
-        """Messages of the turns."""
+        """The messages of all turns."""
         self.alternating: requests.Alternating | None = None
-        """Connections with alternating requests and replies."""
+        """Connections whose requests and replies alternate."""
         self.arrived: Arrived | None = None
         self.passed_by: Bool = np.empty(0, np.bool_)
-        """Turns with messages that need no dissection."""
+        """A mask of the turns whose messages need no dissection."""
         self.claimed: Sequence[Claims | JsonMessages] = ()
-        """Payloads recognised in some of these turns."""
+        """Payloads that were recognised without dissection."""
         self.texts: Bool | None = None
-        """Which of all messages are plain text."""
+        """A mask of the messages that are plain text."""
         self.json: Bool | None = None
-        """Which of all messages are JSON."""
+        """A mask of the messages that are JSON."""
         self.topics: Int64 = np.empty(0, np.int64)
-        """Topic sizes of published messages."""
+        """The topic sizes of published messages."""
 
     @cached_property
     def rows(self) -> BlockRows:
@@ -96,7 +96,7 @@ class Lane:
         self.flows = flows
         options = sink.options
         self.is_open = not (options.details or options.index or options.frames or options.keys is not None)
-        """False if details of single units or CURVE keys are requested; then the lane is not used."""
+        """Whether the lane is used: not if details of single units or CURVE keys are requested."""
         self.learns = self.is_open and not options.decode_as
         """Whether connections may enter at their SYN: not if `-d` rules may select them."""
         self.openings = Openings(options)
@@ -115,7 +115,7 @@ class Lane:
         return sum(isinstance(each, KnownConnection) for each in self.sessions.connections.values())
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Read the connection in the lane from the next block on, if possible and worthwhile."""
+        """Take the connection into the lane from the next block on, if it is suitable and worthwhile."""
         if self.is_open:
             self.sessions.adopt(connection)
 
@@ -128,18 +128,19 @@ class Lane:
         self.sessions.release_one(key)
 
     def release_late(self, now: int) -> None:
-        """Move connections with too slow openings to the slow path."""
+        """Release connections whose openings take too long."""
         self.sessions.release_late(now)
 
     def drain(self) -> list[ZmtpConnection]:
-        """Return and forget the released connections that were in the lane from their SYN on."""
+        """Return and forget the released connections that had been in the lane from their SYN on."""
         released, self.sessions.released = self.sessions.released, []
         return released
 
     # -- reading a block ----------------------------------------------------------------------------------------------
 
     def take(self, block: SegmentBlock, directions: Directions, *, takes_new: bool) -> tuple[Bool, list[Deferred]]:
-        """Read a block; return which of its directions are done, and callbacks that open and close their connections.
+        """Read a block. Return a mask of the directions that are done, and callbacks that open and close their
+        connections.
 
         New connections enter only if `takes_new`.
         """
@@ -183,7 +184,7 @@ class Lane:
             self.openings.count(is_lost=False)
 
     def _take_openings(self, now: BlockUnderWay, *, takes_new: bool) -> None:
-        """Read the other openings of the block."""
+        """Read openings that are not wholly in the block."""
         directions, numbers, seen = now.directions, now.directions.numbers, set[bytes]()
         for new_connections in now.new_connections:
             seen.update([now.block.keys[way] for way in new_connections.ways.ravel().tolist()])
@@ -216,7 +217,7 @@ class Lane:
             here.begin_entering()
 
     def _take_sessions(self, now: BlockUnderWay, slots: Int64, is_here: Bool) -> None:
-        """Read the data of connections with slots."""
+        """Read the data of connections that have slots."""
         directions, remembered = now.directions, self.remembered
         in_order = directions.is_plain & (directions.first_sequences == remembered.next[slots])
         has_octets = directions.octet_counts > 0
@@ -241,7 +242,7 @@ class Lane:
             self._keep_answered(now, new_connections.slots[new_connections.is_over])
 
     def _are_late(self, now: BlockUnderWay, slots: Int64, has_octets: Bool) -> Bool:
-        """Return which directions have awaited octets that come late, and so may cause a finding."""
+        """Return a mask of the directions with octets that arrive later than awaited, and so may cause a finding."""
         directions, remembered = now.directions, self.remembered
         late = has_octets & (remembered.awaited_from[slots] >= 0)
         first = directions.carrying_rows[directions.carrying_begins[:-1][late]]
@@ -255,7 +256,7 @@ class Lane:
             self.sessions.send_away(slot)
 
     def _begins_or_ends(self, now: BlockUnderWay, slot: int) -> bool:
-        """Whether the connection of a slot entered in this block, or ends in it regularly."""
+        """Whether a connection entered in this block, or ends in it in the usual way."""
         here, directions, remembered = self.sessions.connections[slot], now.directions, self.remembered
         if not isinstance(here, KnownConnection):
             return False
@@ -281,7 +282,7 @@ class Lane:
         return bool(fins) or slot in self.sessions.entering
 
     def _is_whole(self, now: BlockUnderWay, slot: int, turns: dict[int, int]) -> bool:
-        """Whether a connection ends after complete messages, and no side acknowledged octets that are missing."""
+        """Whether a connection ends after complete messages, without missing octets that a side has acknowledged."""
         remembered, directions, ways, messages = self.remembered, now.directions, now.closing[slot], now.messages
         here = self.sessions.connections.get(slot)
         assert messages is not None
@@ -310,7 +311,8 @@ class Lane:
         return True
 
     def _read_frames(self, now: BlockUnderWay, arrived: Arrived, directions: Int64, slots: Int64) -> Messages:
-        """Read the frames of these directions, which have octets, and release connections with other data."""
+        """Read the frames of these directions, which have octets. Release connections with other data than plain
+        frames."""
         here = self.sessions
         is_here = [slot in here.sides for slot in slots.tolist()]
         turns = Turns(self.remembered, arrived, directions[is_here], slots[is_here])
@@ -324,9 +326,9 @@ class Lane:
         return messages
 
     def _look_inside(self, now: BlockUnderWay, messages: Messages) -> None:
-        """Find turns with messages that need no dissection, and messages that are plain text or JSON.
+        """Find the turns whose messages need no dissection, and the messages that are plain text or JSON.
 
-        Releases unchecked connections whose payloads can only be dissected with both sides.
+        Releases connections without rules whose payloads can only be dissected with both sides.
         """
         slots, asked, sides = messages.slots.tolist(), self.sessions.asked, now.sides
         if asked is None or not len(messages):
@@ -374,7 +376,7 @@ class Lane:
         return found
 
     def _finished(self, now: BlockUnderWay, slot: int, way: int) -> TcpState:
-        """Return the final state of a side whose connection ends in the block; `way` is its direction there."""
+        """Return the final state of a side whose connection ends in the block. `way` is its direction."""
         state, octets = self.remembered.tcp(slot), 0 if way == NOT_HERE else now.directions.octets[way]
         fin = state.fin or now.arrival(now.directions.fin_row[way])
         return TcpState.after(state.initial, state.octets + octets, now.acknowledged[slot], fin, fin)
@@ -382,7 +384,7 @@ class Lane:
     # -- writing the results ------------------------------------------------------------------------------------------
 
     def give(self) -> None:
-        """Write the results of the current block, after its connections were opened."""
+        """Write the results of the current block. The flow table must have opened its connections."""
         now, self.under_way = self.under_way, None
         if now is None:
             return
@@ -413,14 +415,14 @@ class Lane:
             self._let_go(now.messages)
 
     def _finish(self, slot: int) -> None:
-        """Finish the connection of a slot, unless it was released."""
+        """Finish the connection in a slot, unless it was released."""
         known = self.sessions.connections.get(slot)
         if isinstance(known, KnownConnection) and known.tcp is not None and known.tcp.closed:
             known.finish(self.sink, (self.remembered.counts_of(slot), self.remembered.counts_of(slot + 1)))
             self.sessions.remove(slot)
 
     def _give_messages(self, now: BlockUnderWay, messages: Messages, arrived: Arrived) -> None:
-        """Count the messages of connections still in the lane, and make rows if wanted."""
+        """Count the messages of connections that are still in the lane, and make rows if they are wanted."""
         slots, remembered = messages.slots.tolist(), self.remembered
         here = [turn for turn, slot in enumerate(slots) if slot in self.sessions.sides]
         if not here:
@@ -435,7 +437,7 @@ class Lane:
             each.write(is_looked_into=is_looked_into)
 
     def _let_go(self, messages: Messages) -> None:
-        """Release connections that hold too much, or all of them if the common limit is exceeded."""
+        """Release connections that use too much memory, or all if the common limit is exceeded."""
         held = self.remembered.held
         for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MAX_HELD]:
             self.sessions.send_away(slot)
@@ -445,9 +447,9 @@ class Lane:
     def _give_rows(
         self, now: BlockUnderWay, messages: Messages, arrived: Arrived, chosen: Int64
     ) -> dict[MessageRows, bool]:
-        """Make rows of the messages of these turns, if wanted.
+        """Make rows of the messages of these turns, if they are wanted.
 
-        Returns the checkers of the messages, and whether these messages need no dissection.
+        Return the objects that check the messages, each with whether its messages need no dissection.
         """
         slots, counts = messages.slots.tolist(), messages.counts.messages
         wanted = counts[chosen] > 0
@@ -472,7 +474,7 @@ class Lane:
         return judged
 
     def _ask(self, slot: int, runs: list[MessageRun]) -> None:
-        """Dissect the messages of a side, and write the findings."""
+        """Dissect the messages of a side, and write their findings."""
         payloads, facts = self.sessions.payloads_of(slot), self.sessions.facts_of(slot)
         for run in runs:
             for arrival, finding, unit in ask(payloads, run, facts):
@@ -480,7 +482,7 @@ class Lane:
                 self.sessions.writer_of(slot).note(note)
 
     def _pass_by(self, now: BlockUnderWay, messages: Messages, chosen: Int64) -> None:
-        """Count the messages of these turns that are not dissected, unless their sides are checked or dissected."""
+        """Count the messages of these turns as not dissected, unless rules or dissectors read their sides."""
         if self.sessions.asked is None:
             return
         rest = now.passed_by.copy()
@@ -503,7 +505,7 @@ class Lane:
 
 
 def _begins(directions: Directions, ways: Ways) -> bool:
-    """Whether a connection between two different sockets begins there, all in order."""
+    """Whether a connection between two different sockets begins in these directions, in order."""
     one, other = ways
     if one == other or not directions.clean[one]:
         return False

@@ -1,4 +1,4 @@
-"""New connections with their whole opening in one block, read all at once.
+"""New connections whose whole opening is in one block, read all at once.
 
 From SYN to the end of the opening, their octets equal those of an earlier connection. Most short connections also end
 in the block.
@@ -30,7 +30,7 @@ from zmtpscope.dissect.tcp.flows import Deferred, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 ArrivalOf = Callable[[int], Arrival]
-"""Returns the segment of a row of the block."""
+"""A function that returns the segment of a row of the block."""
 
 
 class NewConnections:
@@ -45,7 +45,7 @@ class NewConnections:
         self.ways = ways
         """Directions of the block, by side."""
         self.rows = rows
-        """For each segment of the path, the rows of the block with its octets."""
+        """The rows of the block that carry each segment of the path."""
         self.is_over: Bool = directions.fin_rows[ways[0]] >= 0
         """Whether both sides have sent FIN; otherwise neither has."""
         self.slots: Int64 = np.empty(0, np.int64)
@@ -110,7 +110,7 @@ class NewConnections:
             self.tcp[place] = flows.begin(self.keys[one], row)
 
     def _close(self, flows: Flows, place: int) -> None:
-        """Remember a connection that ended in this block."""
+        """Remember a connection that ended in this block, so that late packets open no new one."""
         flows.remember_closed(self.tcp[place])
 
     def _finished(self, flows: Flows, way: int) -> TcpState:
@@ -140,7 +140,7 @@ class NewConnections:
                     self._count(learned, counted, self._arrivals(decided, learned.first, counted, block), sink.summary)
 
     def _count(self, note: LearnedNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary) -> None:
-        """Count a finding for several connections, each with the packet it refers to."""
+        """Count a finding for several connections, each with the packet that the finding refers to."""
         for place, at in zip(places, arrivals, strict=True):
             (client, _), endpoint = self.tcp[place].addresses
             count_finding(summary, note.finding, 1, endpoint, client, at)
@@ -174,12 +174,12 @@ class NewConnections:
     # -- end of connections -------------------------------------------------------------------------------------------
 
     def over(self) -> list[int]:
-        """Return the entries of ended connections."""
+        """Return the indexes of the connections that ended."""
         over: list[int] = (self.is_here & self.is_over).nonzero()[0].tolist()
         return over
 
     def _going_on(self) -> list[int]:
-        """Return the entries of connections that continue."""
+        """Return the indexes of the connections that continue."""
         going_on: list[int] = (self.is_here & ~self.is_over).nonzero()[0].tolist()
         return going_on
 
@@ -196,7 +196,8 @@ class NewConnections:
             outcome.count(together, [self.tcp[place] for place in over], sink.summary)
 
     def going_on(self, first: Step, sink: Sink, arrival: ArrivalOf) -> Iterator[tuple[int, KnownConnection]]:
-        """Yield the slots and connections that continue; `first` is the step before the path."""
+        """Yield slot and connection of each connection that continues. `first` is the state before the first
+        segment."""
         for place in self._going_on():
             one, other = self.ways[:, place].tolist()
             known = KnownConnection((self.keys[one], self.keys[other]), first)
@@ -206,7 +207,7 @@ class NewConnections:
 
 
 def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Openings) -> list[NewConnections]:
-    """Return connections with known openings; `ways` are the directions of their side 0 and side 1."""
+    """Return the connections with known openings. `ways` are the directions of side 0 and side 1 of each candidate."""
     found: list[NewConnections] = []
     for path in openings.paths():
         rows, fits = _following(path, block, directions, ways)
@@ -218,9 +219,9 @@ def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Ope
 
 
 def begin_at_once(directions: Directions, ways: Int64) -> Bool:
-    """Return which connections begin in a block and have FINs of both sides or of neither, all in order.
+    """Return a mask of the connections that begin in a block, are in order, and have FINs of both sides or of neither.
 
-    The SYN must be answered next.
+    The answer must directly follow the SYN.
     """
     one, other = ways
     flags, first, second, has_fin = (
@@ -237,7 +238,7 @@ def begin_at_once(directions: Directions, ways: Int64) -> Bool:
 
 
 def _following(path: Path, block: SegmentBlock, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
-    """Return the rows with each segment of a path, by connection, and which connections follow the path to its end."""
+    """Return, for each connection, the rows with the segments of a path, and whether it follows the path to its end."""
     rows, fits = _rows_on(path, directions, ways)
     times, lengths = block.times[rows], block.stops[rows] - block.starts[rows]
     fits &= (times[1:] >= times[:-1]).all(axis=0) & (times[-1] < times[0] + LONGEST)
@@ -256,10 +257,10 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, ways: In
 
 
 def _rows_on(path: Path, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
-    """Return the candidate rows for each segment of a path, by connection, and which connections alternate their sides
-    like the path.
+    """Return, for each connection, the rows that may carry the segments of a path, and whether its sides alternate like
+    the path.
 
-    Rows of other connections are meaningless.
+    Rows of connections that do not alternate like the path are meaningless.
     """
     begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
     needed = np.array([[path.sides.count(side)] for side in (0, 1)])

@@ -1,9 +1,9 @@
 """Openings: the octets of both sides until the end of their handshakes, segment by segment.
 
-Thousands of connections open alike. Once four have begun alike, the records of their opening are learned: two simulated
-connections read the same segments at different times. If both give the same records, without reference to one
-connection, the opening is known, and a connection with equal segments gets the same records. Openings that cannot be
-learned, or that are slow, take the slow path.
+Thousands of connections open with the same octets. Once four have begun alike, the records of their opening are
+learned: two simulated connections read the same segments at different times. If both produce the same records, without
+a reference to the connection, the opening is known: a connection with equal segments gets the same records. Openings
+that cannot be learned, or that are slow, take the slow path.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
 LONGEST = SECOND
-"""Maximum duration of a known opening (ns); the records of slower ones may depend on time."""
+"""Maximum duration of a known opening (ns). The records of a slower one may depend on time."""
 
 FEWEST_ALIKE = 4
-"""Number of connections that begin alike before their opening is learned: learning costs as much as reading it twice.
-On the small captures of this repository, 1 doubled the reading time, 2 added 22 %, 3 added 5 %, and 4 adds nothing."""
+"""Number of connections that must begin alike before their opening is learned, because learning costs as much as
+reading the opening twice. On the small captures of this repository, 1 doubled the reading time, 2 added 22 %, 3 added 5
+%, and 4 adds nothing."""
 
 MAX_SEGMENTS, MAX_OCTETS = 16, 1024
 """Maximum number of segments of an opening to learn, and of octets of each segment."""
@@ -47,20 +48,20 @@ MAX_STEPS = 1024
 """Maximum number of steps of all openings to remember."""
 
 MAX_WHOLE = 8
-"""Number of most recent whole openings to compare new connections with."""
+"""Maximum number of whole openings that new connections are compared with, the most recent ones."""
 
 MAX_AHEAD = 48
-"""Maximum number of steps that may be learned before connections use them."""
+"""Maximum number of learned steps that no connection has used yet."""
 
 WORTH = 4
-"""Further steps that each connection with a known opening allows; this bounds the cost if no two connections open
-alike."""
+"""Number of further steps that may be learned for each connection with a known opening. This bounds the cost if no two
+connections open alike."""
 
 MAX_LOST = 16
-"""Number of connections in a row without a known opening after which only one of as many is tried."""
+"""Number of consecutive connections without a known opening, after which only one of so many is tried."""
 
 FEWEST_IN_VAIN = 4
-"""Connections that may be released after a step before it counts."""
+"""Number of connections that are released after a step before the share of released ones counts."""
 
 FIRST_TIME = 1_700_000_000 * SECOND
 KEY = bytes([127, 0, 0, 1, 127, 0, 0, 2, 0xC3, 0x50, 0x15, 0xB3])
@@ -68,7 +69,7 @@ KEY = bytes([127, 0, 0, 1, 127, 0, 0, 2, 0xC3, 0x50, 0x15, 0xB3])
 
 
 class Segment(NamedTuple):
-    """Octets of a side, and their segment."""
+    """A segment: the side that sent it, and its octets."""
 
     side: int
     octets: bytes
@@ -76,7 +77,7 @@ class Segment(NamedTuple):
 
 
 class LearnedEvent(NamedTuple):
-    """A greeting or command with its first octet in the segment `first` of the opening."""
+    """A greeting or command whose first octet is in the segment with the index `first` of the opening."""
 
     side: int
     event: Greeting | Command
@@ -86,7 +87,7 @@ class LearnedEvent(NamedTuple):
 
 
 class LearnedNote(NamedTuple):
-    """A finding about the segment `first` of the opening; other fields as in `Note`."""
+    """A finding about the segment with the index `first` of the opening. Other fields are as in `Note`."""
 
     side: int | None
     finding: Finding
@@ -101,13 +102,13 @@ class Opening(NamedTuple):
     sides: tuple[PlainSide | None, PlainSide | None]
     """Sides that the lane reads."""
     ends: tuple[int, int]
-    """Octets of each side in the opening."""
+    """Octets that each side sends in the opening."""
     outcome: Outcome
-    """Outcome of a connection that ends there."""
+    """The outcome of a connection that ends after the opening."""
     greeting: Located
     """Greeting of side 0."""
     holdings: OctetBudget
-    """Octets that a connection holds after it: its subscribed topics."""
+    """Octets of memory that a connection uses after the opening: its subscribed topics."""
 
     def outcome_with(self, counts: tuple[Counts, Counts], connections: int = 1) -> Outcome:
         """Return the total outcome of `connections` connections that sent these messages after the opening."""
@@ -128,32 +129,32 @@ class Opening(NamedTuple):
 
 
 class Step:
-    """State after some segments of an opening."""
+    """The state of an opening after some of its segments."""
 
     __slots__ = ("entered", "in_vain", "last", "learned", "next", "opening", "others")
 
     def __init__(self, learned: list[LearnedEvent | LearnedNote], opening: Opening | None = None) -> None:
         self.learned = learned
-        """Events and findings of the last of these segments."""
+        """Events and findings of the last segment."""
         self.opening = opening
-        """Set if the opening ends there."""
+        """The opening, if it ends with this step."""
         self.others: set[int] = set()
-        """Hashes of sides and octets after which nothing could be learned. Only hashes are kept, since the octets may
-        be anything."""
+        """Hashes of (side, octets) of next segments that could not be learned. Only hashes are kept, because the octets
+        may be anything."""
         self.next: dict[tuple[int, bytes], Step] = {}
-        """Steps after one more segment, by side and octets."""
+        """The next steps, by side and octets of the next segment."""
         self.last: list[tuple[int, bytes, Step]] = []
-        """Steps of `next` that end the opening; their segment may contain more octets."""
+        """Next steps that end the opening. Their segment may have further octets."""
         self.entered = self.in_vain = 0
-        """Number of connections that stayed in the lane after this step, and that left it soon."""
+        """Number of connections that stayed in the lane after this step, and number that left it soon."""
 
     @property
     def is_of_use(self) -> bool:
-        """Whether at least about half of the connections stay in the lane after it."""
+        """Whether at least about half of the connections stay in the lane after this step."""
         return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
-        """Return the step after a segment with these octets of a side, or None if unknown."""
+        """Return the step after the next segment, which has these octets of a side. None if it is unknown."""
         step = self.next.get((side, octets))
         if step is None:
             for number, begin, each in self.last:
@@ -187,14 +188,14 @@ class Openings:
         self._steps = 0
         self._ahead = MAX_AHEAD
         self._lost = self._left_out = 0
-        """Connections in a row without a known opening, and connections skipped since."""
+        """Number of consecutive connections without a known opening, and of connections not tried since."""
         self._begun: Counter[int] = Counter()
-        """Number of connections by hash of their first side and octets."""
+        """Number of connections by hash of the side and octets of their first segment."""
         self._whole: list[Path] = []
         """Complete known openings, most recent first."""
 
     def is_worth_a_try(self) -> bool:
-        """Whether to try the next new connection."""
+        """Whether to look for the opening of the next new connection."""
         if self._lost < MAX_LOST:
             return True
         self._left_out = (self._left_out + 1) % MAX_LOST
@@ -204,7 +205,7 @@ class Openings:
         return True
 
     def count(self, *, is_lost: bool) -> None:
-        """Count a connection with or without a known opening."""
+        """Count a connection, which `is_lost` if its opening is not known."""
         self._lost = self._lost + 1 if is_lost else 0
 
     def paths(self) -> list[Path]:
@@ -212,7 +213,7 @@ class Openings:
         return [path for path in self._whole if path.steps[-1].is_of_use]
 
     def remember(self, path: Path) -> None:
-        """Move a path to the front after a connection has taken it."""
+        """Move a path to the front, because a connection has followed it."""
         self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MAX_WHOLE]
 
     def count_entered(self, last: Step, count: int = 1) -> None:
@@ -221,9 +222,10 @@ class Openings:
         last.entered += count
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
-        """Return the step after one more segment than `before`, which leads to `step`; None if not worthwhile.
+        """Return the step that follows `step` with one more segment, after the segments `before`. Learn the step if
+        that is allowed.
 
-        Learns the step if allowed.
+        None if the step is unknown, or if too many connections are released after it.
         """
         found = step.behind(side, octets)
         if found is None and step is self.first and not self._is_frequent(side, octets):
@@ -237,14 +239,14 @@ class Openings:
         return found if found is not None and found.is_of_use else None
 
     def _is_frequent(self, side: int, octets: bytes) -> bool:
-        """Count a connection with this start, and return whether there have been enough."""
+        """Count a connection with this first segment. Return whether there have been enough to learn."""
         if len(self._begun) >= MAX_STEPS:
             self._begun.clear()
         self._begun[hash((side, octets))] += 1
         return self._begun[hash((side, octets))] >= FEWEST_ALIKE
 
     def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step | None:
-        """Learn the records of the last of these segments, after `step`; return None if impossible."""
+        """Learn the records of the last of these segments, which follows `step`. Return None if that is impossible."""
         side, octets = segments[-1]
         if len(segments) > MAX_SEGMENTS or len(octets) > MAX_OCTETS:
             return None
@@ -281,9 +283,9 @@ class Simulation(RecordWriter):
         tcp.opened_by, tcp.listener = 0, 1
         super().__init__(sink, tcp.ends(), tcp.listener)
         self.learned: list[list[LearnedEvent | LearnedNote]] = [[] for _ in segments]
-        """By segment."""
+        """The records of each segment."""
         self.is_general = True
-        """Whether no record refers to this connection or matters to others."""
+        """Whether all records are independent of the connection, and matter to no other connection."""
         self.greeting: Located | None = None
         self._stops = [0, 0]
         came = [
@@ -311,8 +313,7 @@ class Simulation(RecordWriter):
     def opening(self) -> Opening | None:
         """Return the opening, or None if the lane cannot continue after it.
 
-        Also None if messages must be compared, if there are heartbeats, or if an error was found that may end the
-        connection.
+        It cannot if messages must be compared, if there are heartbeats, or if a finding may end the connection.
         """
         outcome = outcome_of(self._read.view)
         if self.greeting is None or not (outcome.version or "").startswith("3") or outcome.is_websocket:
@@ -353,7 +354,7 @@ class Simulation(RecordWriter):
 
 
 def _is_plain(stream: SideStream) -> bool:
-    """Whether a side may use 3.x, and has sent neither messages nor unreadable octets."""
+    """Whether a side may use 3.x, and has sent neither messages nor octets that cannot be parsed."""
     outputs = stream.outputs
     is_other = stream.version is not None and not stream.version.startswith("3")
     return not (is_other or stream.messages.message_count or outputs.undissected or outputs.unfinished)

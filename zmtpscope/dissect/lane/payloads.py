@@ -1,4 +1,4 @@
-"""Decide whether messages of turns need dissection (`payload_rows.py` dissects them)."""
+"""Decide whether messages of turns need dissection. `payload_rows.py` dissects them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 NOBODY = Stream(None, "", None, "", 0, "", 0)
 ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
-"""Placeholder: decisions here do not depend on the sender or its regime."""
+"""Placeholder for the regime: decisions here do not depend on it."""
 
 
 class Claims:
-    """Messages of the taken `turns` that only need to be claimed; `rows` are their indices among all messages.
+    """Messages whose claims alone matter, in the taken `turns`. `rows` are their indexes among all messages.
 
-    Their octets are in `run`, `frames` are their only content frames, and `of_rows` their `shapes`.
+    Their octets are in `run`, `frames` are their only content frames, and `of_rows` are their shapes.
     """
 
     def __init__(
@@ -52,27 +52,27 @@ class Claims:
         self.turns = turns
         self.messages, self.rows, self.shapes, self.of_rows = messages, rows, shapes, of_rows
         self.edges: list[int] = rows.searchsorted(messages.edges).tolist()
-        """Messages of turn k are from `edges[k]` up to `edges[k + 1]`."""
+        """Turn k has the messages `edges[k]` up to `edges[k + 1]`."""
         self.data, self.starts, self.sizes = run.data, run.bodies[frames], run.sizes[frames]
 
     def take(self, turn: int, payloads: PayloadRows) -> None:
-        """Count all messages of a turn that has claimed ones."""
+        """Record the messages and claims of a turn in the payload state of its side."""
         messages, low, high = self.messages, self.edges[turn], self.edges[turn + 1]
         places: list[int] = (self.rows[low:high] - messages.edges[turn]).tolist()
         last = int(messages.offsets[messages.first[self.rows[high - 1]]])
         payloads.take_claims(int(messages.counts.messages[turn]), places, partial(self._message, low), last)
 
     def _message(self, low: int, which: int) -> tuple[Candidates, bytes]:
-        """Return the candidate dissectors of a message, and its content frame."""
+        """Return the candidate dissectors and the content frame of message number `which`, counted from `low`."""
         start = int(self.starts[low + which])
         octets = self.data[start : start + int(self.sizes[low + which])]
         return self.shapes.candidates(int(self.of_rows[low + which])), octets
 
 
 class JsonMessages:
-    """JSON messages of turns: `rows` marks them among all messages.
+    """JSON messages of turns. `rows` is a mask over all messages.
 
-    In the taken `turns` no other message can be claimed, or the claim has no effect; each turn has at least one JSON
+    In the taken `turns` no other message can be claimed, or a claim has no effect. Each turn has at least one JSON
     message.
     """
 
@@ -87,31 +87,31 @@ class JsonMessages:
         self._begins: list[int] = messages.offsets[messages.first[last]].tolist()
 
     def take(self, turn: int, payloads: PayloadRows) -> None:
-        """Count all messages of one of the turns."""
+        """Record the messages and claims of a turn in the payload state of its side."""
         payloads.take_json(self._octets[turn], self._behind[turn], self._begins[turn])
 
 
 class Inside(NamedTuple):
-    """Results for the payloads of turns."""
+    """Which payloads need dissection."""
 
     passed_by: Bool
-    """Turns with messages that need no dissection."""
+    """A mask of the turns whose messages need no dissection."""
     is_followed: Bool
-    """Turns with messages that may be claimed by a dissector that needs both sides."""
+    """A mask of the turns with messages that a dissector may claim which needs both sides."""
     texts: Bool | None
-    """Which of all messages are plain text, if requested."""
+    """A mask of the messages that are plain text, if requested."""
     json: Bool | None
-    """Which of all messages are JSON, if any."""
+    """A mask of the messages that are JSON, if there are any."""
     claimed: Sequence[Claims | JsonMessages]
-    """Claims in some of the turns without dissection."""
+    """Claims that were decided without dissection."""
 
 
 def look_inside(
     messages: Messages, socket_types: list[str | None], payloads: Mapping[int, PayloadRows], asked: PayloadRows
 ) -> Inside:
-    """Decide on the messages of turns from senders with these socket types.
+    """Decide which messages need dissection. `socket_types` are the types of the senders of the turns.
 
-    `payloads` contains existing payload state by slot, `asked` is the state for all other sides.
+    `payloads` is the payload state of sides by slot; `asked` is the state for all other sides.
     """
     remembered, slots = messages.turns.remembered, messages.slots
     unclaimed = remembered.unclaimed[slots]
@@ -154,14 +154,14 @@ def look_inside(
 
 
 def _are_last(messages: Messages, chosen: Bool) -> Bool:
-    """Mark the chosen messages that are the last of their turns."""
+    """Return a mask of the chosen messages that are the last of their turns."""
     last = np.zeros_like(chosen)
     last[messages.last_of(chosen) if chosen.any() else []] = True
     return last
 
 
 def _are_json(run: MessageRun, starts: Int64, candidates: Bool) -> Bool:
-    """Mark the candidates that are JSON; each must have one content frame."""
+    """Return a mask of the candidates that are JSON. Each must have one content frame."""
     json, rows = np.zeros_like(candidates), candidates.nonzero()[0]
     if len(rows):
         json[rows] = are_json(run.data, starts[rows], run.sizes[run.last[rows]])
@@ -169,7 +169,7 @@ def _are_json(run: MessageRun, starts: Int64, candidates: Bool) -> Bool:
 
 
 def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
-    """Mark messages with a shape that a dissector needing both sides may claim."""
+    """Return a mask of messages that a dissector may claim which needs both sides."""
     found = [
         shape
         for shape in np.flatnonzero(np.bincount(of_rows[claimable])).tolist()
@@ -180,7 +180,7 @@ def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
 
 
 def ask(payloads: PayloadRows, run: MessageRun, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
-    """Dissect the messages of a run, and yield findings with the arrival and stream offset of their message."""
+    """Dissect the messages of a run. Yield each finding with the arrival and stream offset of its message."""
     payloads.take(run, facts)
     for row, made in enumerate(run.payloads or ()):
         if made is not None and made.findings:
@@ -190,7 +190,7 @@ def ask(payloads: PayloadRows, run: MessageRun, facts: SideFacts) -> Iterator[tu
 
 
 def _content_frames(messages: Messages) -> Int64:
-    """Return the first frame of each message that is no address, delimiter, topic or group."""
+    """Return the first frame of each message that is not an address, delimiter, topic or group."""
     remembered, slots = messages.turns.remembered, messages.slots
     enveloped, grouped = (
         messages.spread(each[slots]) != 0 for each in (remembered.is_enveloped, remembered.is_grouped)
@@ -199,7 +199,7 @@ def _content_frames(messages: Messages) -> Int64:
 
 
 def _joined(messages: Messages) -> MessageRun:
-    """Return the messages of all turns as one run over their joined octets, as if sent by one side."""
+    """Return the messages of all turns as one run over joined octets, as if one side had sent them."""
     (data, shift), none = messages.joined, messages.first
     return MessageRun(
         stream=NOBODY,

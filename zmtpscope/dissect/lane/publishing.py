@@ -1,7 +1,8 @@
-"""Messages of publishers that match a subscription: nothing to report and nothing to remember.
+"""Match published messages with the subscriptions of the other side.
 
-Connections with few, known subscriptions therefore stay in the lane unchecked while the subscriber sends nothing. A
-message without a matching subscription releases its connection, and `records/topics.py` checks it.
+A connection with few, known subscriptions stays in the lane while all messages match and the subscriber sends nothing:
+there is nothing to report. A message without a matching subscription releases its connection, and `records/topics.py`
+checks it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 
 
 def published(messages: Messages, sides: Sequence[PlainSide]) -> tuple[Int64, Int64]:
-    """Match the messages of publishers with subscriptions; `sides` are the sides of the turns.
+    """Match the messages of publishers with subscriptions. `sides` are the sides of the turns.
 
-    Returns the topic size of each message, as in `MessageRun.topics`, and the slots with unmatched messages. All octets
-    of these messages are available (`PlainSide.keeps`).
+    Return the topic size of each message, as in `MessageRun.topics`, and the slots with unmatched messages. All octets
+    of these messages must be available (`PlainSide.keeps`).
     """
     groups: dict[Names, list[int]] = {}
     for turn, side in enumerate(sides):

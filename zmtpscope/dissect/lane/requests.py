@@ -1,7 +1,7 @@
 """Alternating requests and replies: a REQ asks, a REP or ROUTER replies, and the REQ asks again.
 
-While they alternate there is nothing to report, and the only state for `findings/requests.py` is whether a request
-waits for its reply. Checking a few columns is enough to keep such connections in the lane.
+While they alternate there is nothing to report, and `findings/requests.py` needs only to know whether a request waits
+for its reply. A few columns decide this, so such connections stay in the lane.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from zmtpscope.dissect.records.columns import Bool
 
 
 class Alternating(NamedTuple):
-    """Connections with alternating requests and replies in a block, by the slot of side 0.
+    """Connections whose requests and replies alternate in a block, by the slot of side 0.
 
-    `waits` tells whether a request is open after the block, `asked_in` is the packet with the end of the last request,
-    or `NONE`.
+    `waits`: a request is open after the block. `asked_in` is the packet with the end of the last request, or `NONE`.
     """
 
     slots: Int64
@@ -30,7 +29,7 @@ class Alternating(NamedTuple):
     asked_in: Int64
 
     def waiting(self, slots: Int64, remembered: Slots) -> Bool:
-        """Return which of these connections have an open request after the block."""
+        """Return a mask of these connections: a request is open after the block."""
         found: Bool = remembered.waits[slots] != 0
         if len(self.slots):
             places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
@@ -40,11 +39,11 @@ class Alternating(NamedTuple):
 
 
 NONE = 0
-"""In place of a packet."""
+"""Stands for a missing packet."""
 
 
 def alternating(messages: Messages, arrived: Arrived) -> tuple[Alternating, Int64]:
-    """Return the connections with alternating requests and replies in this block, and the slots of the others.
+    """Return the connections whose requests and replies alternate in this block, and the slots of all others.
 
     Each message must begin with its delimiter, without addresses (wire.md 10.1).
     """

@@ -21,7 +21,7 @@ from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.plain_state import PlainState
 
 FEWEST_BLOCKS, STAYS_OUT = 2, 8
-"""A connection released after fewer blocks than the first number is not adopted in as many next blocks as the
+"""A connection that is released after fewer blocks than the first number is not adopted again in as many blocks as the
 second."""
 
 
@@ -36,26 +36,26 @@ class Sessions:
         self.opening: dict[bytes, KnownConnection] = {}
         """Connections in their opening, by the key of either direction."""
         self.slots: dict[bytes, int] = {}
-        """Slots of all others, by key of the direction."""
+        """Slots of connections after their opening, by the flow key of either direction."""
         self.connections: dict[int, ZmtpConnection | KnownConnection | NewConnections] = {}
-        """By slot of side 0; all slots of one `NewConnections` refer to it."""
+        """Connections by slot of side 0. All slots of one `NewConnections` refer to it."""
         self.sides: dict[int, PlainSide] = {}
-        """By slot, sides with messages for the lane."""
+        """By slot, the sides whose messages the lane reads."""
         self.entering: dict[int, KnownConnection] = {}
         """Connections that complete their opening in the current block, by slot of side 0."""
         self.payloads: dict[int, PayloadRows] = {}
-        """By slot, the payload state of sides with dissected messages; of other sides, undissected messages are only
+        """By slot, the payload state of sides whose messages are dissected. Messages of other sides are only
         counted."""
         self.remembered = Slots()
         self.released: list[ZmtpConnection] = []
         self._free: list[int] = []
         self.asked = asked_about(sink.options)
-        """Payload dissectors for messages of a new side, or None."""
+        """The payload state for a side without one of its own, or None."""
 
     # -- entering ------------------------------------------------------------------------------------------------------
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Read the connection in the lane from the next block on, if possible and worthwhile."""
+        """Take the connection into the lane from the next block on, if it is suitable and worthwhile."""
         if connection.stays_out:
             connection.stays_out -= 1
             return
@@ -75,7 +75,7 @@ class Sessions:
                 self.payloads[each] = payloads
 
     def begin(self, each: KnownConnection) -> None:
-        """Add a connection that begins and may have a known opening."""
+        """Add a connection whose opening may be known."""
         self.opening.update(dict.fromkeys(each.keys, each))
 
     def enter(self, each: KnownConnection) -> None:
@@ -104,20 +104,20 @@ class Sessions:
                 self.sides.update(dict.fromkeys([slot + number for slot in slots], side))
 
     def settle_new_connections(self, new_connections: NewConnections, first: Step, arrival: ArrivalOf) -> None:
-        """Add the new connections that continue after the current block."""
+        """Add new connections that continue after the current block."""
         for slot, known in new_connections.going_on(first, self.sink, arrival):
             self._enter(slot, known, known.keys, known.stay(self.sink.budget))
             self._begin_other_sides(slot)
 
     def settle(self) -> None:
-        """Add the entered connections after the current block."""
+        """Make the entered connections regular ones, after the current block."""
         for slot, each in self.entering.items():
             self.sides.update((slot + number, side) for number, side in each.stay(self.sink.budget).items())
             self._begin_other_sides(slot)
         self.entering = {}
 
     def _begin_other_sides(self, slot: int) -> None:
-        """Set the received octets of unread sides to the end of the opening."""
+        """Set the received octets of sides that the lane does not read to the end of the opening."""
         for place in (slot, slot + 1):
             if place not in self.sides:
                 self.remembered.end[place] = self.remembered.position[place]
@@ -125,7 +125,7 @@ class Sessions:
     def _slot(
         self, connection: ZmtpConnection | KnownConnection, keys: tuple[bytes, bytes], sides: dict[int, PlainSide]
     ) -> int:
-        """Assign a slot to a connection; `keys` belong to side 0 and side 1."""
+        """Assign a slot to a connection. `keys` are the flow keys of side 0 and side 1."""
         if not self._free:
             self._free += reversed(self.remembered.grow())
         slot = self._free.pop()
@@ -154,7 +154,7 @@ class Sessions:
     # -- payloads -----------------------------------------------------------------------------------------------------
 
     def payloads_of(self, slot: int) -> PayloadRows:
-        """Return the payload state of a side, created on demand."""
+        """Return the payload state of a side, created when needed."""
         payloads = self.payloads.get(slot)
         if payloads is None:
             connection, side = self.connections[slot & ~1], self.sides[slot]
@@ -168,7 +168,7 @@ class Sessions:
         return payloads
 
     def facts_of(self, slot: int) -> SideFacts:
-        """Return the facts about a sending side for dissectors."""
+        """Return the facts about a sending side that dissectors need."""
         connection, number = self.connections[slot & ~1], slot & 1
         if not isinstance(connection, ZmtpConnection):
             return SideFacts(connection.identity(number), [], True)
@@ -176,8 +176,8 @@ class Sessions:
         return SideFacts(identity, [], connection.tcp.tcp[number].begun)
 
     def hears_all(self, slot: int) -> bool:
-        """Whether no earlier messages are missing for the dissectors of a side; they are not called for a connection
-        that left."""
+        """Whether the dissectors of a side have had all earlier messages. They get none of a connection that left the
+        lane."""
         if isinstance(self.connections.get(slot & ~1), ZmtpConnection):
             return self.payloads_of(slot).hears_all(self.facts_of(slot))
         payloads = self.payloads.get(slot)
@@ -194,7 +194,7 @@ class Sessions:
     # -- leaving ------------------------------------------------------------------------------------------------------
 
     def send_away(self, slot: int) -> None:
-        """Release a connection with unsuitable data, and avoid adopting it again if it was here only briefly."""
+        """Release a connection with unsuitable data. If it was here only briefly, it is not adopted again soon."""
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
@@ -232,7 +232,7 @@ class Sessions:
             self.released.append(connection)
 
     def _leave(self, slot: int) -> PlainState:
-        """Return the state of a side that leaves."""
+        """Return the state of a side that leaves the lane."""
         if slot not in self.sides:
             return PlainState(self.remembered.tcp(slot))
         self.sink.budget.take(-int(self.remembered.memory[slot]))
@@ -240,7 +240,7 @@ class Sessions:
         return self.remembered.leave(slot)._replace(payloads=self.payloads_of(slot) if is_counted else None)
 
     def _step_back(self, slot: int, each: KnownConnection) -> None:
-        """Undo the block in which the opening ended: it contains unsuitable data after the opening."""
+        """Undo the block in which the opening ended, because it contains unsuitable data after the opening."""
         self.remove(slot)
         each.step_back()
         self.lose(each)
@@ -254,11 +254,11 @@ class Sessions:
         self._forget([slot])
 
     def dismiss(self, new_connections: NewConnections) -> None:
-        """Remove the ended connections."""
+        """Remove connections that ended."""
         self._forget(new_connections.slots[new_connections.over()].tolist())
 
     def _forget(self, slots: list[int]) -> None:
-        """Free these slots of side 0, and the following ones of side 1."""
+        """Free the given slots of side 0, and the slots of side 1 that follow each."""
         both = [slot + number for slot in slots for number in (0, 1)]
         for slot in slots:
             del self.connections[slot]
@@ -295,13 +295,13 @@ class Sessions:
             self.lose(self.opening[key])
 
     def release_late(self, now: int) -> None:
-        """Move connections with too slow openings to the slow path."""
+        """Release connections whose openings take too long."""
         for each in list(dict.fromkeys(self.opening.values())):
             if each.segments and each.segments[0].arrival.time + LONGEST <= now:
                 self.lose(each)
 
 
 def asked_about(options: Options) -> PayloadRows | None:
-    """Return the payload state for messages of a new side, or None without dissectors."""
+    """Return the payload state for a side without one of its own, or None without dissectors."""
     side = side_payloads(options, lambda rule: False)
     return None if side is None else PayloadRows(options, side)

@@ -1,6 +1,6 @@
-"""The sides that the lane reads: which ones it can read, and their constant state.
+"""The sides that the lane reads: which sides it can read, and their constant state.
 
-Changing state is in columns (`slots.py`).
+State that changes is in columns (`slots.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zmtpscope.zmtp.regime import Regime
 from zmtpscope.zmtp.socket_types import PEERS, PUBLISHERS, SUBSCRIBERS
 
 MAX_OPEN, MAX_HELD = 64, 16 << 10
-"""Maximum frames of an incomplete message, and maximum octets held."""
+"""Maximum number of frames of an incomplete message, and maximum octets of it, for a side in the lane."""
 
 ASKS, REPLIES = 1, 2
 NO_ROLES = 0, 0
@@ -32,17 +32,17 @@ ROLES: dict[tuple[str | None, str | None], tuple[int, int]] = {
 """Whether each side sends requests or replies, by the socket types of both sides."""
 
 LARGEST_PLACE = 1 << 48
-"""Upper limit for stream offsets: they have 64 bits here, and the end of an announced body may exceed that."""
+"""Maximum stream offset. Offsets have 64 bits here, and the end of an announced body may exceed that."""
 
 
 class PlainSide(NamedTuple):
-    """A side that sends plain messages.
+    """The constant state of a side that sends plain messages.
 
-    Values common to all of its rows are copied here, since their owners are five objects away.
+    Values that all its rows need are copied here, because their owners are five objects away.
     """
 
     reading: Reading | None
-    """Reads the side after its release; None if only the lane has read it."""
+    """The slow path's reading of the side, which continues after the release; None if only the lane has read it."""
     stream: Stream
     regime: Regime
     confidence: str
@@ -54,13 +54,13 @@ class PlainSide(NamedTuple):
     payloads: PayloadRows | None
     """Payload dissectors, if rules check the messages."""
     judge: MessageRows | None
-    """Checks the messages; None if no rule applies."""
+    """The object that checks the messages; None if no rule applies."""
     is_written: bool
     """Whether message rows are written."""
     keeps: bool
     """Whether to keep the octets of the incomplete message."""
     awaits: int
-    """Time (ns) up to which its next octets cause no finding; 0 if their time does not matter."""
+    """Time (ns) until which the next octets cause no finding; 0 if their time does not matter."""
     role: int = 0
     """`ASKS` or `REPLIES` if its messages must alternate with those of the other side, otherwise 0."""
     subscribed: Names = ()
@@ -80,12 +80,12 @@ class PlainSide(NamedTuple):
 
 
 MATCHED = frozenset({"REQ", "REP", "DISH"}) | DISTRIBUTING
-"""Socket types with messages that are compared with messages of the other side."""
+"""Socket types whose messages are compared with messages of the other side."""
 
 
 @functools.cache
 def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> bool:
-    """Whether no rule applies to data messages from the first socket type to the second."""
+    """Whether no rule applies to messages from the first socket type to the second."""
     types = {socket_type, peer_socket_type}
     rules = ROW_RULES.get(socket_type or "", ())
     return (
@@ -96,7 +96,7 @@ def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> 
 
 
 def sides_in_lane(connection: ZmtpConnection) -> dict[int, PlainSide]:
-    """Return the sides of a quiet connection that the lane can read, by number; empty if it cannot read the
+    """Return the sides of a quiet connection that the lane can read, by side number. Empty if it cannot read the
     connection."""
     tcp = connection.tcp
     if tcp.is_to_itself or any(
@@ -123,7 +123,8 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, PlainSide]:
 
 
 def _roles(connection: ZmtpConnection) -> tuple[int, int]:
-    """Return the request and reply roles of both sides, if there is nothing to report while they alternate."""
+    """Return the request and reply roles of both sides, or zeros if the connection needs checks even while they
+    alternate."""
     one, other = connection.streams
     roles = ROLES.get((one.socket_type, other.socket_type), NO_ROLES)
     rows = connection.rows
@@ -144,7 +145,7 @@ def _is_publishing(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _subscribed(connection: ZmtpConnection, number: int) -> Names:
-    """Return the subscriptions for a publishing side, if there is nothing to report while all messages match."""
+    """Return the subscriptions that all messages of a publishing side must match, or () if checks are needed anyway."""
     rows = connection.rows
     if not _is_publishing(connection, number) or not _is_simple(connection, number) or any(rows.zre_sides):
         return ()
@@ -152,7 +153,7 @@ def _subscribed(connection: ZmtpConnection, number: int) -> Names:
 
 
 def _is_silent(connection: ZmtpConnection, number: int) -> bool:
-    """Whether a side has sent no messages, or is a subscriber, which sends few."""
+    """Whether a side has sent no messages, or is a subscriber, whose messages are few."""
     messages = connection.streams[number].messages
     return messages.socket_type in SUBSCRIBERS or not (messages.message_count or messages.in_clear.open_frames)
 

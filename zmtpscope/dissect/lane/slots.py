@@ -1,4 +1,4 @@
-"""The state of sides that the lane keeps from block to block, as columns."""
+"""The state that the lane keeps of each side between blocks, as columns."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from zmtpscope.zmtp.events import NO_FRAMES, FrameColumns
 FIRST_SLOTS = 64
 
 NOTHING = -1
-"""In place of a missing number."""
+"""Stands for a missing number."""
 
 
 class Slots:
-    """State of all slots, as columns: sides 0 and 1 of a connection have an even slot and the next one.
+    """The state of all slots, as columns. Side 0 of a connection has an even slot, side 1 the next one.
 
     The rows of a two-dimensional column are the fields of an `Arrival`, of `Counts`, or of a frame.
     """
@@ -41,11 +41,11 @@ class Slots:
         self.position = self.next
         """Stream offset of the next frame header."""
         self.sends = self.next
-        """Whether the lane reads messages of the side; any octet of another side releases the connection."""
+        """Whether the lane reads messages of the side. If not, any octet of the side releases the connection."""
         self.keeps = self.next
         """Whether to keep the octets of the incomplete message."""
         self.settled = self.next
-        """Ordinal before which nothing can be decided."""
+        """The ordinal before which no record of the side can be decided."""
         self.blocks = self.next
         """Number of blocks with segments of the side since it was adopted."""
         self.unclaimed = self.next
@@ -59,7 +59,7 @@ class Slots:
         self.role = self.next
         """`PlainSide.role`."""
         self.waits = self.next
-        """By the slot of side 0: whether a request waits for its reply."""
+        """By the slot of side 0: whether a request is open."""
         self.asked_in = self.next
         """Packet with the end of the last request."""
         self.awaited_from = self.next
@@ -71,7 +71,7 @@ class Slots:
         self.memory = self.next
         """Octets that the side uses of the common limit."""
         self.begin_of = self.next
-        """Stream offset from which the segments of the octets are known."""
+        """Stream offset of the first octet whose segment is known."""
         three: Int64 = np.empty((len(Arrival._fields), 0), np.int64)
         self.last = three
         """Last segment of the side."""
@@ -80,9 +80,9 @@ class Slots:
         self.start = three
         """Segment with the first octet of the incomplete message."""
         self.frame_start = three
-        """Segment with the first octet of its last frame."""
+        """Segment with the first octet of the last frame of the incomplete message."""
         self.frame_end = three
-        """Segment with the last received octet of it."""
+        """Segment with the last received octet of that frame."""
         self.awaited = three
         """Segment with the awaited octet."""
         self.frame: Int64 = np.empty((4, 0), np.int64)
@@ -93,7 +93,7 @@ class Slots:
         """Sizes of the last frames of complete messages, as a ring."""
         # state that few sides have
         self.held: dict[int, bytes] = {}
-        """The last received octets: the unread ones, and the incomplete message if wanted."""
+        """The last received octets: unread ones, and those of the incomplete message if they are wanted."""
         self.frames: dict[int, Int64] = {}
         """Frames of the incomplete message before the last one, as columns like `frame`."""
         self.pieces: dict[int, list[Piece]] = {}
@@ -102,7 +102,7 @@ class Slots:
         """Segments with a FIN."""
 
     def grow(self) -> range:
-        """Add slots and return the even ones."""
+        """Double the number of slots. Return the new even slots, which are those of side 0."""
         begin = len(self.next)
         more = max(FIRST_SLOTS, begin)
         for name, column in vars(self).items():
@@ -111,7 +111,7 @@ class Slots:
         return range(begin, begin + more, 2)
 
     def begin(self, slots: int | Int64, side: PlainSide | None, position: int) -> None:
-        """Set the state of sides that enter at their SYN, with the first message at stream offset `position`."""
+        """Set the state of sides that enter at their SYN. Their first message begins at stream offset `position`."""
         for column in (self.end, self.begin_of, self.blocks, self.open, self.memory):
             column[slots] = 0
         self.unclaimed[slots] = self.waits[slots] = self.asked_in[slots] = 0
@@ -130,7 +130,7 @@ class Slots:
         self.is_grouped[slots] = side.regime.socket_type in GROUPED
 
     def resume(self, slot: int, side: PlainSide | None, state: PlainState) -> None:
-        """Set the state of a side that enters; None if the lane does not read it."""
+        """Set the state of a side that enters. `side` None: the lane does not read it."""
         tcp, frames = state.tcp, state.frames
         self.begin(slot, side, state.position)
         self.initial[slot], self.next[slot], self.acknowledged[slot] = tcp.initial, tcp.next, tcp.acknowledged
@@ -163,7 +163,7 @@ class Slots:
         )
 
     def leave(self, slot: int) -> PlainState:
-        """Return the state of a side, which the lane has read."""
+        """Return the state of a side that the lane has read, for the slow path."""
         counts, first, is_answered = self.counts_of(slot), slot & ~1, None
         awaited, *came = (
             Arrival(*column[:, slot].tolist())
@@ -187,7 +187,7 @@ class Slots:
         )
 
     def finish(self, slot: int, fin: Arrival) -> None:
-        """Record a FIN, which uses a sequence number; any later octets belong to no message."""
+        """Record a FIN, which uses a sequence number. Octets after it belong to no message."""
         self.next[slot] = (self.next[slot] + 1) % MODULUS
         self.sends[slot], self.fins[slot] = False, fin
 
@@ -203,8 +203,7 @@ class Slots:
         return Counts(*self.counts[:, slot].tolist())
 
     def pieces_of(self, slot: int) -> list[Piece]:
-        """Return the segments with the octets from `begin_of` on, as far as needed; empty if none arrived in the
-        lane."""
+        """Return the segments of the octets from `begin_of` on. Empty if none arrived in the lane."""
         several = self.pieces.get(slot)
         if several is not None:
             return several

@@ -1,7 +1,4 @@
-"""Scan the plain frames of many byte strings ("stretches") into one table.
-
-The compiled twin is `stretches_compiled.pyx`.
-"""
+"""Scan the plain frames of many byte strings ("stretches") into one table."""
 
 from __future__ import annotations
 
@@ -17,16 +14,16 @@ from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
 
 FARTHEST = 1 << 62
-"""Upper limit for positions; larger ones are reported as this value."""
+"""Maximum position. Larger positions are reported as this value."""
 
 
 class Scanned(NamedTuple):
     """The frames of all stretches.
 
-    Stretch k has `counts[k]` frames; `places[k]` is the position of its first unread header, after its end if the last
-    body is incomplete. `is_plain` marks stretches without anything else up to their end. `frames` (rows: header, body,
-    size, flags) contains the frames of the first stretch, then of the second, and so on, with positions relative to
-    their stretch.
+    Stretch k has `counts[k]` frames. `places[k]` is the position of its first unread header, which lies after the end
+    of the stretch if the last body is incomplete. `is_plain` is a mask of the stretches that contain only plain frames.
+    `frames` (rows: header, body, size, flags) are the frames of the first stretch, then of the second, and so on, with
+    positions in their stretch.
     """
 
     counts: Int64

@@ -1,4 +1,4 @@
-"""The data of several sides in a block as one table: their frames, messages, and arrival times."""
+"""The turns of a block, each the data of one side, as one table: frames, messages, and arrival times."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from zmtpscope.zmtp.framing import MORE
 class Turns:
     """Reads the frames of sides.
 
-    Turn k is the data of the side in slot `slots[k]`, direction `directions[k]` of the block. `data[k]` contains its
-    held and new octets up to stream offset `ends[k]`; `positions[k]` is the stream offset of the first unread header.
-    Its `frames` (rows: offset, body, size, flags) are those from `edges[k]` up to `edges[k + 1]`, starting with those
-    of the incomplete message. `others` are the turns with anything but plain frames; they have no frames here.
+    Turn k is the data of the side in slot `slots[k]`, direction `directions[k]` of the block. `data[k]` are its octets,
+    kept and new, up to stream offset `ends[k]`; `positions[k]` is the stream offset of its first unread header. Its
+    `frames` (rows: offset, body, size, flags) are `edges[k]` up to `edges[k + 1]`, first those of the incomplete
+    message. `others` are the turns that contain anything but plain frames; their frames are left out.
     """
 
     def __init__(self, remembered: Slots, arrived: Arrived, directions: Int64, slots: Int64) -> None:
@@ -56,7 +56,7 @@ class Turns:
             self._put_carried(before)
 
     def _put_carried(self, before: Int64) -> None:
-        """Insert the frames of incomplete messages; `before` contains their number by turn."""
+        """Insert the frames of incomplete messages. `before` is their number by turn."""
         carries, remembered = before > 0, self.remembered
         self.frames[:, (self.edges[:-1] + before - 1)[carries]] = remembered.frame[:, self.slots[carries]]
         several = before > 1
@@ -74,7 +74,7 @@ def cumulated(values: Int64 | Bool) -> Int64:
 
 
 def differences(values: Int64) -> Int64:
-    """Return the difference of each value and the previous one."""
+    """Return the difference between each value and the previous one."""
     return values[1:] - values[:-1]
 
 
@@ -89,11 +89,11 @@ class TurnCounts(NamedTuple):
 
 
 class Messages:
-    """Complete messages of turns: message i consists of the frames `first[i]..last[i]`, which are in columns.
+    """Complete messages of turns. Message i consists of the frames `first[i]..last[i]`, which are in columns.
 
-    Turn k has the messages from `edges[k]` up to `edges[k + 1]`, and likewise the frames of `frame_edges`. Its
-    incomplete message has `open[k]` frames; `open_first` and `open_last` are the first and the last one (columns:
-    offset, body, size, flags).
+    Turn k has the messages `edges[k]` up to `edges[k + 1]`, and the frames `frame_edges[k]` up to `frame_edges[k + 1]`.
+    Its incomplete message has `open[k]` frames; `open_first` and `open_last` are the first and the last of them
+    (columns: offset, body, size, flags).
     """
 
     def __init__(self, turns: Turns) -> None:
@@ -135,15 +135,15 @@ class Messages:
         return len(self.last)
 
     def open_frames(self, turns: Int64) -> list[Int64]:
-        """Return, by turn, the frames of the incomplete message except the last one."""
+        """Return, for each turn, the frames of the incomplete message except the last one."""
         begins = self._begins_open[turns]
         edges = zip(begins.tolist(), (begins + self.open[turns] - 1).tolist(), strict=True)
         return [self._all[:, begin:end].copy() for begin, end in edges]
 
     @cached_property
     def joined(self) -> tuple[bytes, Int64]:
-        """Return the joined octets of all turns, and for each frame the shift from stream offsets to positions
-        there."""
+        """Return the joined octets of all turns, and for each frame the difference between its position there and its
+        stream offset."""
         lengths = np.array([0, *map(len, self.turns.data)])
         shifts = lengths.cumsum()[:-1] - (self.ends - lengths[1:])
         return b"".join(self.turns.data), shifts.repeat(differences(self.frame_edges))
@@ -162,11 +162,11 @@ class Messages:
         return TurnCounts(messages, differences(self.frame_edges), octets, headers, last)
 
     def sums_of_frames(self, values: Int64) -> Int64:
-        """Return the sums of frame values by turn."""
+        """Return the sum of a value over the frames of each turn."""
         return differences(cumulated(values)[self.frame_edges])
 
     def any_of(self, chosen: Bool) -> Bool:
-        """Return which turns have chosen messages."""
+        """Return a mask of the turns with chosen messages."""
         found: Bool = self.count_of(chosen) > 0
         return found
 
@@ -175,8 +175,8 @@ class Messages:
         return differences(cumulated(chosen)[self.edges])
 
     def last_of(self, chosen: Bool) -> Int64:
-        """Return the last chosen message of each turn; for a turn without one, an arbitrary one. At least one must be
-        chosen."""
+        """Return the last chosen message of each turn; an arbitrary one for a turn without any. At least one message
+        must be chosen."""
         places: Int64 = chosen.nonzero()[0]
         return places[places.searchsorted(self.edges[1:]) - 1]
 
@@ -188,7 +188,7 @@ class Messages:
 
 
 class Rows:
-    """Arrival of the messages of turns: ordinals of the deciding segments, packets and times of first and last
+    """Arrival of the messages of turns: ordinals of the deciding segments, and packets and times of first and last
     octets."""
 
     def __init__(
@@ -196,7 +196,7 @@ class Rows:
     ) -> None:
         self.messages = messages
         self.texts, self.json = texts, json
-        """Which of all messages are plain text, and which are JSON, if requested."""
+        """Masks of the messages that are plain text, and that are JSON, if requested."""
         self.has_texts: list[bool] = [] if texts is None else messages.any_of(texts).tolist()
         self.has_json: list[bool] = [] if json is None else messages.any_of(json).tolist()
         remembered, slots = messages.turns.remembered, messages.slots
@@ -226,7 +226,7 @@ class Rows:
         self.frame_edges: list[int] = messages.frame_edges.tolist()
 
     def runs_of(self, turn: int, side: PlainSide, *, is_passed_by: bool) -> list[MessageRun]:
-        """Return the messages of a turn, which must have some; `is_passed_by` means that they need no dissection."""
+        """Return the messages of a turn, which must have some. `is_passed_by`: they need no dissection."""
         messages, turns = self.messages, self.messages.turns
         rows = slice(self.edges[turn], self.edges[turn + 1])
         frames = slice(self.frame_edges[turn], self.frame_edges[turn + 1])
@@ -319,7 +319,7 @@ def _note_sizes(messages: Messages, chosen: Int64, slots: Int64) -> None:
 
 
 def _note_under_way(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
-    """Store the incomplete messages, and the segments of their octets."""
+    """Store the incomplete messages and the segments of their octets."""
     remembered, slots = messages.turns.remembered, messages.slots[chosen]
     opened, before_open = messages.open[chosen], remembered.open[slots]
     is_open = opened > 0
