@@ -49,7 +49,7 @@ PICTURES = (
     Picture("statistics", "implementations/zre-zyre.pcap", ("8",)),
     Picture("peers", "problems/subscription-lost-on-reconnect.pcap", ("9", "down", "right")),
     Picture("requests", "problems/request-unanswered.pcap", ("0", "right", "down")),
-    Picture("follow", "patterns/reqrep.pcap", ("o", "enter")),
+    Picture("follow", "patterns/reqrep.pcap", ("o",)),
     Picture("keys", "patterns/pubsub.pcap", ("question_mark",)),
 )
 

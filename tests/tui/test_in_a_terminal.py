@@ -126,6 +126,26 @@ def test_the_worst_problems_are_shown_above_the_messages_and_a_key_or_a_click_go
         assert shown.wait_for_end() == 0
 
 
+def test_a_connection_is_followed_as_a_conversation_also_in_hex_and_saved_as_text(tmp_path: Path) -> None:
+    with terminal(tmp_path, CAPTURES / "patterns/reqrep.pcap") as shown:
+        shown.wait_for("8 messages", "Hello 0")
+        shown.press("o")
+        screen = shown.wait_for("connection 1; b goes back", "Hello 0", "World 0", "SIDE THAT LISTENS")
+        said = {
+            word: line.index(word) for line in screen.split("\n") for word in ("Hello 0", "World 0") if word in line
+        }
+        assert said["World 0"] > said["Hello 0"] + 10
+        shown.press("X")
+        shown.wait_for("| 48 65 6c 6c 6f 20 30")
+        shown.press("X")
+        shown.wait_for("Hello 0")
+        shown.press("e")
+        shown.wait_for("Export: FILE")
+        shown.type("out.txt\r")
+        shown.wait_for("rows, ")
+        assert "Hello 0" in (tmp_path / "out.txt").read_text()
+
+
 def test_times_of_day_are_never_cut(tmp_path: Path) -> None:
     with terminal(tmp_path, PUBSUB, columns=80, lines=24) as shown:
         shown.wait_for("19 messages", "payload 0")

@@ -106,6 +106,8 @@ def test_times_of_a_table_change_where_it_shows_times() -> None:
         await pilot.press("t")
         await until(pilot, lambda: ":" in column(table, "first")[0])
         await pilot.press("t")
+        await until(pilot, lambda: "-" in column(table, "first")[0])
+        await pilot.press("t")
         await until(pilot, lambda: column(table, "first") == first)
         await opened(app, pilot, view("map"))
         assert "Times" not in keys_shown(app)

@@ -63,6 +63,7 @@ COMMANDS = (
     Command("view", "", "Another view", "NAME of the view"),
     Command("cause", "c", "Go to the worst problem, then to the next"),
     Command("follow", "o", "Follow", "conn, peer or topic", is_optional=True, rank=6),
+    Command("hex", "X", "Hex or text", rank=5),
     Command("maximise", "backslash", "One pane only, or all", is_instant=True),
     Command("time", "t", "Times", ", ".join(TIMES), is_optional=True, rank=11, group="List"),
     Command(
@@ -79,7 +80,7 @@ COMMANDS = (
     Command("mark", "m", "Mark, or no longer", group="List"),
     Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),
     Command("copy", "y", "Copy", "FORM", is_optional=True, rank=7, group="Take away"),
-    Command("export", "e", "Export", "FILE.jsonl, .csv, .parquet or .pcapng", rank=8, group="Take away"),
+    Command("export", "e", "Export", "FILE.txt, .jsonl, .csv, .parquet or .pcapng", rank=8, group="Take away"),
     Command("cancel", "", "Cancel the file that is being written", group="Take away"),
     Command("screenshot", "", "Screenshot", "FILE.svg", group="Take away"),
     Command("decode", "d", "Read again with a rule", "RULE, as of -d, or none", group="Capture"),

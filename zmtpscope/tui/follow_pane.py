@@ -1,9 +1,10 @@
-"""The messages of one connection, peer or topic."""
+"""The messages of one connection, peer or topic, as a conversation of two sides."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.message import Message
@@ -14,6 +15,9 @@ from zmtpscope.tui.records_pane import RecordsPane
 from zmtpscope.tui.requests import CloseList, ListSpec
 
 FOLLOWED = "followed"
+CONVERSATION = ("time", "after", "from", "left", "right")
+OCTETS = {"left": "left_hex", "right": "right_hex"}
+"""Columns of texts, and the same in hex."""
 
 
 class Followed(NamedTuple):
@@ -26,7 +30,7 @@ class Followed(NamedTuple):
 
 
 class FollowPane(RecordsPane):
-    """The records that match a filter, under a heading. The list is closed while it is hidden."""
+    """The records that match a filter, under a heading, each side in its column. The list is closed while hidden."""
 
     DEFAULT_CSS = """
     FollowPane #title { height: 1; background: $panel; padding: 0 1; }
@@ -59,6 +63,11 @@ class FollowPane(RecordsPane):
         if snapshot.selected is not None:
             await self.go_to_record(snapshot.selected)
 
+    async def open(self, spec: ListSpec) -> None:
+        """Show the list; octets are shown with messages in hex only, so that there is room for members of a payload."""
+        self.details.panes.display = not OCTETS.keys() & set(spec.columns)
+        await super().open(spec)
+
     async def do_clear(self, argument: str) -> None:
         """As in every list; without a filter, go back."""
         if self.rows.has_focus and not self.spec.filter and self.spec.only is None:
@@ -68,7 +77,12 @@ class FollowPane(RecordsPane):
 
     async def follow(self, title: str, filter: str, spec: ListSpec) -> None:
         """Show the records that match `filter`."""
-        await self.restore(Followed(title, filter, spec, None))
+        await self.restore(Followed(title, filter, replace(spec, columns=CONVERSATION, sort=None), None))
+
+    async def do_hex(self, argument: str) -> None:
+        """Show messages in hex, or as text again."""
+        other = OCTETS if OCTETS.keys() & set(self.spec.columns) else {octets: text for text, octets in OCTETS.items()}
+        await self.open(replace(self.spec, columns=tuple(other.get(name, name) for name in self.spec.columns)))
 
     def left_for_another(self) -> None:
         self.perform(self.client.ask(CloseList(FOLLOWED)))

@@ -88,9 +88,9 @@ class Pane(Vertical):
         offered = {each.name: each for each in await self.client.ask(FollowsOf(number))}
         if not offered:
             raise CommandError("this record belongs to no connection")
-        chosen = argument or await self.choose(
-            "Messages of the same", [(each.name, each.title) for each in offered.values()]
-        )
+        choices = [(each.name, each.title) for each in offered.values()]
+        only = choices[0][0] if len(choices) == 1 else ""
+        chosen = argument or only or await self.choose("Messages of the same", choices)
         if chosen in offered:
             self.post_message(self.FollowAsked(offered[chosen].title, offered[chosen].filter, MESSAGES))
         elif chosen:

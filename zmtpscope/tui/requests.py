@@ -191,6 +191,10 @@ class Source(Struct, frozen=True, array_like=True):
     """(start, stop, source, place): octets that another source contains from `place` on."""
 
 
+MEMBER = "member"
+"""Style of members of a payload."""
+
+
 class Node(Struct, frozen=True, array_like=True):
     """One field, in the order of a tree read from top to bottom."""
 

@@ -12,7 +12,7 @@ from zmtpscope.dissect import Analyser
 from zmtpscope.records import RECORDS
 from zmtpscope.store import Store
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import ListChanged, ListSpec, OpenList, PlaceFound, PlaceOf, Rows, Sort
+from zmtpscope.tui.requests import EVERYTHING, ListChanged, ListSpec, OpenList, PlaceFound, PlaceOf, Rows, Sort
 from zmtpscope.tui.worker.columns import ordering_time
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.sides import Sides
@@ -28,6 +28,21 @@ def test_a_list_has_the_messages_in_order_with_names_and_topics() -> None:
         assert columns == ["time", "conn", "from", "to", "topic", "parts", "size", "content"]
         assert page.rows[0].cells[2].startswith("PUB")
         assert page.rows[0].cells[3].startswith("SUB")
+
+
+def test_a_conversation_has_a_column_for_each_side_and_marks_pauses() -> None:
+    with worker_of("problems/subscription-lost-on-reconnect.pcap") as worker:
+        worker.wait_until_loaded()
+        names = ("after", "left", "right", "right_hex")
+        state = worker.ask(OpenList("followed", ListSpec(EVERYTHING, "conn == 1", columns=names)))
+        rows = [row.cells for row in worker.ask(Rows("followed", 0, state.found)).rows]
+        assert any('SUBSCRIBE "' in left for _, left, *_ in rows)
+        assert all(not left or not right for _, left, right, _ in rows)
+        message = next(cells for cells in rows if cells[2].startswith("prices  "))
+        assert message[3].startswith("70 72 69 63 65 73 | ")
+        assert [after for after, *_ in rows if after] == ["+597 ms", "+1 s"]
+        page = worker.ask(Rows("followed", 5, 7)).rows
+        assert [row.cells for row in page] == rows[5:7], "the same in any part"
 
 
 def test_a_filter_that_is_not_understood_is_a_failure_with_a_sentence() -> None:

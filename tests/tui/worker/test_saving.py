@@ -18,7 +18,7 @@ from tests.cli.test_excerpt import packets_in
 from tests.readings import CAPTURES
 from tests.tui.workers import Asker, worker_of
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import CancelSaving, ListSpec, OpenList, Rows, SaveRows, SavingState
+from zmtpscope.tui.requests import EVERYTHING, CancelSaving, ListSpec, OpenList, Rows, SaveRows, SavingState
 from zmtpscope.tui.worker import saved_rows
 
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
@@ -69,6 +69,12 @@ def test_marked_records_of_several_types_are_a_table_for_each(worker: Asker, tmp
     assert len(lines) == len(marked)
 
 
+def test_a_conversation_is_saved_as_follow_prints_it(worker: Asker, zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    worker.ask(OpenList("followed", ListSpec(EVERYTHING, "conn == 1")))
+    saved(worker, SaveRows(str(tmp_path / "out.txt"), "followed"))
+    assert (tmp_path / "out.txt").read_text() == zmtpscope("follow", PUBSUB, "--conn", "1")[1]
+
+
 def test_the_packets_of_a_filter_are_those_that_read_writes(
     worker: Asker, zmtpscope: Run, tmp_path: pathlib.Path
 ) -> None:
@@ -105,7 +111,7 @@ def test_what_is_there_is_overwritten_only_when_somebody_says_so(worker: Asker, 
     ("path", "sentence"),
     [
         ("", "name a file"),
-        ("out.txt", "its ending says as what rows are saved; it is one of .jsonl, .csv, .parquet, .pcapng"),
+        ("out.pdf", "its ending says as what rows are saved; it is one of .txt, .jsonl, .csv, .parquet, .pcapng"),
         ("no/out.csv", "there is no directory"),
         ("folder.csv", "is a directory"),
         ("~nobody-of-that-name/out.csv", "home directory"),

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from zmtpscope.tui.requests import Node
+from zmtpscope.tui.requests import MEMBER, Node
 from zmtpscope.tui.widgets.columns import Cell, fitted, line_of, width_of
 from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.nodes import Path, ancestors, ends, in_sight, paths
@@ -19,8 +19,8 @@ LINK = " →"
 INDENT = 2
 STEP = 16
 """Characters by which a long value scrolls."""
-OPEN_DEPTH = 3
-"""Nodes above this depth without a value are open at first."""
+OPEN_DEPTH, OPEN_MEMBERS = 3, 6
+"""Nodes above this depth without a value are open at first, and members of payloads above that one."""
 KEPT_PATHS = 1000
 NAMES_SHARE = 0.45
 """Maximum share of the width for names."""
@@ -111,7 +111,7 @@ class FieldTree(LineView):
         if was_opened is not None:
             return was_opened
         node = self._fields[index]
-        return node.depth == 0 or (node.depth < OPEN_DEPTH and not node.value)
+        return node.depth == 0 or (node.depth < (OPEN_MEMBERS if node.style == MEMBER else OPEN_DEPTH) and not node.value)
 
     def _set_open(self, index: int, is_open: bool) -> None:
         self._keep_open(index, is_open)

@@ -13,6 +13,8 @@ from textual.strip import Strip
 
 from zmtpscope.tui.requests import Page, Row, Sort, TableColumn
 from zmtpscope.tui.widgets.columns import (
+    GAP,
+    MIN_TEXT,
     Cell,
     Slot,
     column_at,
@@ -31,6 +33,8 @@ Fetch = Callable[[int, int], Awaitable[Page]]
 
 MARK_WIDTH = 2
 MARK, MISSING = "●", "·"
+INDENT_SHARE = 3
+"""The right side of a conversation starts after this part of the room for both."""
 PREFETCHED_SCREENS = 2
 STEP = 16
 """Characters by which the last column scrolls."""
@@ -305,7 +309,7 @@ class RowList(LineView):
         self._look.set()
 
     def _lay_out(self) -> None:
-        widths = [column.width for column in self._columns]
+        widths = _widths(self._columns, self.width - MARK_WIDTH)
         self._slots = lay_out(self._columns, widths, self.width, MARK_WIDTH)
         if self._slots and self._column not in [slot.column for slot in self._slots]:
             self._column = self._slots[0].column
@@ -323,14 +327,26 @@ class RowList(LineView):
         style = self.palette.style
         has_own = row.style in OWN_STYLE
         cells = [Cell(0, 1, MARK, style("mark", ground))] if row.number in self._marked else []
+        last = self._slots[-1] if self._slots else None
         for slot in self._slots:
             column = self._columns[slot.column]
             text = _text(row, slot.column)
-            skip = self._skip if slot is self._slots[-1] else 0
+            stop, skip = slot.stop, self._skip if slot is last else 0
+            if last is not None and not column.width and slot is not last and not _text(row, last.column):
+                stop, skip = last.stop, self._skip  # a side of a conversation has the whole line
+            elif cells and slot.start < cells[-1].stop:
+                continue
             below = "cell" if ground == "cursor" and slot.column == self._column else ground
             look = style(column.style if column.style and has_own else row.style, below)
-            cells.append(Cell(slot.start, slot.stop, fitted(text, slot.width, column.is_number, skip), look))
+            cells.append(Cell(slot.start, stop, fitted(text, stop - slot.start, column.is_number, skip), look))
         return line_of(cells, style(row.style, ground), width)
+
+
+def _widths(columns: Sequence[TableColumn], width: int) -> list[int]:
+    """Return the widths of columns. One without a width before the last takes a share of the remaining cells."""
+    taken = sum(column.width for column in columns) + GAP * len(columns)
+    share = max(MIN_TEXT, (width - taken) // INDENT_SHARE)
+    return [column.width or (0 if column is columns[-1] else share) for column in columns]
 
 
 def _text(row: Row, column: int) -> str:

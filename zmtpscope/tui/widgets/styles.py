@@ -51,10 +51,13 @@ LOOKS: Mapping[str, Look] = {
     "heading": Look(strength=0.75, attributes="bold", plain="bold"),
     "field": Look(strength=0.7),
     "value": NORMAL,
+    "member": NORMAL,
     "zero": FAINT,
     "link": Look("text-primary", attributes="underline", plain="underline"),
     "secret": Look("text-warning", 0.8, plain="dim"),
     "mark": Look("accent", attributes="bold", plain="bold"),
+    "left": Look("text-primary"),
+    "right": Look("text-success"),
     "good": Look("text-success", plain="bold"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,15 +17,20 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.filter.checking import operand_of
 from zmtpscope.filter.conditions import Operand
-from zmtpscope.records import to_text
+from zmtpscope.records import SECOND, to_text
 from zmtpscope.tui.requests import Row, TableColumn
 from zmtpscope.tui.worker.sides import Sides
+from zmtpscope.tui.worker.views.tables import seconds
 from zmtpscope.words import host_port
 
 Values = Mapping[str, Any]
 
 CONTENT_WIDTH = 400
 """Maximum characters of the content."""
+MAX_HEX = 128
+"""Maximum octets of a frame, and frames of a message, in hex."""
+MIN_PAUSE_NS = SECOND // 2
+"""Minimum time since the row above that is shown."""
 
 FIELDS = (
     "record",
@@ -47,17 +53,21 @@ FIELDS = (
 
 
 class Line(NamedTuple):
-    """A record to show: its fields and its description."""
+    """A record to show: its fields, its description, and its content as hex."""
 
     values: Values
     words: str
+    hex: Callable[[], str]
 
 
-class Shown(NamedTuple):
+@dataclass(slots=True)
+class Shown:
     """Context of columns besides the record."""
 
     clock: Clock
     sides: Sides
+    pause_ns: int = 0
+    """Time since the row above."""
 
 
 class Column(NamedTuple):
@@ -81,7 +91,23 @@ def ordering_time(values: Values) -> int:
 
 
 def _time(line: Line, shown: Shown) -> str:
+    if shown.clock.moves:
+        return f"{shown.pause_ns / SECOND:.6f}"
     return shown.clock(ordering_time(line.values)).strip()
+
+
+def _pause(line: Line, shown: Shown) -> str:
+    return f"+{seconds(shown.pause_ns)}" if shown.pause_ns >= MIN_PAUSE_NS else ""
+
+
+def _spoken(line: Line, shown: Shown, *, side: int, is_hex: bool = False) -> str:
+    """Return the topic and content of a record of this side; records of no side are on the left."""
+    if (line.values.get("side") or 0) != side:
+        return ""
+    if is_hex and line.values["record"] == "message":
+        return line.hex()
+    topic = _topic(line, shown) if line.values["record"] == "message" else ""
+    return f"{topic}  {line.words}" if topic else line.words
 
 
 def _number(line: Line, shown: Shown, *, name: str) -> str:
@@ -126,6 +152,11 @@ COLUMNS = {
     "topic": Column("TOPIC", _topic, "topic", False, 0, 20, is_name=True),
     "parts": Column("PARTS", partial(_number, name="parts"), "parts", True, 5, 5, "muted"),
     "size": Column("SIZE", _size, "size", True, 3, 8, "muted"),
+    "after": Column("AFTER", _pause, "ts_ns", True, 0, 8, "strong"),
+    "left": Column("> SIDE THAT CONNECTED", partial(_spoken, side=0), "ts_ns", style="left"),
+    "right": Column("< SIDE THAT LISTENS", partial(_spoken, side=1), "ts_ns", style="right"),
+    "left_hex": Column("> OCTETS", partial(_spoken, side=0, is_hex=True), "ts_ns", style="left"),
+    "right_hex": Column("< OCTETS", partial(_spoken, side=1, is_hex=True), "ts_ns", style="right"),
     "content": Column("CONTENT", lambda line, shown: line.words, "ts_ns", False, 0, 0),
 }
 """Columns by name. All other names are fields of the filter language."""
@@ -166,13 +197,12 @@ class RowMaker:
         operands = [operand_of(name) for name in names if name not in COLUMNS]
         self._fields = list(dict.fromkeys((*FIELDS, *(name for each in operands for name in each.reads))))
 
-    def rows(self, batch: Batch, numbers: Sequence[int], clock: Clock) -> list[Row]:
-        """Return the rows of a batch with the records `numbers`, in order."""
-        shown = Shown(clock, self._sides)
-        return [
-            Row(number, _style(line.values), tuple([cell(line, shown) for cell in self._cells]))
-            for number, line in zip(numbers, self._lines(batch), strict=True)
-        ]
+    def rows(self, batch: Batch, numbers: Sequence[int], pauses: Sequence[int], clock: Clock) -> list[Row]:
+        """Return the rows of a batch with the records `numbers`, in order; `pauses` are times since the rows above."""
+        shown, made = Shown(clock, self._sides), []
+        for number, shown.pause_ns, line in zip(numbers, pauses, self._lines(batch), strict=True):
+            made.append(Row(number, _style(line.values), tuple([cell(line, shown) for cell in self._cells])))
+        return made
 
     def _lines(self, batch: Batch) -> Iterator[Line]:
         messages = self._values_of(MessageColumns.of(batch, self._options)) if batch.runs else iter(())
@@ -180,20 +210,27 @@ class RowMaker:
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
                 values = record_values(item, self._options)
-                yield Line(values, DESCRIBE[values["record"]](values))
+                yield Line(values, DESCRIBE[values["record"]](values), str)
                 continue
             words = RunWords(item, self._options, CONTENT_WIDTH)
             for row in range(low, high):
                 if isinstance(item, MessageRun):
-                    yield Line(next(messages), words.content(row))
+                    yield Line(next(messages), words.content(row), partial(_hex, item, row))
                 else:
-                    yield Line(next(frames), words.describe(row, 0).strip())
+                    yield Line(next(frames), words.describe(row, 0).strip(), str)
 
     def _values_of(self, columns: MessageColumns | FrameRowColumns) -> Iterator[dict[str, Any]]:
         names = [name for name in self._fields if name in columns.derive]
         lists = [columns[name].tolist() for name in names]
         for values in zip(*lists, strict=True):
             yield dict(zip(names, values, strict=True))
+
+
+def _hex(run: MessageRun, row: int) -> str:
+    """Return the first octets of the frames of a message in hex."""
+    frames = range(int(run.first[row]), int(run.last[row]) + 1)
+    heads = [run.head(frame, MAX_HEX) for frame in frames[:MAX_HEX]]
+    return " | ".join("not kept" if head is None else head.hex(" ") for head in heads)[:CONTENT_WIDTH]
 
 
 def _style(values: Values) -> str:

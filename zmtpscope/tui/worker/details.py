@@ -10,14 +10,15 @@ from zmtpscope.dissect.records.details import Detail
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.details import MAX_FIELDS, value_text
+from zmtpscope.export.details import MAX_FIELDS
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
 from zmtpscope.filter.writing import comparison
 from zmtpscope.store import OctetsError, Store
-from zmtpscope.tui.requests import Details, Node
+from zmtpscope.tui.requests import MEMBER, Details, Node
+from zmtpscope.tui.worker.members import NamedField, named_children
 from zmtpscope.tui.worker.packets import nodes_of_packet
 from zmtpscope.tui.worker.record_fields import nodes_of_findings, nodes_of_record
 from zmtpscope.tui.worker.sources import MAX_PACKETS, Sources
@@ -77,14 +78,15 @@ def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
 def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: int) -> Iterator[Node]:
     """Yield at most `most` fields of a greeting or frame, from top to bottom."""
     known: dict[tuple[str, Any], str] = {}
-    waiting = [(0, detail.tree)]
+    waiting = [(0, NamedField(safe_text(detail.tree.name), detail.tree))]
     while waiting and most > 0:
-        depth, node = waiting.pop()
-        waiting += [(depth + 1, child) for child in reversed(node.children)]
+        depth, field = waiting.pop()
+        node = field.node
+        waiting += [(depth + 1, child) for child in reversed(list(named_children(node)))]
         most -= 1
-        shown = "" if node.value is None else value_text(node)
         stop = node.start + node.length
-        yield Node(depth, safe_text(node.name), shown, source, node.start, stop, filter=_filter_of(node, values, known))
+        filter, style = _filter_of(node, values, known), MEMBER if field.is_member else ""
+        yield Node(depth, field.name, field.text, source, node.start, stop, style=style, filter=filter)
 
 
 def _filter_of(node: FieldNode, values: dict[str, Any], known: dict[tuple[str, Any], str]) -> str:

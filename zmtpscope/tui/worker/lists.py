@@ -15,7 +15,7 @@ from zmtpscope.filter.conditions import Operand
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import ListSpec, ListState, Page, PlaceFound, Row
-from zmtpscope.tui.worker.columns import COLUMNS, DEFAULT, RowMaker, ordering_time, table_columns
+from zmtpscope.tui.worker.columns import COLUMNS, DEFAULT, RowMaker, table_columns
 from zmtpscope.tui.worker.sides import Sides
 
 STEP = 1 << 16
@@ -174,17 +174,20 @@ class RecordList:
 
     def page(self, low: int, high: int) -> Page:
         """Return the existing rows of `low..high` (excluded)."""
-        numbers = self._numbers(max(0, low), min(high, low + MAX_ROWS))
-        clock = Clock(self.spec.time, lambda: self._store.first_time)
-        if clock.moves and 0 < low <= len(self._found):
-            clock(ordering_time(self._store.row(int(self._numbers(low - 1, low)[0]))))
-        if not len(numbers):
+        above = max(0, low - 1)
+        numbers = self._numbers(above, min(high, low + MAX_ROWS))
+        if len(numbers) <= low - above:
             return Page(low, ())
-        return Page(low, tuple(self._rows(numbers, clock)))
+        ascending, order = np.unique(numbers, return_index=True)
+        times = np.empty(len(numbers), np.int64)
+        times[order] = self._store.times(ascending)
+        pauses = np.diff(times, prepend=times[:1])[low - above :]
+        return Page(low, tuple(self._rows(numbers[low - above :], pauses)))
 
-    def _rows(self, numbers: Int64, clock: Clock) -> Sequence[Row]:
-        ascending = np.unique(numbers)
-        made = self._maker.rows(self._store.batch(ascending), ascending.tolist(), clock)
+    def _rows(self, numbers: Int64, pauses: Int64) -> Sequence[Row]:
+        ascending, order = np.unique(numbers, return_index=True)
+        clock = Clock(self.spec.time, lambda: self._store.first_time)
+        made = self._maker.rows(self._store.batch(ascending), ascending.tolist(), pauses[order].tolist(), clock)
         for rule, style in reversed(self._rules):  # the first rule that matches wins
             for place in ascending.searchsorted(self._store.select(rule, ascending)).tolist():
                 made[place] = replace(made[place], style=style)

@@ -21,6 +21,8 @@ FIELDS_OF_COLUMNS = {
     "src": ("src_ip", "src_port"),
     "dst": ("dst_ip", "dst_port"),
     "content": ("payload.protocol",),
+    "after": ("ts_ns",),
+    **dict.fromkeys(("left", "right", "left_hex", "right_hex"), ("conn", "side")),
 }
 """Fields of columns that are not the field of the same name."""
 

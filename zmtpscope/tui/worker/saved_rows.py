@@ -1,17 +1,20 @@
-"""Saving records as JSON lines, CSV or Parquet, with the columns of `zmtpscope export`."""
+"""Saving records as text, JSON lines, CSV or Parquet, with the columns of `zmtpscope export`."""
 
 from __future__ import annotations
 
 import errno
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from zmtpscope.conversations.following import Followed, Following
+from zmtpscope.conversations.text import ConversationText
 from zmtpscope.dissect import Batch, FrameRun, MessageRun
+from zmtpscope.export.clock import Clock
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.json_lines import text_of
 from zmtpscope.export.tables import MakeTable, Table, by_type, table_maker
@@ -22,7 +25,7 @@ from zmtpscope.store.packed import Int64
 from zmtpscope.tui.worker.saving import CannotSave, Steps
 from zmtpscope.words import counted
 
-FORMS = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+FORMS = {".txt": "txt", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 """Formats by file extension."""
 
 MIN_ROWS, MAX_ROWS = 512, 4096
@@ -73,15 +76,40 @@ class JsonLines:
         """Do nothing: all lines are written."""
 
 
+class ConversationLines:
+    """Writes messages and subscriptions with their bodies, as `zmtpscope follow` prints them."""
+
+    def __init__(self, file: OutputFile, store: Store) -> None:
+        self.rows = 0
+        self._file = file
+        self._following = Following(Followed(), store.options, lambda: store.first_time)
+        self._text = ConversationText(Clock("r", lambda: store.first_time), "auto", lambda style, text: text)
+
+    def add(self, batch: Batch) -> None:
+        for values, is_told in self._following.records(batch):
+            if not is_told:
+                self._text.learn(values)
+                continue
+            self._file.write("".join(self._text.lines(values)).encode())
+            self.rows += 1
+
+    def close(self) -> None:
+        """Do nothing: all lines are written."""
+
+
+IN_ORDER: dict[str, Callable[[OutputFile, Store], Table]] = {"txt": ConversationLines, "jsonl": JsonLines}
+"""Formats with records of all types in one file."""
+
+
 class SavedRows:
-    """Unfinished files: one for JSON lines, or one per record type, named `out.messages.csv` if several."""
+    """Unfinished files: one for `IN_ORDER`, or one per record type, named `out.messages.csv` if several."""
 
     def __init__(self, path: Path, store: Store, *, force: bool) -> None:
         self._path, self._store, self._force = path, store, force
         self._form = FORMS[path.suffix.lower()]
         self._files: dict[str, OutputFile] = {}
         self._tables: dict[str, Table] = {}
-        self._make: MakeTable | None = None if self._form == "jsonl" else _table_maker(self._form)
+        self._make: MakeTable | None = None if self._form in IN_ORDER else _table_maker(self._form)
 
     def add(self, batch: Batch) -> None:
         if self._make is None:
@@ -95,7 +123,7 @@ class SavedRows:
             file = self._files[record] = OutputFile(self._path)
             file.open()
             if self._make is None:
-                self._tables[record] = JsonLines(file, self._store)
+                self._tables[record] = IN_ORDER[self._form](file, self._store)
             else:
                 columns = tuple(field.name for field in RECORDS[record].fields)
                 self._tables[record] = self._make(file, record, columns, self._store.options)
