@@ -111,7 +111,8 @@ class FieldTree(LineView):
         if was_opened is not None:
             return was_opened
         node = self._fields[index]
-        return node.depth == 0 or (node.depth < (OPEN_MEMBERS if node.style == MEMBER else OPEN_DEPTH) and not node.value)
+        depth = OPEN_MEMBERS if node.style == MEMBER else OPEN_DEPTH
+        return node.depth == 0 or (node.depth < depth and not node.value)
 
     def _set_open(self, index: int, is_open: bool) -> None:
         self._keep_open(index, is_open)
