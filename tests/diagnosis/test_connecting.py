@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import consequences_of, told, told_of
 from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.records import SECOND
 from zmtpscope.zmtp.greeting import build_signature
 
 
@@ -158,3 +160,31 @@ def test_a_port_that_accepts_later_is_not_one_where_nobody_listens_whatever_it_s
     found = told_of(*_refused(0, 8, 0), *(talk.close(SERVER) for talk in web))
     assert "connection-refused" not in found
     assert "foreign-client" in found
+
+
+def _answered_in_vain(number: int, syns: int, apart: float, client: int = 2) -> Talk:
+    """A client that sends its SYN so many times, each answered by SYN and ACK, and never acknowledges the answer."""
+    made = Talk(number, at=2 * number, client=client)
+    syn, answer = made.conversation.packets[:2]
+    times = [int(apart * each * SECOND) for each in range(syns)]
+    made.conversation.packets = [replace(each, time=each.time + time) for time in times for each in (syn, answer)]
+    return made
+
+
+def test_an_answer_that_does_not_reach_the_client_is_an_error() -> None:
+    served = Talk(9, at=0, client=3).handshake("DEALER", "ROUTER").wait(8).message(CLIENT, b"x")
+    (diagnosis,) = told_of(_answered_in_vain(0, 4, 1), served).values()
+    assert (diagnosis.rule, diagnosis.severity) == ("answer-lost", "error")
+    assert diagnosis.text.startswith(
+        "10.0.0.1:5555 answers connection attempts, but the answers do not reach this client, although it serves "
+        "10.0.0.3 meanwhile: 10.0.0.2 tried once (4 SYNs)"
+    )
+
+
+def test_a_port_scan_and_its_copies_in_the_capture_lose_no_answer() -> None:
+    assert told_of(_answered_in_vain(0, 1, 1)) == {}
+    assert told_of(_answered_in_vain(0, 2, 0.001)) == {}
+
+
+def test_an_answer_that_arrives_at_the_second_attempt_is_not_lost() -> None:
+    assert told_of(_answered_in_vain(0, 2, 1), _connected(5, 9, 3)).keys() <= {"listener-late", "peer-departed"}

@@ -16,7 +16,7 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
-from zmtpscope.findings.capturing import NO_ROUTE, REFUSED, REJECTED, UNANSWERED
+from zmtpscope.findings.capturing import HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
@@ -304,6 +304,28 @@ NOT_REACHED = InVain(
     patience=0,
 )
 
+ONE_WAY_HINT = (
+    "the server runs: check firewalls on the host of the client and on the path for dropped packets of the server, and "
+    "whether its answers take another route"
+)
+ANSWER_LOST = InVain(
+    HALF_OPEN,
+    Words("{where} answers connection attempts, but the answers do not reach the client", ONE_WAY_HINT),
+    Words(
+        "{where} answers connection attempts, but the answers do not reach this client, although it serves {others} "
+        "meanwhile",
+        ONE_WAY_HINT,
+    ),
+    patience=SECOND,
+)
+
+
+def _answer_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield endpoints whose answers clients do not receive: they repeat SYNs that were answered."""
+    lost = [each for each in knowledge.findings if each.id == HALF_OPEN and each.severity == "warn"]
+    subjects = {address(each.endpoint) for each in lost if each.endpoint}
+    yield from (each for each in _in_vain("answer-lost", ANSWER_LOST)(knowledge) if each.subject in subjects)
+
 
 def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield refused endpoints, one diagnosis for two hosts that refuse each other; name served loopback addresses."""
@@ -429,6 +451,17 @@ TABLE = (
         "A later attempt of any client succeeds, ICMP rejects other attempts of the client, or the attempts are a "
         "port scan.",
         _unanswered,
+    ),
+    Rule(
+        "answer-lost",
+        "error",
+        "The answer to a connection attempt does not reach the client",
+        "A SYN was answered with SYN and ACK, and the client sent the same SYN again, without an acknowledgment of the "
+        "answer. A firewall drops the answers, or they take another route: the capture was made before the place at "
+        "which they get lost.",
+        "The client acknowledges the answer, resets the connection, as port scanners do, or sends its SYN only once; a "
+        "later attempt succeeds.",
+        _answer_lost,
     ),
     Rule(
         "connection-rejected",

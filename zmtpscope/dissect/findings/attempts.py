@@ -54,6 +54,9 @@ SHORT_WAIT, MIN_FAST = SECOND // 5, 10
 DEFAULT_WAIT = 90 * SECOND // 1000, 220 * SECOND // 1000
 """Bounds of a wait with the default interval (100 ms, up to doubled); two attempts are enough then."""
 
+SYN_AGAIN = SECOND // 2
+"""Minimum time (ns) after which TCP sends a SYN again; systems wait for a second at first (RFC 6298, 2.1)."""
+
 LONG_IN_VAIN = 10 * SECOND
 """Duration of failed attempts (ns) after which a client that was connected before has lost its server."""
 
@@ -87,6 +90,11 @@ class Tried:
         if self.gaps >= MIN_FAST and (self.last.last.time - self.first.connection.start.time) <= SHORT_WAIT * self.gaps:
             return True
         return self.shortest * MIN_RATIO <= self.longest <= self.shortest * LARGEST_RATIO
+
+    @property
+    def repeats_syn(self) -> bool:
+        """Whether the client sent a SYN again, as TCP does when no answer arrives; copies in the capture are closer."""
+        return any(each.last.time - each.connection.start.time >= SYN_AGAIN for each in (self.first, self.last))
 
     def is_apart(self, later: Tried) -> bool:
         """Whether the pair connected between this series and a later one."""
@@ -204,6 +212,8 @@ class Attempts:
             sentence += f"; {CONNECTED_BEFORE}"
             is_long = tried.last.last.time - start.time >= LONG_IN_VAIN
             severity, hint = None if is_long else "note", BEFORE_HINT
+        elif outcome == HALF_OPEN and tried.repeats_syn:
+            severity = "warn"  # a port scan does not repeat a SYN that was answered
         elif tried.syns == 1 or (outcome == REFUSED and not tried.is_like_zeromq):
             severity = "note"
         return self._summed(outcome, stream, sentence, severity, hint, tried, end)
