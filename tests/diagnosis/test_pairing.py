@@ -8,6 +8,8 @@ import pytest
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told, told_of
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.regime import Framing
 
 
 def test_types_that_both_said_are_proof() -> None:
@@ -106,3 +108,18 @@ def test_the_newer_one_of_two_with_one_identity_may_take_over() -> None:
         "the newer one took over (ZMQ_ROUTER_HANDOVER), and 10.0.0.2:40000 gets nothing since"
     )
     assert "ZMQ_ROUTER_HANDOVER" not in diagnosis.hint
+
+
+def test_a_router_that_missed_the_end_of_a_connection_is_named() -> None:
+    """The host of the client crashed: nothing acknowledges what the ROUTER sends on the first connection."""
+    _, second = _twins(8, at=5, client=2)
+    dead = Talk(0, at=0).handshake("DEALER", "ROUTER", "worker-1").message(CLIENT, b"a").wait(3)
+    place = dead.conversation.next[SERVER]
+    for _ in range(5):
+        dead.conversation.next[SERVER] = place  # the same octets again
+        dead.conversation.send(SERVER, build_frame(Framing.V2, b"lost"))
+        dead.wait(2)
+    diagnosis = told_of(dead, second)["identity-collision"]
+    assert diagnosis.text.startswith('ROUTER 10.0.0.1:5555 still has the connection of "worker-1" from 10.0.0.2:40000')
+    assert diagnosis.text.endswith("ignores the new one from 10.0.0.2:40001: it sent 8 messages and got none")
+    assert "ZMQ_ROUTER_HANDOVER" in diagnosis.hint

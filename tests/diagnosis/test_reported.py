@@ -257,6 +257,19 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUB 10.89.0.1:5576 sent nothing to SUB 10.89.0.2 after packet 32, for 12.2 s, while "
         "SUB 10.89.0.3 got 26 messages to which SUB 10.89.0.2 is subscribed, too",
     ),
+    "answer-lost": (
+        "error 10.71.0.1:5555 answers connection attempts, but the answers do not reach this client, although it "
+        "serves 10.71.0.3 meanwhile: 10.71.0.2 tried 4 times (13 SYNs) in 10.3 s to reach 10.71.0.1:5555",
+    ),
+    "identity-after-crash": (
+        'error ROUTER 10.71.0.1:5555 still has the connection of "agent-7" from 10.71.0.2:58000, although its data was '
+        "not acknowledged for 8.29 s, and ignores the new one from 10.71.0.2:58004: it sent 7 messages and got none",
+        'error DEALER "agent-7" 10.71.0.2 acknowledges no data of ROUTER 10.71.0.1:5555 since packet 30: sent again 6 '
+        "times in 8.29 s; 2 messages may not have arrived",
+    ),
+    "zerorpc-errors": (
+        'note ROUTER 10.71.0.1:4242 answered 19 of 19 calls of divide with an error: "NameError: divide"',
+    ),
     "szrpc-healthy": (),
     "szrpc-workers-missing": (
         'note likely: ROUTER 10.88.0.1:9990 sent nothing to any client: DEALER "localhost-30101c1a" 10.88.0.2 has been '

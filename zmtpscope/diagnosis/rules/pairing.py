@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.handshakes import rejects_type
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import address, name_of, repeated, server_name, shown
+from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated, server_name, shown
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
@@ -153,19 +153,20 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found = grouped((_named_client(each.connection), each) for each in with_finding(knowledge.connections, IDENTITY))
     by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():
-        connection, same = met[0].connection, by_identity[endpoint, identity]
-        hosts = sorted({each.client.ip for each in same})
-        ignored, replaced = _ignored(same), _replaced(same)
+        same = by_identity[endpoint, identity]
+        ignored, replaced, dead = _ignored(same), _replaced(same), _dead(same)
+        text = _who_has(same) + (_who_gets_what(same, ignored) if replaced is None else _who_took_over(replaced))
+        hint = "give each client a routing id of its own, or none"
+        if dead is not None:
+            text, hint = _whose_end_was_missed(dead, ignored), TAKEN_ID
+        elif replaced is None:
+            hint += "; ZMQ_ROUTER_HANDOVER lets the newer one take over"
         yield Diagnosis.of(
             "identity-collision",
             "error" if ignored else "warn",
             f"{identity} at {address(endpoint)}",
-            f'Two clients are "{shown(identity)}" at {server_name(connection)} at the same time, '
-            f"from {' and '.join(hosts)}: "
-            + (_who_gets_what(same, ignored) if replaced is None else _who_took_over(replaced))
-            + _repeated(met),
-            "give each client a routing id of its own, or none"
-            + ("; ZMQ_ROUTER_HANDOVER lets the newer one take over" if replaced is None else ""),
+            text + _repeated(met),
+            hint,
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
             about=same,
             explains=(IDENTITY,),
@@ -176,6 +177,44 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _named_client(connection: ObservedConnection) -> tuple[Endpoint, str]:
     return connection.endpoint, connection.client.identity or ""
+
+
+TAKEN_ID = (
+    "set ZMQ_ROUTER_HANDOVER on the ROUTER, so that a new connection takes over an identity, and ZMQ_HEARTBEAT_IVL, so "
+    "that it notices dead connections"
+)
+
+
+def _dead(same: list[ObservedConnection]) -> ObservedConnection | None:
+    """Return the first connection that no longer acknowledges data while a newer one with its identity is open."""
+    for before, after in pairwise(same):
+        outage = before.server.last_outage
+        if outage is not None and (before.client.last_ns or 0) < after.start.ns < outage.end_ns:
+            return before
+    return None
+
+
+def _whose_end_was_missed(dead: ObservedConnection, ignored: list[ObservedConnection]) -> str:
+    """Return, e.g., `ROUTER 10.0.0.1:5555 still has the connection of "a" from 10.0.0.2:40000, which is dead ...`."""
+    outage = dead.server.last_outage
+    assert outage is not None
+    text = (
+        f'{server_name(dead)} still has the connection of "{shown(dead.client.identity or "")}" from '
+        f"{_host_and_port(dead)}, although its data was not acknowledged for {duration(outage.duration_ns)}"
+    )
+    if not ignored:
+        return f"{text}, and the client has connected again"
+    sent = sum(_sent_and_got(each)[0] for each in ignored)
+    return f"{text}, and ignores the new one from {_host_and_port(ignored[0])}: it sent {sent} messages and got none"
+
+
+def _who_has(same: list[ObservedConnection]) -> str:
+    hosts = sorted({each.client.ip for each in same})
+    first = same[0]
+    return (
+        f'Two clients are "{shown(first.client.identity or "")}" at {server_name(first)} at the same time, from '
+        f"{' and '.join(hosts)}: "
+    )
 
 
 MIN_ASKED = 3
@@ -271,11 +310,12 @@ TABLE = (
         "Two clients use one identity",
         "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. "
         "One connection that was captured in two places does not count. A client that reconnected before its old "
-        "connection was closed looks the same. An error if one of them sent at least three messages and received "
-        "none, while another received some.",
+        "connection was closed looks the same, unless data on the old one is not acknowledged any more: then the "
+        "ROUTER has missed its end. An error if one of them sent at least three messages and received none, while "
+        "another received some.",
         "The two connections do not overlap, or they are one connection captured twice.",
         _identity_collision,
-        ("client-unanswered",),
+        ("client-unanswered", "not-acknowledged"),
     ),
     Rule(
         "pair-occupied",

@@ -14,6 +14,7 @@ from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rul
 from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
+from zmtpscope.diagnosis.rules.pairing import TAKEN_ID
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
@@ -142,12 +143,6 @@ SAME_SIZE = 2
 UNKNOWN_ID = (
     "a ROUTER silently drops messages to a routing id that no client has: compare the id in the program, octet by "
     "octet, with the client's; ZMQ_ROUTER_MANDATORY turns the drop into an error"
-)
-
-
-TAKEN_ID = (
-    "set ZMQ_ROUTER_HANDOVER on the ROUTER, so that a new connection takes over an identity, and ZMQ_HEARTBEAT_IVL, so "
-    "that it notices dead connections"
 )
 
 
