@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from zmtpscope.payloads.radio import LARGEST, Radio
 from zmtpscope.payloads.shapes import NO_OCTET
 from zmtpscope.payloads.side import SidePayloads, read
 from zmtpscope.payloads.zre.beacon import HEADER, Beacon
-from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.reader import FieldNode, Finding
 
 MAX_FLOWS = 4096
 """Maximum number of flows to remember. When full, the flow unused for longest is forgotten, and starts again if it
@@ -80,6 +81,17 @@ class Flow:
             self.mailbox_noted = finding.detail if finding.id == MAILBOX_PORT else self.mailbox_noted
             return False
         return True
+
+
+class Content(NamedTuple):
+    """The content of a datagram: its octets, with stars in place of passwords, and the record fields of its kind."""
+
+    kind: str
+    octets: bytes
+    fields: dict[str, Any]
+    findings: Sequence[Finding]
+    tree: FieldNode | None
+    """None if no field trees are wanted."""
 
 
 class WaitingDatagram(NamedTuple):
@@ -149,11 +161,12 @@ class Datagrams:
             return False
         flow = flow or self._flow(datagram)
         assert flow is not None
-        made, reader = self._read(Beacon(Settings()), flow, octets)
-        self._write(flow, datagram, octets, "beacon", made, reader, "proven", datagram.ordinal)
-        if isinstance(made.fields, dict) and "uuid" in made.fields:
+        content = self._beacon_content(flow, octets)
+        self._write(flow, datagram, content, "proven", datagram.ordinal)
+        beacon = content.fields["payload"]["fields"]
+        if isinstance(beacon, dict) and "uuid" in beacon:
             arrival = Arrival(datagram.ordinal, datagram.packet, datagram.time)
-            self.sink.report(ZreBeacon(arrival, flow.writer.streams[0], made.fields))
+            self.sink.report(ZreBeacon(arrival, flow.writer.streams[0], beacon))
         return True
 
     def _guess(self, datagram: Datagram, octets: bytes, target: bytes) -> None:
@@ -185,65 +198,66 @@ class Datagrams:
             return
         flow = self._flow(datagram)
         assert flow is not None
+        self._write(flow, datagram, self._radio_content(flow, datagram, octets), confidence, ordinal)
+
+    def _beacon_content(self, flow: Flow, octets: bytes) -> Content:
+        made, reader = self._read(Beacon(Settings()), flow, octets)
+        return Content("beacon", octets, {"payload": payload_of(made)}, made.findings, self._tree(reader, octets))
+
+    def _radio_content(self, flow: Flow, datagram: Datagram, octets: bytes) -> Content:
         made, reader = self._read(Radio(Settings()), flow, octets)
-        self._write(flow, datagram, octets, "radio", made, reader, confidence, ordinal)
+        begin = 1 + octets[0]
+        group, body, start = octets[1:begin], octets[begin:], flow.offset + begin
+        inside: Dissected | None = None
+        if flow.inside is not None and not datagram.cut and body:
+            inside = flow.inside.dissect(Message((body,), 0, group), flow.about, (start,))
+        if inside is not None and inside.secrets and not self.options.show_secrets:
+            hide(inside)
+            body = b"*" * len(body)
+            octets = octets[:begin] + body
+            for node in reader.nodes.get(0, [])[-1:]:
+                node.value = body
+        tree = self._tree(reader, octets)
+        fields = {"group": made.fields.get("group") if made.fields else None, "body": self._kept(body)}
+        if inside is None:
+            return Content("radio", octets, fields, made.findings, tree)
+        if inside.protocol:
+            fields["payload"] = payload_of(inside)
+        if tree is not None:
+            put_inside(tree, inside.nodes.get(0, []), start, body)
+        return Content("radio", octets, fields, [*made.findings, *inside.findings], tree)
 
     def _read(self, payload: Payload, flow: Flow, octets: bytes) -> tuple[Dissected, Reader]:
-        message = Message([octets], 0, None)
-        reader = Reader(
-            payload.prefix, [octets], [flow.offset], 0, flow.about, trees=self.options.details or self.options.index
-        )
-        return read(payload, message, reader), reader
+        reader = Reader(payload.prefix, [octets], [flow.offset], 0, flow.about, trees=self._has_trees)
+        return read(payload, Message([octets], 0, None), reader), reader
 
-    def _write(
-        self,
-        flow: Flow,
-        datagram: Datagram,
-        octets: bytes,
-        kind: str,
-        made: Dissected,
-        reader: Reader,
-        confidence: str,
-        ordinal: int,
-    ) -> None:
-        self.sink.summary.datagram_kinds[kind] += 1
+    @property
+    def _has_trees(self) -> bool:
+        return self.options.details or self.options.index
+
+    def _tree(self, reader: Reader, octets: bytes) -> FieldNode | None:
+        """Return the field tree of a datagram, if wanted."""
+        if not self._has_trees:
+            return None
+        tree = reader.tree(0, octets, "udp.datagram")
+        tree.name = "udp.datagram"
+        return tree
+
+    def _write(self, flow: Flow, datagram: Datagram, content: Content, confidence: str, ordinal: int) -> None:
+        """Write the record and findings of a datagram."""
+        self.sink.summary.datagram_kinds[content.kind] += 1
         first = Arrival(datagram.ordinal, datagram.packet, datagram.time)
-        offset, size = flow.offset, len(octets) + datagram.cut
-        findings = [] if datagram.cut else [each for each in made.findings if not flow.is_known(each)]
-        own = {"kind": kind, "length": size, "complete": not datagram.cut, "confidence": confidence}
-        inside: Dissected | None = None
-        if kind == "beacon":
-            own["payload"] = {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
-        else:
-            group: str | None = made.fields.get("group") if made.fields else None
-            body = octets[1 + octets[0] :]
-            own["group"] = group
-            topic = octets[1 : 1 + octets[0]]
-            if flow.inside is not None and not datagram.cut and body:
-                inside = flow.inside.dissect(Message((body,), 0, topic), flow.about, (offset + size - len(body),))
-            if inside is not None and inside.secrets and not self.options.show_secrets:
-                hide(inside)
-                octets, body = octets[: -len(body)] + b"*" * len(body), b"*" * len(body)
-                for node in reader.nodes.get(0, [])[-1:]:
-                    node.value = body
-            own["body"] = self._kept(body)
-            if inside is not None and inside.protocol:
-                own["payload"] = {"protocol": inside.protocol, "summary": inside.summary, "fields": inside.fields}
-            findings += inside.findings if inside is not None else []
         self.multicasts.send(flow.writer, datagram.key, first)
-        if self.options.records:
-            unit = None
-            if self.options.details or self.options.index:
-                tree = reader.tree(0, octets, "udp.datagram")
-                tree.name = "udp.datagram"
-                if inside is not None:
-                    put_inside(tree, inside.nodes.get(0, []), offset + size - len(body), body)
-                slices = [PacketSlice(datagram.packet, offset, offset + len(octets))]
-                unit = Unit(None, offset, octets, slices, tree)
-            flow.writer.datagram(first, ordinal, offset, own, unit)
-        for finding in findings:
-            flow.writer.note(Note(0, finding, first, ordinal, unit=offset))
+        offset, octets, size = flow.offset, content.octets, len(content.octets) + datagram.cut
         flow.offset += size
+        if self.options.records:
+            own = {"kind": content.kind, "length": size, "complete": not datagram.cut, "confidence": confidence}
+            slices = [PacketSlice(datagram.packet, offset, offset + len(octets))]
+            unit = None if content.tree is None else Unit(None, offset, octets, slices, content.tree)
+            flow.writer.datagram(first, ordinal, offset, {**own, **content.fields}, unit)
+        for finding in content.findings:
+            if not datagram.cut and not flow.is_known(finding):
+                flow.writer.note(Note(0, finding, first, ordinal, unit=offset))
 
     def _kept(self, body: bytes) -> bytes | None:
         """Return the part of a body to keep."""
@@ -267,6 +281,11 @@ class Datagrams:
             _, oldest = self.flows.popitem(last=False)
             oldest.writer.counted_findings(datagram.ordinal)
         return flow
+
+
+def payload_of(made: Dissected) -> dict[str, Any]:
+    """Return the record field `payload`."""
+    return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
 
 
 def first_octets(data: bytes, datagrams: DatagramColumns) -> NDArray[np.int16]:
