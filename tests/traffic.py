@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.rows_by_hand import frame_values, message_values
 from tests.runs import assert_runs_agree
-from zmtpscope.capture import CaptureProblem, CaptureStatistics, segments
+from zmtpscope.capture import CaptureProblem, CaptureStatistics, Follow, segments
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.batch import FrameRun, MessageRun, Record
@@ -169,6 +169,7 @@ class Capture:
         self.files: list[str | None] = ["test.pcap"]
         self.statistics = CaptureStatistics()
         self.problems: list[CaptureProblem] = []
+        self.follow: Follow | None = None
 
     def __iter__(self) -> Iterator[SegmentBlock]:
         before = 0

@@ -24,7 +24,7 @@ from tests.live.capture.namespaces import VETH, in_namespace
 from tests.live.capture.test_privileges import as_root
 from tests.suites import some
 from tests.waiting import PATIENCE
-from zmtpscope.cli.following import take_capture_filter
+from zmtpscope.cli.capture_options import take_capture_filter
 from zmtpscope.cli.signals import SAME_INTERRUPT, stopped_by_interrupt
 from zmtpscope.cli.status_line import State, status_text
 from zmtpscope.live.capture.interfaces import interfaces
@@ -38,7 +38,7 @@ def test_nothing_is_loaded_before_the_capture_begins_that_reads_packets() -> Non
     """numpy and the analyser take longer to load than a socket takes to open, and what passes meanwhile is missed."""
     program = (
         "import sys, zmtpscope.cli.live, zmtpscope.cli.top\n"
-        "import zmtpscope.live.own_capture, zmtpscope.live.capture.process\n"
+        "import zmtpscope.live.followed_captures, zmtpscope.live.capture.process\n"
         "print({'numpy', 'zmtpscope.dissect', 'zmtpscope.capture', 'zmtpscope.export.pcapng'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)

@@ -11,10 +11,9 @@ from zmtpscope.api.rows import Record, check_class
 from zmtpscope.api.settings import Settings, analyser_options, names, packet_limit
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.filter import Filter
-from zmtpscope.live.analysis import end, steps
 from zmtpscope.live.capture.filters import programs
 from zmtpscope.live.capture.settings import SNAP_LENGTH, CaptureSettings, Limits
-from zmtpscope.live.own_capture import OwnCapture
+from zmtpscope.live.followed_captures import OwnCapture
 
 R = TypeVar("R", bound=Record)
 
@@ -96,7 +95,7 @@ class Sniffer(Records[R]):
 def _batches(capture: OwnCapture, analyser: Analyser) -> Generator[Batch]:
     """Yield batches of records, and empty batches while no traffic arrives, so that the caller can check whether to
     stop."""
-    for step in steps(analyser, capture.captures, capture):
+    for step in analyser.steps(capture.captures):
         yield from step
         yield Batch([])
-    yield from end(analyser, capture.captures)
+    yield from analyser.finish_captures(capture.captures)

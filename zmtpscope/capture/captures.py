@@ -57,7 +57,8 @@ class Captures:
     """The segments of one or more captures, block by block. Iterate over it once.
 
     Packet references index `files`, the file names (None: standard input). `files`, `problems` and `statistics` grow
-    while iterating. Packets before a problem are returned before the problem is added.
+    while iterating. Packets before a problem are returned before the problem is added. `follow` is set if another
+    process still writes them.
     """
 
     def __init__(
@@ -65,8 +66,10 @@ class Captures:
         files: list[str | None],
         read: Callable[[FileReports], Iterator[PacketBlock]],
         packet_limit: int | None,
+        follow: Follow | None = None,
     ) -> None:
         self.files = files
+        self.follow = follow
         self._segmenter = Segmenter()
         self.statistics = self._segmenter.statistics
         self._reports = FileReports(statistics=self.statistics.files)
@@ -145,4 +148,4 @@ def follow_captures(
     a capture.
     """
     names: list[str | None] = []
-    return Captures(names, partial(read_followed, follow, names, block_size), packet_limit)
+    return Captures(names, partial(read_followed, follow, names, block_size), packet_limit, follow)

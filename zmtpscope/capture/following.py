@@ -62,12 +62,22 @@ class Follow(Protocol):
     def consumed(self, file: int, octets: int) -> None:
         """Report that the first `octets` of the file with this index were read, and their packets passed on."""
 
+    @property
+    def unread(self) -> int:
+        """Octets written but not read yet, as far as this is known."""
+
+    @property
+    def known_until(self) -> int:
+        """Time up to which the writer has written all packets, in nanoseconds since the epoch; 0 if unknown."""
+
 
 class Polling:
     """Follows one file or standard input ("-") of an unknown writer, until `stop`.
 
     `grace`: seconds to keep reading after `stop`, for a writer that was stopped too and still has octets to write.
     """
+
+    known_until = 0  # the writer may delay packets
 
     def __init__(self, path: str, *, grace: float = 0.0) -> None:
         self.files = [FollowedFile(path, None if path == "-" else path, False)]
@@ -243,7 +253,7 @@ class FollowedSource(Source):
         return None if os.path.samestat(now, self._identity) else "another file replaced it"
 
 
-class FollowedCapture(CaptureFile):
+class FollowedCaptureFile(CaptureFile):
     """A file of `follow`. Waits until the file starts like a capture. Raises `CaptureError`."""
 
     def __init__(self, follow: Follow, number: int, pace: Pace, clocks: Clocks) -> None:
@@ -288,7 +298,7 @@ def read_followed(
                 return
             pace.wait(IDLE_PAUSE)
             yield no_packets()
-        file = FollowedCapture(follow, number, pace, clocks)
+        file = FollowedCaptureFile(follow, number, pace, clocks)
         name = follow.files[number].name
         if name is None:
             file.packets_before = packets

@@ -194,16 +194,15 @@ def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], None], writ
     """
     with reading(given) as run:
         from zmtpscope.cli.signals import stopped_by_interrupt
-        from zmtpscope.live.analysis import end, steps
 
         stopped: list[bool] = []
         with stopped_by_interrupt(lambda: stopped.append(True)), run.progress():
-            for step in steps(run.analyser, run.captures, None):
+            for step in run.analyser.steps(run.captures):
                 for batch in step:
                     feed(run, batch)
                 if stopped:  # report everything read, including connections that continue
                     break
-            for batch in end(run.analyser, run.captures):
+            for batch in run.analyser.finish_captures(run.captures):
                 feed(run, batch)
         write(run)
         if stopped:

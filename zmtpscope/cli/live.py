@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from zmtpscope.cli.capture_options import CAPTURE_OPTIONS, FOLLOWED_FILE, list_interfaces, take_capture_filter
 from zmtpscope.cli.captures import reading
 from zmtpscope.cli.commands import command, options
-from zmtpscope.cli.following import (
-    CAPTURE_OPTIONS,
-    FOLLOWED_FILE,
-    Followed,
-    list_interfaces,
-    news_lines,
-    open_followed,
-    state_of,
-    take_capture_filter,
-)
+from zmtpscope.cli.followed_captures import news_lines, open_followed, report_end, report_start, state_of
 from zmtpscope.cli.messages import is_seen, notify
 from zmtpscope.cli.output import RECORD_LINES, check_output, paint_of, record_writer, write_end
 from zmtpscope.cli.parameters import DECODING_OPTIONS
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.status_line import StatusLine
+
+if TYPE_CHECKING:
+    from zmtpscope.live.followed_captures import FollowedCapture
 
 
 @command(short_help="Print events as they happen, from an interface or a growing file.")
@@ -43,15 +38,14 @@ def live(**given: Any) -> int:
     followed = open_followed(given, given["files"])
     try:
         with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
-            followed.report_start()
+            report_start(followed)
             return _live(followed, given, counts_wanted)
     finally:
         followed.close()
 
 
-def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[], bool]) -> int:
+def _live(followed: FollowedCapture, given: dict[str, Any], counts_wanted: Callable[[], bool]) -> int:
     from zmtpscope.cli.diagnoses import Diagnoses  # loads numpy: capturing has already started
-    from zmtpscope.live.analysis import end, steps
 
     # with -q the diagnoses need records
     wanted = {"records": True, "frames": given["frames"], "details": given["tree"] or given["hex_dump"]}
@@ -60,7 +54,7 @@ def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[],
         shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
         diagnoses = Diagnoses(paint_of(given)) if given["quiet"] else None
         with StatusLine(shown) as status:
-            for step in steps(analyser, run.captures, followed):
+            for step in analyser.steps(run.captures):
                 for batch in step:
                     writer.write(batch)
                     if diagnoses is not None:
@@ -75,7 +69,7 @@ def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[],
                     notify(line)
                 if status.is_due:
                     status.show(state_of(followed, analyser))
-        for batch in end(analyser, run.captures):
+        for batch in analyser.finish_captures(run.captures):
             writer.write(batch)
             if diagnoses is not None:
                 diagnoses.feed(batch)
@@ -84,5 +78,5 @@ def _live(followed: Followed, given: dict[str, Any], counts_wanted: Callable[[],
             for line in diagnoses.news():
                 click.echo(line)
         write_end(run, given)
-    ended = followed.report_end()
+    ended = report_end(followed)
     return run.exit_code() or ended

@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from zmtpscope.cli.capture_options import (
+    CAPTURE_OPTIONS,
+    check_no_capture_options,
+    list_interfaces,
+    take_capture_filter,
+)
 from zmtpscope.cli.captures import Run, reading
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
-from zmtpscope.cli.following import (
-    CAPTURE_OPTIONS,
-    Followed,
-    check_no_capture_options,
-    list_interfaces,
-    news_lines,
-    open_followed,
-    seconds_behind,
-    take_capture_filter,
-)
+from zmtpscope.cli.followed_captures import news_lines, open_followed, report_end, report_start, seconds_behind
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
     from zmtpscope.export.top.rates import Interval, Rates
     from zmtpscope.export.top.view import View
     from zmtpscope.filter import Filter
+    from zmtpscope.live.followed_captures import FollowedCapture
 
 LONGEST_INTERVAL = 86_400.0
 MIN_INTERVAL = 0.001
@@ -110,12 +108,12 @@ def top(**given: Any) -> int:
     followed = open_followed(given, paths)
     try:
         with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
-            followed.report_start()
+            report_start(followed)
             request = _request_of(given)  # loads numpy: capturing has already started
             with reading(given, followed.captures) as run:
                 _count(run, _name(followed.title), request, followed, counts_wanted)
             code = run.exit_code()
-            ended = followed.report_end()
+            ended = report_end(followed)
             return code or ended
     finally:
         followed.close()
@@ -149,14 +147,13 @@ def _count(
     run: Run,
     title: str,
     request: TopRequest,
-    followed: Followed | None = None,
+    followed: FollowedCapture | None = None,
     counts_wanted: Callable[[], bool] = lambda: False,
 ) -> None:
     """Count messages of a run, live if `followed` is given, and show the counts."""
     from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.export.styles import plain
     from zmtpscope.export.top.rates import Rates
-    from zmtpscope.live.analysis import end
 
     analyser, rates = run.analyser, Rates(request.interval)
     counted = messages_filtered(request.filter, run.options, run.first_time)
@@ -173,7 +170,7 @@ def _count(
             is_wanted = output.update(interval)
             if not is_wanted:
                 break
-        for batch in end(analyser, run.captures):
+        for batch in analyser.finish_captures(run.captures):
             for interval in rates.feed(counted(batch)):
                 output.update(interval)
         for interval in rates.finish():
@@ -183,12 +180,12 @@ def _count(
     _report_limits(rates)
 
 
-def _lost(analyser: Analyser, followed: Followed | None) -> str:
+def _lost(analyser: Analyser, followed: FollowedCapture | None) -> str:
     """Return the part of the title about dropped and waiting packets."""
     if followed is None:
         return ""
     words = f"  {followed.dropped} packets dropped" if followed.dropped else ""
-    lag = seconds_behind(followed, analyser.latest)
+    lag = seconds_behind(followed.captures, analyser.latest)
     return words + (f"  {lag:.1f} s behind" if lag >= LAG_THAT_MATTERS else "")
 
 
@@ -204,7 +201,7 @@ def _intervals(
     run: Run,
     rates: Rates,
     counted: Callable[[Batch], Batch],
-    followed: Followed | None,
+    followed: FollowedCapture | None,
     diagnoses: Diagnoses | None,
 ) -> Iterator[Interval | None]:
     """Yield the intervals that end, and None after every block.
@@ -212,10 +209,8 @@ def _intervals(
     Intervals of a followed capture also end by the clock. `counted` selects the counted part of a batch; `diagnoses`
     gets all of it.
     """
-    from zmtpscope.live.analysis import steps
-
     clock, analyser = CaptureClock(), run.analyser
-    for step in steps(analyser, run.captures, followed):
+    for step in analyser.steps(run.captures):
         for batch in step:
             yield from rates.feed(counted(batch))
             if diagnoses is not None:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.captures import NoCapture, analyser_options, named_captures
-from zmtpscope.cli.commands import command, option, options
-from zmtpscope.cli.filters import FILTER
-from zmtpscope.cli.following import (
+from zmtpscope.cli.capture_options import (
     CAPTURE_OPTIONS,
     STANDARD_OUTPUT,
     check_no_capture_options,
     list_interfaces,
-    open_followed,
     take_capture_filter,
 )
+from zmtpscope.cli.captures import NoCapture, analyser_options, named_captures
+from zmtpscope.cli.commands import command, option, options
+from zmtpscope.cli.filters import FILTER
+from zmtpscope.cli.followed_captures import open_followed
 from zmtpscope.cli.key_files import given_keys, report_problems
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import BODY, DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS

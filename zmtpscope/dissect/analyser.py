@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zmtpscope.capture import CaptureProblem, Captures
+from zmtpscope.capture import CaptureProblem, Captures, Follow
 from zmtpscope.capture.clock import SetBack
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, Stamp
@@ -95,9 +95,27 @@ class Analyser:
 
     def run(self, captures: Captures) -> Iterator[Batch]:
         """Yield a batch for each block that decided something, in order, and one for the rest at the end."""
+        for step in self.steps(captures):
+            yield from step
+        yield from self.finish_captures(captures)
+
+    def steps(self, captures: Captures) -> Iterator[Iterator[Batch]]:
+        """Yield the batches of each block, with those that time alone decides if `captures` still grow.
+
+        Read each step before asking for the next one, and call `finish_captures` after the last one.
+        """
         self.begin(captures.files)
         for block in captures:
-            yield from self.feed(block)
+            yield self._step(block, captures.follow)
+
+    def _step(self, block: SegmentBlock, follow: Follow | None) -> Iterator[Batch]:
+        yield from self.feed(block)
+        if follow is not None:
+            is_idle = not block.latest
+            yield from self.tick(max(self.latest, follow.known_until) if is_idle else self.latest)
+
+    def finish_captures(self, captures: Captures) -> Iterator[Batch]:
+        """Yield the remaining batches, after the last step or after the caller stopped early."""
         statistics = captures.statistics
         yield from self.finish(
             statistics.dropped(),

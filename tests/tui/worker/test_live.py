@@ -10,9 +10,9 @@ import pytest
 from tests.readings import CAPTURES
 from tests.tui.workers import worker_of, worker_with
 from zmtpscope.capture import open_captures
-from zmtpscope.cli.following import WrittenByOthers
 from zmtpscope.dissect import Options
 from zmtpscope.live.capture.session import CaptureFile
+from zmtpscope.live.followed_captures import ForeignCapture
 from zmtpscope.tui.client import RequestFailed
 from zmtpscope.tui.requests import (
     ListSpec,
@@ -31,7 +31,7 @@ PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 WITH_LINKS = CAPTURES / "network" / "pcapng-mixed-links.pcapng"
 
 
-class OurCapture(WrittenByOthers):
+class OurCapture(ForeignCapture):
     """A file that somebody else writes, as if it were a capture of our own."""
 
     written_files: tuple[CaptureFile, ...] = ()
@@ -45,7 +45,7 @@ def packets_of(path: pathlib.Path) -> int:
 
 
 def test_what_was_captured_stays_when_the_capture_is_stopped() -> None:
-    followed = WrittenByOthers(str(PUBSUB), None)
+    followed = ForeignCapture(str(PUBSUB))
     with worker_with(Opened((str(PUBSUB),), lambda: followed.captures, followed), Options(index=True)) as worker:
         before = worker.wait_for(Progress, lambda progress: progress.messages > 10)
         assert before.is_live
@@ -57,7 +57,7 @@ def test_what_was_captured_stays_when_the_capture_is_stopped() -> None:
 
 
 def test_all_packets_so_far_are_saved(tmp_path: pathlib.Path) -> None:
-    followed = OurCapture(str(WITH_LINKS), None)
+    followed = OurCapture(str(WITH_LINKS))
     followed.written_files = (CaptureFile(str(WITH_LINKS), WITH_LINKS.stat().st_size, True),)
     with worker_with(Opened((), lambda: followed.captures, followed), Options(index=True)) as worker:
         assert worker.ask(SaveCapture(str(tmp_path / "out.pcapng")))

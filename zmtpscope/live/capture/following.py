@@ -53,8 +53,11 @@ class SessionFollow:
         self._session.consumed(file, octets)
 
     @property
+    def known_until(self) -> int:
+        return self._session.status.known_until
+
+    @property
     def unread(self) -> int:
-        """Octets written but not read yet."""
         return sum(file.octets for file in self._session.status.files) - self._consumed
 
     def _update(self) -> None:

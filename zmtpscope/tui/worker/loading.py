@@ -12,7 +12,7 @@ from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import nothing_found
-from zmtpscope.live.analysis import FollowedCapture, end, steps
+from zmtpscope.live.followed_captures import FollowedCapture
 from zmtpscope.records import SECOND
 from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Progress
@@ -71,8 +71,8 @@ class Loading:
     @property
     def _lag(self) -> float:
         """Seconds that the analysis lags behind a growing capture."""
-        followed = self.opened.followed
-        if self.is_done or followed is None or not (followed.unread and self.analyser.latest):
+        follow = self.captures.follow
+        if self.is_done or follow is None or not (follow.unread and self.analyser.latest):
             return 0.0
         return max(0.0, time.time() - self.analyser.latest / SECOND)
 
@@ -139,11 +139,11 @@ class Loading:
         captures = self.captures
         captures.most_packets = FIRST_PACKETS
         try:
-            for batches in steps(self.analyser, captures, self.opened.followed):
+            for batches in self.analyser.steps(captures):
                 for batch in batches:
                     self._append(batch)
                 yield True
-            for batch in end(self.analyser, captures):
+            for batch in self.analyser.finish_captures(captures):
                 self._append(batch)
                 yield True
         except (CaptureError, OctetsError) as error:

@@ -1,0 +1,197 @@
+"""Options of commands that capture, and checks of what belongs together."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from zmtpscope.cli.commands import CAPTURE, option
+from zmtpscope.cli.messages import notify
+from zmtpscope.cli.parameters import PACKETS, names_a_file
+from zmtpscope.option_texts import SCALE
+
+USAGE = 2
+"""Exit code if a capture cannot start."""
+
+KILOBYTE = 1000
+STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""Names of standard output for -w."""
+CAPTURE_ONLY = {
+    "filter_": "-f",
+    "no_promiscuous": "-p",
+    "snap_length": "-s",
+    "buffer": "-B",
+    "stop_after": "-a",
+    "ring": "-b",
+    "write_to": "-w",
+    "netns": "--netns",
+    "user": "--user",
+    "engine": "--engine",
+}
+"""Options that require -i, by parameter."""
+
+
+def parse_limits(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """Parse `duration:SECONDS`, `filesize:KB`, `packets:N` and, for a ring, `files:N`, each at most once."""
+    limits: dict[str, float] = {}
+    names = ("duration", "filesize", "packets", *(("files",) if parameter.name == "ring" else ()))
+    for value in values:
+        name, colon, number = value.partition(":")
+        match = re.fullmatch(r"([0-9]{1,12})(\.[0-9]{1,9})?([kKMG]?)", number)
+        if name not in names or not colon or match is None or (name != "duration" and match[2]):
+            raise click.BadParameter(f"{value!r} is not one of {', '.join(f'{each}:N' for each in names)}")
+        if match[3] and name != "filesize":
+            raise click.BadParameter(f"{value!r}: only sizes end in k, M or G")
+        size = float(number) if name == "duration" else int(match[1]) * (SCALE[match[3]] if match[3] else 1)
+        if name == "filesize" and not match[3]:
+            size *= KILOBYTE
+        if size <= 0:
+            raise click.BadParameter(f"{value!r}: must be above 0")
+        if name in limits:
+            raise click.BadParameter(f"{name} is given twice")
+        limits[name] = size
+    return limits
+
+
+LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
+"""The names of the option that lists interfaces: of tcpdump and dumpcap, and a letter that users try."""
+FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
+CAPTURE_OPTIONS = (
+    option(
+        "-i",
+        "interfaces",
+        multiple=True,
+        metavar="IFACE",
+        help="Capture on this interface, or on `any`; repeatable.",
+        heading=CAPTURE,
+    ),
+    option(
+        *LIST_INTERFACES,
+        "list_interfaces",
+        is_flag=True,
+        help="List the network interfaces with their addresses and state.",
+        heading=CAPTURE,
+    ),
+    option(
+        "-f",
+        "filter_",
+        default="",
+        metavar="FILTER",
+        help="Capture only packets that match this capture filter (pcap-filter(7)). With -i it can also be given as "
+        "the last words, without -f.",
+        heading=CAPTURE,
+    ),
+    option(
+        "-p", "no_promiscuous", is_flag=True, help="Do not put the interface into promiscuous mode.", heading=CAPTURE
+    ),
+    option(
+        "-s",
+        "snap_length",
+        type=click.IntRange(0, 262_144),
+        metavar="OCTETS",
+        help="Snapshot length: capture at most OCTETS of each packet [default: 262144].",
+        heading=CAPTURE,
+    ),
+    option(
+        "-B",
+        "buffer",
+        type=click.IntRange(1, 4096),
+        metavar="MIB",
+        help="Size of the kernel's capture buffer, in MiB [default: 32].",
+        heading=CAPTURE,
+    ),
+    PACKETS,
+    option(
+        "-a",
+        "stop_after",
+        multiple=True,
+        callback=parse_limits,
+        metavar="duration:S|filesize:KB|packets:N",
+        help="Stop after S seconds, KB kilobytes of file or N packets; repeatable.",
+        heading=CAPTURE,
+    ),
+    option(
+        "-b",
+        "ring",
+        multiple=True,
+        callback=parse_limits,
+        metavar="duration:S|filesize:KB|packets:N|files:N",
+        help="With -w, start a new file after S seconds, KB kilobytes or N packets. files:N keeps the newest N files "
+        "and deletes older ones once they were printed.",
+        heading=CAPTURE,
+    ),
+    option(
+        "-w",
+        "write_to",
+        metavar="FILE",
+        help="Also write the packets to FILE, as pcapng. FILE can be a FIFO; - is standard output, and then everything "
+        "else goes to standard error.",
+        heading=CAPTURE,
+    ),
+    option(
+        "--netns",
+        metavar="NAME|PID|PATH",
+        help="Capture in this network namespace: its name (ip netns), the id of a process in it, or its file.",
+        heading=CAPTURE,
+    ),
+    option(
+        "--user",
+        metavar="NAME",
+        help="Drop privileges to this user once capturing has started [default: the user who ran sudo].",
+        heading=CAPTURE,
+    ),
+    option(
+        "--engine",
+        metavar="ENGINE",
+        help="How to capture: ring, socket, dumpcap, tcpdump or scapy [default: the first that works, without scapy].",
+        heading=CAPTURE,
+    ),
+)
+
+
+def take_capture_filter(given: dict[str, Any]) -> None:
+    """With -i, treat the arguments of a command as its capture filter, as tcpdump and tshark do. Raises
+    `click.UsageError`."""
+    words: Sequence[str] = given["files"]
+    if not given["interfaces"] or not words:
+        return
+    if len(words) == 1 and names_a_file(words[0]):
+        raise click.UsageError(f"-i captures from an interface, and {words[0]} is a file to follow: use one of them")
+    if given["filter_"]:
+        raise click.UsageError(f"two capture filters: use -f {given['filter_']!r}, or {' '.join(words)!r} without -f")
+    given["filter_"], given["files"] = " ".join(words), ()
+
+
+def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None:
+    """Raise `click.UsageError` for options that require -i, which a file does not have."""
+    for parameter, name in CAPTURE_ONLY.items():
+        if given[parameter]:
+            raise click.UsageError(f"{name} is for a capture with -i; {path} {why}")
+
+
+def list_interfaces(*, netns: str | None, as_json: bool) -> int:
+    """Print the interfaces, optionally of another network namespace. Returns the exit code."""
+    from zmtpscope.cli.interface_list import interface_lines, interface_objects
+    from zmtpscope.live.capture.interfaces import interfaces
+    from zmtpscope.live.capture.namespaces import NamespaceError, enter
+
+    if netns is not None:
+        try:
+            enter(netns)
+        except NamespaceError as error:
+            raise refused(str(error)) from None
+    known = interfaces()
+    for line in map(json.dumps, interface_objects(known)) if as_json else interface_lines(known):
+        click.echo(line)
+    return 0
+
+
+def refused(*lines: str) -> click.exceptions.Exit:
+    """Print why a capture cannot start, as aligned lines. Return the exception to raise."""
+    for number, line in enumerate(lines):
+        notify(line if number else f"{click.get_current_context().command_path}: {line}")
+    return click.exceptions.Exit(USAGE)

@@ -1,0 +1,171 @@
+"""Captures that still grow: our own, and files or pipes that another tool writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from zmtpscope.live.capture.packet_copy import PacketCopy
+from zmtpscope.live.capture.session import CaptureFile, CaptureSession
+from zmtpscope.live.capture.settings import CaptureSettings
+from zmtpscope.words import counted
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import Captures, Polling
+
+GRACE = 1.0
+"""Seconds for a pipe to end after the first Ctrl-C, which its writer also receives."""
+
+
+class FollowedCapture(Protocol):
+    """A capture that still grows. Iterate over `captures`, and always call `close`."""
+
+    @property
+    def title(self) -> str:
+        """The source of the packets: interfaces, a file, or "-" for standard input."""
+
+    @property
+    def captures(self) -> Captures:
+        """Return the blocks of packets, for one iteration that lasts as long as the capture."""
+
+    def stop(self) -> None:
+        """End the iteration after the packets written so far. A signal handler or another thread may call this."""
+
+    @property
+    def dropped(self) -> int:
+        """Return the number of packets known to be lost so far."""
+
+    @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        """Return the files of our own capture. The oldest may have been removed."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the capture ended early, or None."""
+
+    def opening_lines(self) -> list[str]:
+        """Return messages to print before the first packet."""
+
+    def news(self) -> list[str]:
+        """Return messages since the last call, for example that an interface went down."""
+
+    def closing_lines(self) -> list[str]:
+        """Return messages to print after the last packet: counts, losses, the `failure`."""
+
+    def close(self) -> None:
+        """Release all resources."""
+
+
+class OwnCapture:
+    """Our own capture, which starts before the modules that read it are loaded.
+
+    `copy` receives the packets as they are written. Raises `CaptureRefused` when created.
+    """
+
+    def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
+        self._copy = copy
+        self._session = CaptureSession(settings)
+        self._session.start()
+        self._settings = settings
+        self._status = self._session.status
+        self.title = ", ".join(self._status.names)
+
+    @cached_property
+    def captures(self) -> Captures:
+        """The blocks of captured packets, for one iteration."""
+        from zmtpscope.capture import follow_captures  # loads numpy, so only after the capture has started
+        from zmtpscope.live.capture.following import SessionFollow
+
+        return follow_captures(SessionFollow(self._session, self._settings, self._copy))
+
+    def stop(self) -> None:
+        """End after the packets captured so far. A signal handler or another thread may call this."""
+        self._session.stop()
+
+    @property
+    def dropped(self) -> int:
+        """Number of packets lost so far."""
+        return self._status.kernel_drops + self._status.unread_drops
+
+    @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        """All files written so far. Of a private capture, the oldest have been removed."""
+        return tuple(self._status.files)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the capture ended early, or None."""
+        return self._status.failure
+
+    def opening_lines(self) -> list[str]:
+        """Return the source and the engine, and that a pipe waits for its reader."""
+        engine, others = self._status.engine, self._status.passed_over
+        how = f" with {engine} ({'; '.join(others)})" if others else ""
+        lines = [f"capturing on {self.title}{how}; Ctrl-C stops"]
+        if self._copy is not None and self._copy.awaits_reader:
+            lines.append(f"packets are buffered until a program reads {self._copy.name}")
+        return lines
+
+    def news(self) -> list[str]:
+        """Return messages of the capture process since the last call."""
+        notices = self._status.notices
+        return [notices.popleft() for _ in range(len(notices))]
+
+    def closing_lines(self) -> list[str]:
+        """Return the number of packets, losses, the end of the reader of a pipe, and the `failure`."""
+        packets, freezes = self.captures.statistics.packets, self._status.freezes
+        full = f"; the kernel's buffer was full {counted(freezes, 'time')}" if freezes else ""
+        lines = [*self.news(), f"{counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{full}"]
+        if self._copy is not None and self._copy.is_closed:
+            lines.append(f"the program that read {self._copy.name} closed it, so the capture stopped")
+        elif self._copy is not None and self._copy.awaits_reader:
+            lines.append(f"no program read {self._copy.name}")
+        return lines if self.failure is None else [*lines, self.failure]
+
+    def close(self) -> None:
+        """End the capture, and remove its files unless the user asked for them."""
+        self._session.close()
+        if self._copy is not None:
+            self._copy.close()
+
+
+class ForeignCapture:
+    """A file or standard input ("-") that another tool writes. At most `packets` packets are read."""
+
+    written_files: Sequence[CaptureFile] = ()
+    failure: str | None = None
+
+    def __init__(self, path: str, packets: int | None = None) -> None:
+        from zmtpscope.capture import Polling, follow_captures
+
+        self.title = path
+        self._polling: Polling = Polling(path, grace=GRACE if path == "-" else 0)
+        self.captures = follow_captures(self._polling, packet_limit=packets)
+
+    def stop(self) -> None:
+        """End after the octets written so far. A signal handler may call this."""
+        self._polling.stop()
+
+    @property
+    def dropped(self) -> int:
+        """Number of packets that its writer reported as lost."""
+        return sum(self.captures.statistics.dropped().values())
+
+    def opening_lines(self) -> list[str]:
+        """Return that the file does not exist yet."""
+        if self.title == "-" or os.path.exists(self.title):
+            return []
+        return [f"{self.title} does not exist yet; waiting for it, Ctrl-C stops"]
+
+    def news(self) -> list[str]:
+        """Return nothing: the other tool reports its own messages."""
+        return []
+
+    def closing_lines(self) -> list[str]:
+        """Return nothing."""
+        return []
+
+    def close(self) -> None:
+        """Do nothing: the file is closed when it has been read."""
