@@ -196,3 +196,35 @@ def test_a_broker_whose_only_worker_left_is_not_to_blame() -> None:
 def test_a_broker_that_has_a_worker_hangs_itself(talks: list[Asker]) -> None:
     (diagnosis,) = diagnosed(*talks, rule="request-unanswered")
     assert "worker" not in diagnosis.hint
+
+
+def through_a_proxy(*, stops: bool, wanted: str = "k") -> tuple[Subscriber, Subscriber]:
+    """A PUB that connects to an XSUB, and what the XPUB of the same host sends to a SUB."""
+    publisher = Subscriber(3, 5, types=("PUB", "XSUB"), port=5557)
+    publisher.send(1, message(b"\x01k"))
+    subscriber = Subscriber(2, 0, wanted, types=("SUB", "XPUB"))
+    for at in range(100, 8000, 100):
+        publisher.at(at)
+        publisher.send(0, message(b"k", b"body"))
+        if not stops or at < 3000:
+            subscriber.at(at)
+            subscriber.publish(b"k", b"body")
+    return publisher, subscriber
+
+
+def test_a_proxy_that_stops_is_named_with_what_it_got_meanwhile() -> None:
+    (diagnosis,) = diagnosed(*through_a_proxy(stops=True), rule="proxy-drops")
+    assert diagnosis.severity == "warn"
+    assert diagnosis.statement.startswith("likely: The proxy XPUB 10.0.0.1:5556 sent nothing after packet")
+    assert diagnosis.text.endswith("though it got 40 messages since to which SUB 10.0.0.2 is subscribed")
+
+
+def test_a_proxy_that_forwards_is_not() -> None:
+    assert diagnosed(*through_a_proxy(stops=False), rule="proxy-drops") == []
+
+
+def test_nor_one_whose_subscriber_cancelled() -> None:
+    publisher, subscriber = through_a_proxy(stops=True)
+    subscriber.at(3000)
+    subscriber.cancel("k")
+    assert diagnosed(publisher, subscriber, rule="proxy-drops") == []

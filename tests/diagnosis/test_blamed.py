@@ -64,7 +64,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "zre-healthy-leaving": (),
     "zre-pure-python-healthy": (
         "error The sequence has a gap, a repeat or goes back: 3 follows 1, from ZRE 872F91 10.77.0.1 to ROUTER "
-        "10.77.0.3:41813, and at 2 endpoints more, 22 times in 6.3 s (ZRE-07)",
+        "10.77.0.3:41813, and at 2 endpoints more, 22 times in 22.4 s (ZRE-07)",
     ),
     "zre-timewait-reuse": ("warn ZRE node bert at 10.77.0.2:44079 sends no more beacons and said no farewell",),
     "subscriber-at-ssh-port": (

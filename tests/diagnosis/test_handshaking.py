@@ -146,3 +146,8 @@ def test_a_peer_of_an_old_version_knows_no_security() -> None:
         return talk.say(SERVER, build_signature() + b"\3").close(SERVER)
 
     assert "PLAIN or CURVE closes on it" in told_of(closed(0), closed(1))["handshake-failing"].hint
+
+
+def test_an_identity_that_libzmq_accepts_is_only_noted() -> None:
+    (found,) = told_of(Talk(0).handshake("DEALER", "ROUTER", identity="\0" * 16)).values()
+    assert (found.rule, found.severity) == ("protocol-violation", "note")

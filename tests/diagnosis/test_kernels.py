@@ -127,3 +127,14 @@ def test_requests_wait_behind_one_that_takes_long() -> None:
 )
 def test_a_kernel_may_compute_for_long(talks: tuple[Talk, ...]) -> None:
     assert found(*talks, rule="kernel-busy") == []
+
+
+@pytest.mark.parametrize(("last", "severity"), [("shutdown_reply", "note"), ("execute_reply", "warn")])
+def test_a_kernel_that_agreed_to_shut_down_is_no_fault(last: str, severity: str) -> None:
+    control = (
+        Talk(0, at=0, port=50_001).handshake("DEALER", "ROUTER").multipart(CLIENT, *frames("shutdown_request", "1"))
+    )
+    control.multipart(SERVER, *frames(last, "r", "1")).close(SERVER)
+    tries = [Talk(number, at=number, port=50_001).refused() for number in range(1, 12)]
+    (diagnosis,) = found(control, *tries, Talk(20, at=14).handshake("REQ", "REP"), rule="peer-departed")
+    assert diagnosis.severity == severity

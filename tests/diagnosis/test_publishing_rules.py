@@ -67,10 +67,16 @@ def test_that_it_was_away_more_than_once_is_told() -> None:
     assert "check --why TOPIC@PEER" in diagnosis.hint
 
 
+def test_the_subscription_is_named_and_the_topic_where_it_is_longer() -> None:
+    (diagnosis,) = diagnosed(_early(), _late(250, "price"), rule=LATE)
+    assert diagnosis.text.startswith('SUB 10.0.0.3 subscribed to "price" at PUB 10.0.0.1:5556 250 ms after')
+    assert 'of "prices" at least' in diagnosis.text
+
+
 @pytest.mark.parametrize(
     "late",
-    [_late(50), _late(11_000), _late(250, "news")],
-    ids=["before the first message", "much later", "for another topic"],
+    [_late(50), _late(11_000), _late(250, "news"), _late(190)],
+    ids=["before the first message", "much later", "for another topic", "started together"],
 )
 def test_who_is_not_late_for_a_topic_is_not_blamed(late: Subscriber) -> None:
     assert diagnosed(_early(), late, rule=LATE) == []
@@ -90,7 +96,7 @@ def test_who_connects_again_missed_only_what_came_in_between() -> None:
     assert 5 <= diagnosis.count <= 6
 
 
-@pytest.mark.parametrize("by_ms", [150, 250, 2_100])
+@pytest.mark.parametrize("by_ms", [210, 250, 2_100])
 def test_who_is_started_later_than_its_sibling_is_noted(by_ms: int) -> None:
     (diagnosis,) = diagnosed(_early(), _late(by_ms), rule=LATE)
     assert diagnosis.severity == "note"
@@ -359,6 +365,17 @@ def test_what_a_publisher_drops_is_seen_where_later_messages_come() -> None:
     assert diagnosis.certainty == "likely"
     assert "for SUB 10.0.0.3" in diagnosis.text
     assert 40 <= diagnosis.count <= 100
+
+
+@pytest.mark.parametrize("topics", [("stock.",), ("",), ("stock.", "stock.IBM;"), ("stock.IBM;4",)])
+def test_messages_of_one_frame_are_not_dropped_where_another_subscription_names_them(topics: tuple[str, ...]) -> None:
+    """The topic of a message of one frame is the subscription that it begins with."""
+    one, other = Subscriber(2, 0, "stock.IBM"), Subscriber(3, 0, *topics)
+    for subscriber in (one, other):
+        subscriber.at(1000)
+        subscriber.publish(b"stock.IBM;42", times=100, every=10)
+    assert diagnosed(one, other, rule=SLOW) == []
+    assert diagnosed(other, one, rule=SLOW) == []
 
 
 def test_a_subscriber_that_gets_nothing_any_more_is_not_called_slow() -> None:

@@ -28,7 +28,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn SUB 10.9.0.2 does not take what PUB 10.9.0.1:28332 sends: its receive window was closed for 1.25 s in 4 "
         "stretches; messages to it were dropped: their own numbers have 10 gaps since",
         "warn Messages between PUB 10.9.0.1:28332 and SUB 10.9.0.2 are missing by their own numbers: messages were "
-        "lost or dropped: topic hashtx: from 33 to 43, 9 missing, 10 times",
+        "lost or dropped: topic hashtx: from 33 to 43, 9 missing, 10 times in 952 ms",
     ),
     "circusctl-at-pubsub": (
         "error DEALER of 127.0.0.1 connects to PUB at 127.0.0.1:5556, and these do not fit, 4 times in 7.01 s",

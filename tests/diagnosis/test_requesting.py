@@ -355,10 +355,23 @@ def test_who_gives_up_and_asks_again_is_answered_late() -> None:
     (diagnosis,) = told(asker, again)
     assert diagnosis.rule == "late-reply"
     assert "gives up 301 ms after its request in packet 8" in diagnosis.text
+    assert diagnosis.text.endswith("with a new socket: the reply would have come later")
     other = Asker(at=500)
     other.ask(b"another question")
     other.answer(b"answer")
     assert told(asker, other) == []
+
+
+def test_a_router_may_have_lost_what_it_does_not_answer() -> None:
+    """A REP answers each request in turn; a ROUTER drops what it sends to a worker that has left."""
+    asker, again = Asker(("REQ", "ROUTER")), Asker(("REQ", "ROUTER"), at=500)
+    asker.ask(b"question")
+    asker.pause(300)
+    asker.close()
+    again.ask(b"question")
+    again.answer(b"answer")
+    (diagnosis,) = told(asker, again)
+    assert diagnosis.text.endswith("with a new socket: it was lost, or the reply would have come later")
 
 
 def refused(at: int) -> Asker:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.diagnosis.reading import diagnoses
-from zmtpscope.diagnosis.across.words import shown, topic_name
+from zmtpscope.diagnosis.across.words import how_often, shown, topic_name
 from zmtpscope.diagnosis.diagnosis import FAILING, Diagnosis, Evidence, Explained
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.report import report_lines
 from zmtpscope.export.diagnosis.words import flat
+from zmtpscope.records import SECOND
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PATHS = sorted(path for folder in ("problems", "security", "faults") for path in (CAPTURES / folder).glob("*.pcap"))
@@ -57,6 +58,20 @@ def test_the_same_evidence_is_one_line_that_does_not_repeat_the_sentence() -> No
 )
 def test_of_a_binary_topic_the_beginning_is_shown(topic: bytes | None, name: str) -> None:
     assert topic_name(topic) == name
+
+
+@pytest.mark.parametrize(
+    ("times", "count", "last", "text"),
+    [
+        ((1, 2, 3, 4), 4, 0, "4 times in 3 s, every 1 s"),
+        ((1, 2), 30, 11, "30 times in 10 s"),
+        ((1,), 1, 1, "once"),
+    ],
+)
+def test_events_that_are_only_counted_have_a_last_time(
+    times: tuple[int, ...], count: int, last: int, text: str
+) -> None:
+    assert how_often([SECOND * time for time in times], count, SECOND * last) == text
 
 
 def test_backslashes_of_a_name_are_not_taken_for_octets() -> None:

@@ -148,7 +148,8 @@ def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]
     found: dict[Subscriber, list[TopicKey]] = {}
     for subscriber in publisher.subscribers:
         matching = (key for places in subscriber.places(topics) for key in keys[places.start : places.stop])
-        found[subscriber] = list(dict.fromkeys(key for key in matching if key not in subscriber.topics))
+        missing = dict.fromkeys(key for key in matching if key not in subscriber.topics)
+        found[subscriber] = [key for key in missing if not subscriber.mixes(key)]
         room -= len(found[subscriber])
         if room < 0:
             return {}
@@ -193,7 +194,8 @@ def _of_topic(
             if early is not None and early.messages:
                 left, may_be_other = _last_left(earlier[subscriber], key, siblings) or (None, False)
                 early = _early(left or 0, since, siblings)
-            missed = _missed(subscriber, topic, intervals[-1], siblings, now)
+            if not subscriber.mixes(key):
+                missed = _missed(subscriber, topic, intervals[-1], siblings, now)
         count = got - (topic is not None)
         yield Delivery(publisher, subscriber, key, topic, count, early, missed, left, may_be_other)
 

@@ -79,6 +79,12 @@ def _is_unacknowledged(side: ObservedSide) -> bool:
     return bool(side.outages) and side.outages[-1].is_acknowledged is False
 
 
+def was_told_to_exit(connection: ObservedConnection) -> bool:
+    """Whether the listening side is a Jupyter kernel that agreed to shut down."""
+    jupyter = connection.sides[connection.listener].jupyter
+    return jupyter is not None and jupyter.shuts_down
+
+
 def is_agreed(connection: ObservedConnection) -> bool:
     """Whether messages can be sent on the connection, as far as known."""
     if connection.values is None:

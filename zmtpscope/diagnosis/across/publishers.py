@@ -167,9 +167,38 @@ class Subscriber:
         place = bisect_left(self._ascending, topic)
         return place < len(self._ascending) and self._ascending[place].startswith(topic)
 
+    @cached_property
+    def _single(self) -> list[bytes]:
+        """The topics of its messages of one frame, sorted."""
+        return sorted(key.topic for key in self.topics if key.topic is not None and not key.is_frame)
+
+    @cached_property
+    def _single_sizes(self) -> list[int]:
+        return sorted({len(topic) for topic in self._single})
+
+    def mixes(self, key: TopicKey) -> bool:
+        """Whether it may have messages of a topic under another topic, or the reverse.
+
+        The topic of a message of one frame is the longest subscription that it begins with, which differs by
+        subscriber.
+        """
+        topic, own = key.topic, self._single
+        if topic is None or key.is_frame:
+            return False
+        place = bisect_right(own, topic)
+        if place < len(own) and own[place].startswith(topic):
+            return True
+        shorter = (topic[:size] for size in self._single_sizes if size < len(topic))
+        return any(_contains(own, each) for each in shorter)
+
     def places(self, topics: Sequence[bytes]) -> list[range]:
         """Return the index ranges of `topics`, which ascend, that one of its subscriptions matches, active or not."""
         return places_of(self.subscriptions, topics)
+
+
+def _contains(ascending: Sequence[bytes], topic: bytes) -> bool:
+    place = bisect_left(ascending, topic)
+    return place < len(ascending) and ascending[place] == topic
 
 
 def publisher_name(subscriber: Subscriber) -> str:

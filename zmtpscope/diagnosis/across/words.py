@@ -78,21 +78,24 @@ def cadence(times: Sequence[int]) -> int | None:
     return steady([later - sooner for sooner, later in pairwise(times)])
 
 
-def how_often(times: Sequence[int], count: int | None = None) -> str:
-    """Return, e.g., `once` or `3 times in 90 s, every 30.1 s`; `count` if there were more events than `times`."""
+def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
+    """Return, e.g., `once` or `3 times in 90 s, every 30.1 s`.
+
+    If there were more events than `times`, `count` is their number and `last_ns` the time of the last one.
+    """
     count = len(times) if count is None else count
     if count == 1 or not times:
         return "once" if count == 1 else f"{count} times"
     ordered = sorted(times)
-    span = ordered[-1] - ordered[0]
-    rhythm = cadence(ordered)
+    span = max(ordered[-1], last_ns) - ordered[0]
+    rhythm = cadence(ordered) if count == len(times) else None
     every = "" if rhythm is None else f", every {duration(rhythm)}"
     return f"{count} times in {duration(span)}{every}" if span else f"{count} times"
 
 
-def repeated(times: Sequence[int], count: int | None = None) -> str:
+def repeated(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
     """Return `how_often` as the end of a sentence, or "" for a single event."""
-    return f", {how_often(times, count)}" if (len(times) if count is None else count) > 1 else ""
+    return f", {how_often(times, count, last_ns)}" if (len(times) if count is None else count) > 1 else ""
 
 
 def listed(names: Sequence[str], most: int) -> str:

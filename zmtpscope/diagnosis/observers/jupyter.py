@@ -13,6 +13,7 @@ from zmtpscope.diagnosis.observers.observer import Observer, Rows
 PROTOCOL = "jupyter"
 KERNEL_INFO = "kernel_info_request"
 """This request is sent on several channels, so its record names none."""
+SHUTDOWN = "shutdown_reply"
 LONGEST_ID = 80
 OCTETS = 400
 """Memory of one id."""
@@ -43,6 +44,7 @@ class JupyterObserver(Observer):
                 observed.asked[id_] = moment
         if isinstance(asked, str):
             self._respond(observed, asked[:LONGEST_ID], moment.ns)
+        observed.shuts_down = observed.shuts_down or kind == SHUTDOWN
         if kind == "status" and isinstance(content, dict):
             observed.busy = None if content.get("execution_state") == "idle" else moment
             observed.busy_with = asked[:LONGEST_ID] if isinstance(asked, str) else None

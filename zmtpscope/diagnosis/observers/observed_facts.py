@@ -240,6 +240,8 @@ class ObservedJupyter:
     """The last published status, if it was not idle."""
     busy_with: str | None = None
     """The id of the request in that status."""
+    shuts_down: bool = False
+    """A kernel agreed to shut down."""
 
 
 MIN_OPENINGS = 4

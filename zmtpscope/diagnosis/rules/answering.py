@@ -91,15 +91,21 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
             worker = name_of(hop.connection, 1 - hop.asker)
             took = f"; {worker} took {duration(latency)}, and its reply had no receiver"
     times = "" if again.times == 1 else f" {again.times} times"
+    or_lost = "" if hop is not None or _answers_in_turn(waiting) else "it was lost, or "
     text = (
         f"{waiting.asker} gives up {duration(waiting.waited)} after its request in packet {oldest.moment.packet}, and "
-        f"asks {waiting.asked} the same again{times} with a new socket: the reply would have come later{took}"
+        f"asks {waiting.asked} the same again{times} with a new socket: {or_lost}the reply would have come later{took}"
     )
     evidence = (
         Evidence(oldest.moment, "the request", oldest.ref),
         *(Evidence(each.request.moment, "the same again", each.request.ref) for each in again.first),
     )
     return _late_reply(waiting.connection, waiting.asked, text, evidence, again.times)
+
+
+def _answers_in_turn(waiting: Hanging) -> bool:
+    """Whether the server must have replied to the request before it replied to a later one, as a REP does."""
+    return waiting.connection.sides[1 - waiting.requests.asker].socket_type == "REP"
 
 
 def _may_have_waited(waiting: Hanging, again: Repetitions, knowledge: Knowledge) -> bool:

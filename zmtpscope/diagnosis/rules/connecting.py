@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed, was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.successors import passing
 from zmtpscope.diagnosis.across.words import address, duration
@@ -125,7 +125,9 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
                 where = address(tried_at[0].endpoint)
                 if tried_at[1:]:
                     where = f"{len(tried_at)} endpoints of {tried_at[0].endpoint[0]}"
-                severity = min((_severity(knowledge, each) for each in tried_at), key=SEVERITIES.index)
+                is_ordered = any(was_told_to_exit(each) for tried in tried_at for each in tried.before)
+                severities = (_severity(knowledge, each) for each in tried_at)
+                severity = "note" if is_ordered else min(severities, key=SEVERITIES.index)
                 text = f"{words.nobody.text.format(where=where)} any more: {_attempts(tried_at)}"
                 yield _diagnosis(rule, severity, tried_at, text, words.nobody.hint)
 

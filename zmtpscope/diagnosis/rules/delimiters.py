@@ -75,14 +75,14 @@ def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]) -> Diagnosis:
     id_, sender, peer, endpoint = of
-    count = sum(finding.count for _, finding in met)
+    count, last_ns = sum(finding.count for _, finding in met), max(finding.last_ns for _, finding in met)
     times = sorted(finding.moment.ns for _, finding in met)
     leaves = ", and the REQ closes the connection" if all(_leaves(*each) for each in met) else ""
     return Diagnosis.of(
         MISSING,
         "error",
         f"{sender} to {peer} at {address(endpoint)}",
-        f"{sender} {WHAT[id_].format(peer=peer)}{leaves}{repeated(times, count)}",
+        f"{sender} {WHAT[id_].format(peer=peer)}{leaves}{repeated(times, count, last_ns)}",
         HINTS[id_],
         evidence=(
             Evidence(finding.moment, f"{sender} sends no empty frame", finding.ref) for _, finding in met[:MAX_EVIDENCE]
@@ -90,7 +90,7 @@ def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]
         about=(connection for connection, _ in met),
         explains=(id_, "REQREP-06"),
         count=count,
-        last_ns=max(finding.last_ns for _, finding in met),
+        last_ns=last_ns,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, ended
+from zmtpscope.diagnosis.across.endings import was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.successors import FOR_EVER, passing
 from zmtpscope.diagnosis.across.words import client_name, duration, listed, steady
@@ -40,7 +41,8 @@ def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
     is_long = now - last.ending.moment.ns >= MIN_OUTAGE or any(each.is_long_missed for each in departures)
     if gone:
-        return Aftermath("; they retried without success until the capture ended", last.by_listener and is_long)
+        is_outage = last.by_listener and is_long and not any(was_told_to_exit(each.connection) for each in departures)
+        return Aftermath("; they retried without success until the capture ended", is_outage)
     if back:
         usual = steady(back)
         later = duration(usual) if usual is not None else f"{duration(min(back))} to {duration(max(back))}"

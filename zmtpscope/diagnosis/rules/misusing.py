@@ -131,7 +131,7 @@ def _follow_each_other(connections: Sequence[ObservedConnection]) -> bool:
 
 
 TWICE = "connected-twice"
-AT_ONCE = 5 * MILLISECOND
+AT_ONCE = MILLISECOND
 
 
 def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:

@@ -92,8 +92,8 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
     ends, user = asker
     first = met[0].finding
     times = sorted(each.finding.moment.ns for each in met)
-    count = sum(each.finding.count for each in met)
-    sentence = _sentence(kind, met) + repeated(times, count)
+    count, last_ns = sum(each.finding.count for each in met), max(each.finding.last_ns for each in met)
+    sentence = _sentence(kind, met) + repeated(times, count, last_ns)
     later = None if kind.is_final else _came_about_later(knowledge, asker, times[-1])
     if later is not None:
         sentence += f"; a handshake succeeded {duration(later.start.ns - times[-1])} later"
@@ -109,7 +109,7 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
         about=met,
         explains=(*kind.ids, *kind.also),
         count=count,
-        last_ns=max(each.finding.last_ns for each in met),
+        last_ns=last_ns,
         proven=kind.proven,
     )
 

@@ -9,13 +9,18 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.deliveries import TAKES_EFFECT_NS, surely_sent
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.across.words import name_of, topic_name
+from zmtpscope.diagnosis.across.words import duration, name_of, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.timeline import Timeline
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
+
+DROPS = "proxy-drops"
+
+MIN_SILENCE, MIN_MESSAGES = 3 * SECOND, 8
+"""A proxy has stopped if it forwards nothing for this long (ns) while it receives at least so many messages."""
 
 PATIENCE_NS = SECOND
 """A proxy forwards a subscription within this time (ns)."""
@@ -64,6 +69,8 @@ def _dropping(knowledge: Knowledge) -> Iterator[Diagnosis]:
             found = list(_dropped(proxy, behind, knowledge.last_ns))
             if found:
                 yield _diagnosis(proxy, found)
+            elif (stopped := _stopped(proxy, behind, knowledge.last_ns)) is not None:
+                yield stopped
 
 
 def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[Dropped]:
@@ -83,7 +90,7 @@ def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscribe
 
     Counts only the time of its last subscription. `latest_ns` is the time of the last incoming message.
     """
-    intervals = subscriber.intervals(key)
+    intervals = () if subscriber.mixes(key) else subscriber.intervals(key)
     if not intervals:
         return 0
     since, until = intervals[-1]
@@ -98,6 +105,54 @@ def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscribe
     return went_in - (0 if own is None else own.timeline.count - own.timeline.before(begin).least)
 
 
+def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis | None:
+    """Return the diagnosis for a proxy that forwarded messages, and then no more to any subscriber."""
+    waiting = [each for each in behind if each.is_open and each.latest_ns]
+    last = max((each.latest_ns for each in proxy.outgoing.subscribers), default=0)
+    if not waiting or now - last < MIN_SILENCE or any(map(_is_held_back, (*waiting, *proxy.incoming))):
+        return None
+    went_in = {
+        key: sum(
+            each.topics[key].timeline.between(last + SECOND, now + 1).least
+            for each in proxy.incoming
+            if key in each.topics
+        )
+        for key in dict.fromkeys(key for each in proxy.incoming for key in each.topics)
+    }
+    wanted = {
+        subscriber: sum(
+            count
+            for key, count in went_in.items()
+            if count and any(each.until_ns is None for each in subscriber.matching(key))
+        )
+        for subscriber in waiting
+    }
+    subscriber = max(wanted, key=wanted.__getitem__)
+    rhythm = subscriber.connection.sides[1 - subscriber.side].rhythm
+    if wanted[subscriber] < MIN_MESSAGES or rhythm is None:
+        return None
+    who = name_of(subscriber.connection, subscriber.side)
+    return Diagnosis.of(
+        DROPS,
+        "warn",
+        f"the proxy at {proxy.outgoing.name}",
+        f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} sent nothing after packet "
+        f"{rhythm.last.packet}, for {duration(now - last)}, though it got {counted(wanted[subscriber], 'message')} "
+        f"since to which {who} is subscribed",
+        "check that program: it is stopped, or blocked in a call; its host still answers for it",
+        evidence=(Evidence(rhythm.last, f"the last message to {who}"),),
+        about=waiting,
+        count=wanted[subscriber],
+        proven=False,
+    )
+
+
+def _is_held_back(subscriber: Subscriber) -> bool:
+    """Whether its publisher cannot send to it."""
+    publisher = subscriber.connection.sides[1 - subscriber.side]
+    return publisher.last_outage is not None or publisher.is_sending or subscriber.stalled_ns > subscriber.latest_ns
+
+
 def _diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
     worst = max(found, key=attrgetter("messages"))
     source = next(each for each in proxy.incoming if worst.key in each.topics)
@@ -106,7 +161,7 @@ def _diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
     more = f" (and others for {others} more)" if others else ""
     topic = topic_name(worst.key.topic)
     return Diagnosis.of(
-        "proxy-drops",
+        DROPS,
         "warn",
         f"the proxy at {proxy.outgoing.name}",
         f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} got {counted(worst.messages, 'message')} of "
@@ -170,11 +225,12 @@ TABLE = (
         _not_forwarding,
     ),
     Rule(
-        "proxy-drops",
+        DROPS,
         "warn",
         "A proxy does not forward messages",
         "A host has an XSUB and, at one endpoint, an XPUB. The host received more messages of a topic than a "
-        "subscriber did, while the subscriber was subscribed and reading. Likely only: a capture does not show "
+        "subscriber did, while the subscriber was subscribed and reading; or the XPUB sent nothing to any subscriber "
+        "for 3 s while the host received eight messages or more that match. Likely only: a capture does not show "
         "whether both sockets belong to one program that forwards everything. Both sides must be in the capture.",
         "The subscriber was not subscribed at that time, or its connection ended before the messages can have "
         "reached it.",

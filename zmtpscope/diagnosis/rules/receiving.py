@@ -165,6 +165,8 @@ def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
     """Return how many more messages the best sibling got since `since`, when the subscriber first took nothing."""
     end = knowledge.last_ns - TAKES_EFFECT_NS
     slow = delivery.subscriber
+    if slow.mixes(delivery.key):
+        return Behind(0, delivery, slow)
     if not slow.connection.is_open:
         end = min(end, slow.connection.last_ns)
     got = 0 if delivery.topic is None else delivery.topic.timeline.between(since, knowledge.last_ns + 1).most

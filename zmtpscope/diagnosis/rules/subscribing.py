@@ -67,8 +67,11 @@ def _is_late(delivery: Delivery, early: Missed) -> bool:
     """Whether a subscriber was late: soon after its sibling, or after its own departure.
 
     A connection from the host of its sibling that began much later may be the same program, with a dead old connection.
+    If they started together, one of them is always first.
     """
     by, is_return = _since_sibling(delivery, early), delivery.left_ns is not None
+    if by < TOGETHER_NS and not is_return and not _is_delayed(delivery):
+        return False
     may_be_sibling = delivery.subscriber.client == early.sibling.client and by > LATER_NS
     return by <= LATEST_NS and (is_return or not may_be_sibling or _is_delayed(delivery))
 
@@ -112,19 +115,20 @@ def _late_diagnosis(
     delay = delay_of(subscriber.connection, subscription)
     after = f", {duration(delay)} after its own handshake" if _is_delayed(delivery) and delay is not None else ""
     others = len({each.key for each, _ in late}) - 1
+    of = "" if subscription.topic == key.topic else f" of {topic_name(key.topic)}"
     more = f" (and of {counted(others, 'topic')} more)" if others else ""
     more += f"; it came back {'once' if returns == 1 else f'{returns} times'} more" if returns else ""
     if delivery.left_ns is None:
         published = "before"
         how = (
-            f"{subscriber.asked_for(key.topic or b'')} at {publisher_name(subscriber)} "
+            f"{subscriber.asked_for(subscription.topic)} at {publisher_name(subscriber)} "
             f"{duration(_since_sibling(delivery, early))} after {earlier} did{after}"
         )
     else:
         published = "meanwhile"
         after += ", unless that is another program of the same host" if delivery.may_be_other else ""
         how = (
-            f"came back to {publisher_name(subscriber)} and {subscriber.asked_for(key.topic or b'')} again after "
+            f"came back to {publisher_name(subscriber)} and {subscriber.asked_for(subscription.topic)} again after "
             f"{duration(_since(delivery) - delivery.left_ns)}{after}"
         )
     first = sibling.topics[key].first
@@ -132,7 +136,7 @@ def _late_diagnosis(
         "late-subscriber",
         _late_severity(delivery, early),
         f"{name} at {publisher.name}",
-        f"{who} {how}, and missed {counted(early.messages, 'message')} at least, published {published}{more}",
+        f"{who} {how}, and missed {counted(early.messages, 'message')}{of} at least, published {published}{more}",
         f"{_late_hint(delivery)}; {EXACTLY}",
         evidence=(
             Evidence(first, f"the first message of {topic_name(key.topic)} to {earlier}"),
@@ -296,7 +300,8 @@ TABLE = (
         "least 200 ms later; otherwise a note: it may have been started later on purpose. If a subscriber without "
         "identity closed its connection itself, a later one from the same address may be another program: a note, "
         "and likely only.",
-        "No sibling received a message of the topic before, or the subscriber came more than ten seconds later.",
+        "No sibling received a message of the topic before, the subscriber came more than ten seconds later, or "
+        "both started within 200 ms and it subscribed at once.",
         _late,
     ),
     Rule(

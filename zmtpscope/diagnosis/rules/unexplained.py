@@ -24,6 +24,9 @@ MIN_TIMED, TIMER_SPREAD = 3, 20
 MIN_WAIT = 10 * SECOND // 1000
 """A timer closes only after this long (ns) without data."""
 
+ACCEPTED = frozenset({"ZMTP3X-META-11"})
+"""Violations that libzmq and all known peers accept: only notes."""
+
 WITHOUT_SECURITY = ("1.0", "2.0")
 TOO_OLD = (
     "the other side speaks a version of ZMTP without security, and a socket with PLAIN or CURVE closes on it: update "
@@ -72,21 +75,21 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
         connection, first = each[0]
         endpoints = len({of.endpoint for of, _ in each})
         more = f", and at {counted(endpoints - 1, 'endpoint')} more" if endpoints > 1 else ""
-        count = sum(finding.count for _, finding in each)
+        count, last_ns = sum(finding.count for _, finding in each), max(finding.last_ns for _, finding in each)
         times = sorted(finding.moment.ns for _, finding in each)
         who = ""
         if first.side is not None:
             who = f", from {name_of(connection, first.side)} to {name_of(connection, 1 - first.side)}"
         yield Diagnosis.of(
             VIOLATION,
-            "error" if severity == "error" else "warn",
+            "note" if id_ in ACCEPTED else "error" if severity == "error" else "warn",
             f"{id_} at {address(connection.endpoint)}",
-            f"{first.text}{who}{more}{repeated(times, count)} ({id_})",
+            f"{first.text}{who}{more}{repeated(times, count, last_ns)} ({id_})",
             first.hint or f"see {FINDINGS[id_].section}",
             evidence=(Evidence.of(finding) for _, finding in each[:MAX_EVIDENCE]),
             about=each,
             count=count,
-            last_ns=max(finding.last_ns for _, finding in each),
+            last_ns=last_ns,
         )
 
 
