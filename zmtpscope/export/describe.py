@@ -236,10 +236,9 @@ def _end_of(values: Values) -> str:
     closed: int | None = values["closed_ns"]
     since = "after more than" if values["opened_by"] is None else "after"
     idle = "" if not values["idle_ns"] else f", idle for {_duration(values['idle_ns'])}"
-    ended = {
-        "reused": f", another connection began on its ports {_duration(values['idle_ns'] or 0)} later",
-        "evicted": ", too many connections were open",
-    }.get(how, "")
+    ended = ", too many connections were open" if how == "evicted" else ""
+    if how == "reused":
+        ended = f", another connection began on its ports {_duration(values['idle_ns'] or 0)} later"
     if closed is None and how == "open":
         age = _duration(end + (values["idle_ns"] or 0) - start)
         return f"still open at the end of the capture, {since} {age}{idle}"
@@ -247,8 +246,10 @@ def _end_of(values: Values) -> str:
         return f"{UNSEEN.get(how, how)} {since} {_duration(end - start)}{ended}"
     after = f"{_by(values, values['closed_by'])} {since} {_duration(max(0, closed - start))}"
     later = f"{_duration(max(0, end - closed))} later"
+    if how == "fin" and end - closed < SECOND:
+        return f"closed{after}"
     if how == "fin":
-        return f"closed{after}" + f",{_by(values, 1 - values['closed_by'])} {later}" * (end - closed >= SECOND)
+        return f"closed{after},{_by(values, 1 - values['closed_by'])} {later}"
     if how == "rst":
         at_once = values["closed_by"] == values["reset_by"] and end == closed
         return f"reset{after}" if at_once else f"closed{after}, reset{_by(values, values['reset_by'])} {later}"

@@ -30,15 +30,18 @@ class SideNames:
         self._port, self._side = port, side
         self.short = short_name(None, None, port, side)
 
-    def learn(self, socket_type: str | None, identity: str | None) -> None:
-        """Record the socket type and identity in a greeting or command of the side."""
-        self.socket_type = socket_type or self.socket_type
-        self.identity = identity or self.identity
+    def learn(self, socket_type: str | None, identity: str | None) -> bool:
+        """Record the socket type and identity in a greeting or command of the side. Return whether they are new."""
+        before = self.socket_type, self.identity
+        self.socket_type, self.identity = socket_type or self.socket_type, identity or self.identity
+        if before == (self.socket_type, self.identity):
+            return False
         self.typed = (
             f"{self.address} {safe_text(self.socket_type)[:LONGEST_TYPE]}" if self.socket_type else self.address
         )
         self.full = f"{self.typed} {named(self.identity)}" if self.identity else self.typed
         self.short = short_name(self.socket_type, self.identity, self._port, self._side)
+        return True
 
 
 def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:

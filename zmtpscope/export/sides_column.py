@@ -22,6 +22,9 @@ NARROWEST_FULL, WIDEST_FULL = 21, 48
 
 TO = " > "
 
+STYLES = "side 0", "side 1"
+"""Styles of the sender, by side."""
+
 MAX_COLUMNS = 10_000
 """Maximum number of cached columns, one per connection and side."""
 
@@ -61,8 +64,9 @@ class SidesColumn:
 
     def learn(self, stream: Stream, socket_type: str | None, identity: str | None) -> None:
         """Record the socket type and identity of a side. Datagrams are ignored."""
-        if stream.conn is not None and stream.side is not None and (socket_type or identity):
-            self._sides_of(stream)[stream.side].learn(socket_type, identity)
+        if stream.conn is None or stream.side is None or not (socket_type or identity):
+            return
+        if self._sides_of(stream)[stream.side].learn(socket_type, identity):
             self._forget_columns(stream.conn)
 
     def names(self, stream: Stream) -> Column:
@@ -113,11 +117,11 @@ class SidesColumn:
             self._number_width = max(self._number_width, len(number))
             self._columns.clear()
             self.changes += 1
-        number = f"{number:<{self._number_width}} "
+        number = number.ljust(self._number_width + 1)
         sender = source.ljust(self._width) if self._wide else source
-        receiver = (TO if target else "") + target
+        receiver = TO + target if target else ""
         receiver = receiver.ljust(len(TO) + self._width if self._wide else self._width - len(source)) + "  "
-        painted = sender if side is None else self._paint(f"side {side}", sender)
+        painted = sender if side is None else self._paint(STYLES[side], sender)
         return number + painted + receiver, len(number) + len(sender) + len(receiver)
 
     def _in_order(self, stream: Stream) -> tuple[SideNames, SideNames]:

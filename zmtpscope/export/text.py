@@ -27,7 +27,7 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.sides_column import Column, SidesColumn
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.time_order import RECORDS, Item, TimeOrder
-from zmtpscope.export.values import record_values
+from zmtpscope.export.values import of_fields, record_values
 from zmtpscope.export.words import packet_name
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import COMMON, DERIVED, STREAM
@@ -90,7 +90,7 @@ class TextLines:
         """Hints that were printed; each is printed once."""
         self.beacons: set[tuple[str, str]] = set()
         """Contents and sources of beacons that were printed."""
-        self.gap: tuple[int, int, int] | None = None
+        self.gap: tuple[Stream | None, int | None] | None = None
         """Position of the last gap."""
 
     def lines(self, batch: Batch) -> Iterator[str]:
@@ -164,28 +164,27 @@ class TextLines:
                             yield from detail_lines(said.run(row), said.place_in_run(row), self.look, self.options)
 
     def _record(self, record: Record, files: Files) -> str | None:
-        values = record_values(record, self.options)
-        kind = values["record"]
-        if kind == "finding" and self._left_out(values):
+        kind = record.type
+        if kind == "finding" and self._left_out(record):
             return None
-        if kind == "datagram" and self._is_repeated(values):
+        if kind == "datagram" and self._is_repeated(record):
             return None
         if kind == "gap":
-            self.gap = _place(values)
-        return self._line_of(values, files, DESCRIBE[kind](values), self._hint(values))
+            self.gap = _place(record)
+        return self._line_of(record, files, of_fields(record, self.options, _described), _hint(record))
 
     def _line_of_repeats(self, repeats: Repeats, files: Files) -> str:
-        return self._line_of(record_values(repeats.last, self.options), files, repeats.text, HOW_TO_UNFOLD)
+        return self._line_of(repeats.last, files, repeats.text, HOW_TO_UNFOLD)
 
-    def _line_of(self, values: dict[str, Any], files: Files, words: str, hint: str | None) -> str:
+    def _line_of(self, record: Record, files: Files, words: str, hint: str | None) -> str:
         """Return the line of a record. Each hint is printed once in a run."""
-        kind = values["record"]
-        who, columns = self._who_of_record(values)
+        kind = record.type
+        who, columns = self._who_of_record(record)
         if kind == "connection":
-            packet, time = "", values["end_ns"]
+            packet, time = "", record.own["end_ns"]
         else:
-            packet, time = _packet(values["file"], values["packet"], files), values["ts_ns"]
-        what = self.look.paint(values["severity"] if kind == "finding" else kind, words)
+            packet, time = _packet(record.file, record.packet, files), record.ts_ns
+        what = self.look.paint(record.own["severity"] if kind == "finding" else kind, words)
         if hint is not None and hint not in self.hints:
             self.hints.add(hint)
             what += f" -> {hint}"
@@ -199,31 +198,24 @@ class TextLines:
 
         return wrap(prefix, used, what, self.look.width) + "\n"
 
-    def _left_out(self, values: dict[str, Any]) -> bool:
+    def _left_out(self, finding: Record) -> bool:
         """Whether a finding is not shown: a normal event, a habit, or a repetition of the line of a gap."""
-        if values["id"] == LOSS:
-            return _place(values) == self.gap
-        return not self.look.chat and is_habitual(values["severity"], values["id"])
+        severity, id_ = finding.own["severity"], finding.own["id"]
+        if id_ == LOSS:
+            return _place(finding) == self.gap
+        return not self.look.chat and is_habitual(severity, id_)
 
-    def _is_repeated(self, values: dict[str, Any]) -> bool:
+    def _is_repeated(self, datagram: Record) -> bool:
         """Whether a beacon repeats an earlier one; nodes send one per second."""
-        if self.look.chat or values["kind"] != "beacon":
+        if self.look.chat or datagram.own["kind"] != "beacon":
             return False
-        said = values["src_ip"], values["payload"]["summary"]
+        said = datagram.values["src_ip"], datagram.own["payload"]["summary"]
         if said in self.beacons:
             return True
         if len(self.beacons) == MAX_BEACONS:
             self.beacons.clear()
         self.beacons.add(said)
         return False
-
-    def _hint(self, values: dict[str, Any]) -> str | None:
-        """Return the remedy, if there is one."""
-        kind = values["record"]
-        if kind == "gap":
-            return FINDINGS[LOSS].hint
-        hint: str | None = values["hint"] if kind == "finding" else None
-        return hint
 
     def _rows(self, words: RowWords, rows: Sequence[int]) -> list[str]:
         """Return the lines of consecutive rows."""
@@ -286,18 +278,29 @@ class TextLines:
         self.sides.learn(run.stream, run.socket_type, None)
         self.sides.learn(run.stream._replace(side=1 - (run.stream.side or 0)), run.peer_socket_type, None)
 
-    def _who_of_record(self, values: dict[str, Any]) -> tuple[str, int]:
+    def _who_of_record(self, record: Record) -> tuple[str, int]:
         """Return sender and receiver as known before this record, which describes its own additions."""
-        if values["src_ip"] is None:
-            return self.sides.nobody(values["record"] if values["record"] in DERIVED else "the capture")
-        names = ("conn", "conn_id", "side", "src_ip", "src_port", "dst_ip", "dst_port")
-        stream = Stream(*[values[name] for name in names])
-        if values["record"] == "connection":
+        kind, stream = record.type, record.stream
+        if stream is None or stream.src_ip is None:
+            return self.sides.nobody(kind if kind in DERIVED else "the capture")
+        if kind == "connection":
             return self.sides.last_names(stream)
         who = self.sides.names(stream)
-        if values["record"] in ("greeting", "command"):
-            self.sides.learn(stream, values["socket_type"], values["identity"])
+        if kind in ("greeting", "command"):
+            self.sides.learn(stream, record.own["socket_type"], record.own["identity"])
         return who
+
+
+def _described(record: Record, options: Options) -> str:
+    return DESCRIBE[record.type](record_values(record, options))
+
+
+def _hint(record: Record) -> str | None:
+    """Return the remedy, if there is one."""
+    if record.type == "gap":
+        return FINDINGS[LOSS].hint
+    hint: str | None = record.own["hint"] if record.type == "finding" else None
+    return hint
 
 
 def detail_lines(item: Record | MessageRun | FrameRun, index: int, look: Look, options: Options) -> Iterator[str]:
@@ -326,8 +329,8 @@ def _packet(file: str | None, packet: int | None, files: Files) -> str:
     return "" if packet is None else packet_name(file, packet, several=len(files) > 1)
 
 
-def _place(values: dict[str, Any]) -> tuple[int, int, int]:
-    return values["conn"], values["side"], values["offset"]
+def _place(record: Record) -> tuple[Stream | None, int | None]:
+    return record.stream, record.own["offset"]
 
 
 IN_THE_LINE = ("id", "severity", "text", "hint", "count", "last_packet")

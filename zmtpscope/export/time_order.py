@@ -137,14 +137,16 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
         packets, places = rows.packets & PACKET_MASK, np.arange(len(rows))
         columns = _Columns(np.zeros_like(places), places, rows.times, packets, rows.of_rows("orders"), rows.lengths)
     if arranged.between:
-        numbers: dict[int, int] = {}
-        for _, item, _ in arranged.between:
-            if numbers.setdefault(id(item), len(items)) == len(items):
+        number_of: dict[Item, int] = {}
+        in_front, others = list[int](), list[int]()
+        for place, item, index in arranged.between:
+            in_front.append(place)
+            number = number_of.setdefault(item, len(items))
+            if number == len(items):
                 items.append(item)
-        places = np.array([place for place, _, _ in arranged.between])
-        others = [(numbers[id(item)], *_of_one(item, index)) for _, item, index in arranged.between]
-        values = np.array(others, np.int64)
-        columns = _Columns(*[np.insert(column, places, values[:, at]) for at, column in enumerate(columns)])
+            others += number, index, *_of_one(item, index)
+        places, of_others = np.array(in_front), np.array(others, np.int64).reshape(-1, len(columns))
+        columns = _Columns(*[np.insert(column, places, of_others[:, at]) for at, column in enumerate(columns)])
     times, ordinals = columns.times, columns.ordinals
     if np.any((times[1:] < times[:-1]) & (ordinals[1:] == ordinals[:-1])):
         order = np.lexsort((times, ordinals))
@@ -170,12 +172,11 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
     return np.argsort(both, kind="stable") if np.any(both[1:] < both[:-1]) else None
 
 
-def _of_one(item: Record | FrameRun, index: int) -> tuple[int, int, int, int, int]:
-    """Return row, time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
+def _of_one(item: Record | FrameRun, index: int) -> tuple[int, int, int, int]:
+    """Return time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
     if isinstance(item, FrameRun):
-        return index, int(item.times[index]), int(item.packets[index]) & PACKET_MASK, int(item.orders[index]), 0
-    values = item.values
+        return int(item.times[index]), int(item.packets[index]) & PACKET_MASK, int(item.orders[index]), 0
     if item.type == "connection":
-        return index, values["end_ns"], LATE, item.order[0], 0
-    octets = values["length"] if item.type in HOLDING_OCTETS else 0
-    return index, values["ts_ns"], values["packet"] or 0, item.order[0], min(octets or 0, OCTETS)
+        return item.own["end_ns"], LATE, item.order[0], 0
+    octets = min(item.own["length"] or 0, OCTETS) if item.type in HOLDING_OCTETS else 0
+    return item.ts_ns, item.packet or 0, item.order[0], octets

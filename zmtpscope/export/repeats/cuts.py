@@ -7,12 +7,11 @@ are counted if parsing resumes after them, and printed as one line when the conn
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.tcp.reassembly import SNAP_LENGTH
 from zmtpscope.export.front import Files
-from zmtpscope.export.repeats.stretches import ITSELF, Repeats, Stretch
+from zmtpscope.export.repeats.stretches import ITSELF, Repeats, Stretch, conn_of
 from zmtpscope.words import counted
 
 LOSS = "ZMTP-CONN-05"
@@ -33,13 +32,15 @@ class Cuts:
     def add(self, gap: Record, files: Files) -> None:
         """Count a gap."""
         self.count += 1
-        self.octets += gap.values["bytes"]
+        self.octets += gap.own["bytes"]
         self.last = gap, files
 
-    def is_of(self, values: dict[str, Any]) -> bool:
+    def is_of(self, finding: Record) -> bool:
         """Whether a finding belongs to the last counted gap."""
-        gap = self.last
-        return gap is not None and all(values[name] == gap[0].values[name] for name in ("side", "source", "offset"))
+        if self.last is None:
+            return False
+        gap, _ = self.last
+        return finding.stream == gap.stream and all(finding.own[name] == gap.own[name] for name in ("source", "offset"))
 
     def write(self) -> Iterator[Stretch]:
         """Yield the counted gaps as one line."""
@@ -53,26 +54,26 @@ class CutFold:
     """Folds the gaps of all connections."""
 
     def __init__(self) -> None:
-        self._cuts: dict[int, Cuts] = {}
+        self._cuts: dict[int | None, Cuts] = {}
         """Counts by connection."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
         """Fold repeated gaps; see `Fold.feed`."""
         for stretch in stretches:
             said, files = stretch[0]
-            conn = said.values["conn"] if isinstance(said, Record) else None
-            if not isinstance(said, Record) or conn is None:
+            if not isinstance(said, Record) or (said.type != "gap" and not self._cuts):
                 yield stretch
                 continue
-            cuts, values = self._cuts.get(conn), said.values
-            if said.type == "gap" and values["reason"] == SNAP_LENGTH and values["resumed_at"] is not None:
+            conn = conn_of(said)
+            cuts, own = self._cuts.get(conn), said.own
+            if said.type == "gap" and own["reason"] == SNAP_LENGTH and own["resumed_at"] is not None:
                 if cuts is not None:
                     cuts.add(said, files)
                     continue
                 if len(self._cuts) == MAX_CONNECTIONS:
                     yield from self._release(next(iter(self._cuts)))
                 self._cuts[conn] = Cuts()
-            elif cuts is not None and said.type == "finding" and values["id"] == LOSS and cuts.is_of(values):
+            elif cuts is not None and said.type == "finding" and own["id"] == LOSS and cuts.is_of(said):
                 continue
             elif said.type == "connection":
                 yield from self._release(conn)
@@ -83,7 +84,7 @@ class CutFold:
         for conn in list(self._cuts):
             yield from self._release(conn)
 
-    def _release(self, conn: int) -> Iterator[Stretch]:
+    def _release(self, conn: int | None) -> Iterator[Stretch]:
         cuts = self._cuts.pop(conn, None)
         if cuts is not None:
             yield from cuts.write()

@@ -13,7 +13,7 @@ from typing import Any
 
 from zmtpscope.dissect import Record
 from zmtpscope.export.front import Files
-from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, length, one, time_of
+from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, conn_of, length, one, time_of
 from zmtpscope.records import SECOND
 
 ANSWERS = {"PING": "PONG", "WS-PING": "WS-PONG"}
@@ -109,14 +109,13 @@ class HeartbeatFold:
                 continue
             if not self._waits and self._askers:
                 yield from self._look(time_of(said))
-            values = said.values
-            if said.type == "command" and values["name"] in ANSWERS:
+            if said.type == "command" and said.own["name"] in ANSWERS:
                 yield from self._ping(said, files)
-            elif said.type == "command" and values["name"] in ASKED:
+            elif said.type == "command" and said.own["name"] in ASKED:
                 yield from self._pong(said, files)
             else:
-                if said.type in ENDING or (said.type == "finding" and values["severity"] in WARNING):
-                    yield from self._release(values["conn"])
+                if said.type in ENDING or (said.type == "finding" and said.own["severity"] in WARNING):
+                    yield from self._release(conn_of(said))
                 yield stretch
 
     def rest(self) -> Iterator[Stretch]:

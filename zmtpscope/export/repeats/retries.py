@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from zmtpscope.dissect import Record
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.front import Files
-from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, length, one, time_of
+from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, conn_of, length, one, time_of
 from zmtpscope.export.row_lines import RowWords
 from zmtpscope.records import SECOND
 
@@ -26,6 +26,7 @@ COMPARED = {
     ),
     "leftover": ("kind", "bytes"),
     "finding": ("id", "severity"),
+    "connection": ("handshake", "close", "closed_by", "reset_by", "opened_by"),
 }
 """Values that must be equal in the records of two attempts. A connection with a record of any other type is not a
 failed attempt."""
@@ -35,8 +36,6 @@ ABOUT_RETRIES = frozenset({"ZMTP-CONN-09", "ZMTP-CONN-10"})
 
 FAILED = frozenset({"fin", "rst"})
 """Values of `close` of a failed connection."""
-
-COMPARED_ENDS = ("handshake", "close", "closed_by", "reset_by", "opened_by")
 
 MAX_RECORDS = 32
 """Maximum number of records of an attempt. Longer ones are not compared."""
@@ -61,14 +60,26 @@ class Attempt:
 
     def __init__(self, pair: Pair, began: int, kept: list[Stretch] | None) -> None:
         self.pair, self.began, self.kept = pair, began, kept
-        self.said: Said = {}
         self.count = 0
         """Number of records."""
+        self._said: Said = {}
+        self._records: list[Record] = []
+        """Records that are not in `_said` yet: most connections are never compared."""
 
-    def add(self, side: int | None, said: object) -> None:
-        """Add a record: `said` contains the values to compare with other attempts."""
-        self.said[side] = (*self.said.get(side, ()), said)
+    def add(self, record: Record) -> None:
+        """Add a record."""
+        self._records.append(record)
         self.count += 1
+
+    @property
+    def said(self) -> Said:
+        """Values to compare with other attempts."""
+        for record in self._records:
+            side = None if record.stream is None else record.stream.side
+            values = tuple(map(record.own.get, COMPARED[record.type]))
+            self._said[side] = (*self._said.get(side, ()), values)
+        self._records.clear()
+        return self._said
 
 
 class Failure:
@@ -86,9 +97,9 @@ class Failure:
         self.last: tuple[Record, Files] | None = None
         """Connection record of the last counted attempt."""
 
-    def add(self, connection: Record, files: Files) -> None:
+    def add(self, conn: int, connection: Record, files: Files) -> None:
         """Count an equal attempt."""
-        self.first = self.first if self.count else connection.values["conn"]
+        self.first = self.first if self.count else conn
         self.count += 1
         self.last = connection, files
 
@@ -97,7 +108,7 @@ class Failure:
         if self.last is None:
             return
         record, files = self.last
-        began, last = record.values["start_ns"], record.values["conn"]
+        began, last = record.own["start_ns"], conn_of(record)
         mean = length((began - self.since) // self.count)
         if self.count == 1:
             text = f"retried after {mean}, with the same outcome as c{self.conn}"
@@ -158,12 +169,13 @@ class RetryFold:
                     yield from self._rows(said, files, stretch[1])
                 else:
                     yield stretch
-            elif not isinstance(said, Record) or said.values["conn"] is None:
+            elif not isinstance(said, Record) or said.stream is None or said.stream.conn is None:
                 yield stretch
             else:
                 if self._kept or not self._waits:
                     yield from self._look(time_of(said))
-                yield from self._connection(said, files) if said.type == "connection" else self._record(said, files)
+                handle = self._connection if said.type == "connection" else self._record
+                yield from handle(said, files, said.stream, said.stream.conn)
 
     def rest(self) -> Iterator[Stretch]:
         """Yield the remaining lines; see `Fold.rest`."""
@@ -187,59 +199,69 @@ class RetryFold:
             yield from let_out
         yield (words, files), rows[begin:]
 
-    def _record(self, record: Record, files: Files) -> Iterator[Stretch]:
-        values, conn = record.values, record.values["conn"]
-        if record.type == "greeting" and conn not in self._open:
-            yield from self._begin(conn, values)
+    def _record(self, record: Record, files: Files, stream: Stream, conn: int) -> list[Stretch]:
+        """Return the stretches to print for a record other than the end of its connection."""
+        own, printed = record.own, list[Stretch]()
         attempt = self._open.get(conn)
-        if attempt is not None and record.type == "finding" and values["id"] in ABOUT_RETRIES:
+        if attempt is None and record.type == "greeting":
+            printed += self._make_room()
+            attempt = self._begin(conn, stream, record.ts_ns)
+        if attempt is None:
+            return [one(record, files)]
+        if record.type == "finding" and own["id"] in ABOUT_RETRIES:
             tries = self._tries.get(attempt.pair)
-            if tries is not None and attempt.kept is not None and values["id"] in tries.noted:
+            if tries is not None and attempt.kept is not None and own["id"] in tries.noted:
                 attempt.kept.append(one(record, files))
-                return
+                return printed
             if tries is not None:
-                tries.noted.add(values["id"])
-        elif attempt is not None and (record.type not in COMPARED or attempt.count == MAX_RECORDS):
-            yield from self._connected(conn)
-        elif attempt is not None:
-            attempt.add(values["side"], tuple(map(values.get, COMPARED[record.type])))
-            tries = self._tries.get(attempt.pair)
-            if attempt.kept is not None and tries is not None and tries.begins_like(attempt.said):
-                attempt.kept.append(one(record, files))
-                return
-            yield from self._let_out(conn, attempt)
-        yield one(record, files)
+                tries.noted.add(own["id"])
+        elif record.type not in COMPARED or attempt.count == MAX_RECORDS:
+            printed += self._connected(conn)
+        else:
+            attempt.add(record)
+            if attempt.kept is not None:
+                tries = self._tries.get(attempt.pair)
+                if tries is not None and tries.begins_like(attempt.said):
+                    attempt.kept.append(one(record, files))
+                    return printed
+                printed += self._let_out(conn, attempt)
+        printed.append(one(record, files))
+        return printed
 
-    def _begin(self, conn: int, values: dict[str, Any]) -> Iterator[Stretch]:
-        """Start an attempt."""
+    def _make_room(self) -> Iterator[Stretch]:
+        """Yield the delayed lines of the oldest attempt, and forget it, if no more may be open."""
         if len(self._open) == MAX_OPEN:
             oldest = next(iter(self._open))
             yield from self._let_out(oldest, self._open.pop(oldest))
-        pair = _pair_of(values)
-        attempt = self._open[conn] = Attempt(pair, values["ts_ns"], [] if pair in self._tries else None)
+
+    def _begin(self, conn: int, stream: Stream, time: int) -> Attempt:
+        """Start an attempt."""
+        pair = _pair_of(stream)
+        attempt = self._open[conn] = Attempt(pair, time, [] if pair in self._tries else None)
         if attempt.kept is not None:
             self._kept[conn] = attempt
+        return attempt
 
-    def _connection(self, connection: Record, files: Files) -> Iterator[Stretch]:
+    def _connection(self, connection: Record, files: Files, _: Stream, conn: int) -> Iterator[Stretch]:
         """Handle the end of a connection: a failed attempt, or more."""
-        values, conn = connection.values, connection.values["conn"]
-        if conn in self._open and (values["handshake"] == "complete" or values["close"] not in FAILED):
+        own = connection.own
+        if conn in self._open and (own["handshake"] == "complete" or own["close"] not in FAILED):
             yield from self._connected(conn)
         elif conn in self._open:
             attempt = self._open.pop(conn)
-            attempt.add(None, tuple(map(values.get, COMPARED_ENDS)))
+            attempt.add(connection)
             same = self._tries.setdefault(attempt.pair, Tries()).like(attempt.said)
             if same is not None and attempt.kept is not None:
                 del self._kept[conn]
-                same.add(connection, files)
-                if not self._waits and values["start_ns"] - same.since >= WRITTEN_EVERY:
+                same.add(conn, connection, files)
+                if not self._waits and own["start_ns"] - same.since >= WRITTEN_EVERY:
                     yield from same.write()
                 return
             yield from self._let_out(conn, attempt)
             if same is None:
-                yield from self._remember(attempt.pair, Failure(conn, attempt.said, values["start_ns"]))
+                yield from self._remember(attempt.pair, Failure(conn, attempt.said, own["start_ns"]))
             else:
-                same.since = values["start_ns"]
+                same.since = own["start_ns"]
         yield one(connection, files)
 
     def _remember(self, pair: Pair, failure: Failure) -> Iterator[Stretch]:
@@ -283,8 +305,8 @@ class RetryFold:
                         yield from failure.write()
 
 
-def _pair_of(values: dict[str, Any]) -> Pair:
+def _pair_of(stream: Stream) -> Pair:
     """Return client and endpoint. Side 0 opened the connection."""
-    if values["side"]:
-        return values["dst_ip"], values["src_ip"], values["src_port"]
-    return values["src_ip"], values["dst_ip"], values["dst_port"]
+    if stream.side:
+        return stream.dst_ip, stream.src_ip, stream.src_port
+    return stream.src_ip, stream.dst_ip, stream.dst_port

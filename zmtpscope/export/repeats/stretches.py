@@ -45,10 +45,14 @@ def one(record: Record, files: Files) -> Stretch:
     return (record, files), ITSELF
 
 
+def conn_of(record: Record) -> int | None:
+    """Return the number of the connection of a record, or None."""
+    return None if record.stream is None else record.stream.conn
+
+
 def time_of(record: Record) -> int:
     """Return the time at which a record is printed: for a connection, its end."""
-    time: int = record.values["end_ns" if record.type == "connection" else "ts_ns"]
-    return time
+    return int(record.own["end_ns"]) if record.type == "connection" else record.ts_ns
 
 
 def length(nanoseconds: int) -> str:
