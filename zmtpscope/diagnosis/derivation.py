@@ -29,10 +29,8 @@ from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.dissect.identity import Stream
 
 MAX_CONNECTIONS = 16_384
-"""Maximum number of ended connections to remember, some 7 kB each, and of open ones.
-
-The oldest are forgotten and counted.
-"""
+"""Maximum number of ended connections to remember (some 7 kB each), and of open ones. Beyond it, the oldest are
+forgotten and counted."""
 
 MAX_FINDINGS = 4096
 """Maximum number of findings without a ZMTP connection."""
@@ -66,16 +64,16 @@ class Derivation:
     def __init__(self, most_ended: int | None = None) -> None:
         self._most_ended = MAX_CONNECTIONS if most_ended is None else most_ended
         self.open: OrderedDict[str, OpenConnection] = OrderedDict()
-        """By conn_id, the latest start last."""
+        """Open connections by conn_id, in the order of their starts."""
         self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
-        """By conn_id, the latest end last."""
+        """Ended connections by conn_id, in the order of their ends."""
         self.findings: list[RunFinding] = []
         """Findings without a ZMTP connection: attempts, and capture losses."""
         self.forgotten = 0
-        """Number of connections without room."""
+        """Number of connections that were forgotten, or not followed for lack of room."""
         self.room = Room()
         self.left_out = 0
-        """Number of facts without room in adopted knowledge."""
+        """Number of facts left out for lack of room in knowledge added by `adopt`."""
         self._ordinal = 0
         self._first_ns: int | None = None
         self._last_ns = 0
@@ -227,7 +225,7 @@ class Derivation:
 
 
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
-"""Records of one connection to process, apart from its own and findings."""
+"""Types of records that are passed to the observers of their connection."""
 
 
 def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:

@@ -38,7 +38,7 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
 
 
 def _softened(diagnosis: Diagnosis, doubtful: set[str]) -> Diagnosis:
-    """Return the diagnosis, as a note if none of its connections certainly speaks ZMTP."""
+    """Return the diagnosis; as a note if it is uncertain that any of its connections is ZMTP."""
     if diagnosis.severity not in FAILING or not diagnosis.conn_ids or not diagnosis.conn_ids <= doubtful:
         return diagnosis
     return replace(diagnosis, severity="note", certainty=LIKELY)
@@ -48,7 +48,7 @@ PLACES = {rule: place for place, rule in enumerate(RULES)}
 
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int]:
-    """Return the sort key: severity, then order of rules, then time."""
+    """Return the sort key of a diagnosis: severity, then order of rules, then time."""
     began = min((each.moment.ns for each in diagnosis.evidence), default=0)
     return SEVERITIES.index(diagnosis.severity), PLACES[diagnosis.rule], began
 

@@ -15,7 +15,7 @@ PROVEN: Literal["proven"] = "proven"
 LIKELY: Literal["likely"] = "likely"
 
 FAILING = ("error", "warn")
-"""Severities of problems; a note is only information."""
+"""Severities of problems. The other severity, note, is only information."""
 
 MAX_EVIDENCE = 3
 """Maximum number of occurrences of a problem that serve as its evidence."""
@@ -40,9 +40,9 @@ class Evidence(NamedTuple):
 
 
 class MissedMessages(NamedTuple):
-    """Messages of a topic that a subscriber missed, as another one received them: those of `side` on `conn`.
+    """Messages of a topic that a subscriber missed. Another subscriber received them: from `side` on connection `conn`.
 
-    They were sent from `since_ns` until before `until_ns`. A topic of None is any.
+    They were sent from `since_ns` until before `until_ns`. `topic` None means any topic.
     """
 
     conn: int | None
@@ -62,10 +62,11 @@ class OnConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One cause. `text` is a sentence without full stop. Text of peers in it is escaped as in records (`to_text`).
+    """A cause of a problem. `text` is a sentence without full stop. Text of peers in it is escaped as in records
+    (`to_text`).
 
-    `explains` are the findings it accounts for, as (conn_id, finding id), which are not reported again. `conn_ids` are
-    the connections it concerns: consequences on these are grouped below it. `missed` are the messages that did not
+    `explains` are the findings that it accounts for, as (conn_id, finding id); they are not reported again. `conn_ids`
+    are the connections that it concerns: consequences on these are grouped below it. `missed` are messages that did not
     reach a subscriber, if it is about such messages.
     """
 
@@ -103,8 +104,8 @@ class Diagnosis:
     ) -> Diagnosis:
         """Return a diagnosis of `rule`.
 
-        It accounts for the findings `explains` of the connections that it is `about`. `beside` are the ids of further
-        connections that it concerns, and `explained` single findings, as (conn_id, finding id).
+        It accounts for the findings with ids in `explains` on the connections in `about`. `beside` are ids of further
+        connections that it concerns, and `explained` are single findings, as (conn_id, finding id).
         """
         conn_ids = frozenset(
             each.conn_id if isinstance(each, ObservedConnection) else each.connection.conn_id for each in about
@@ -126,23 +127,22 @@ class Diagnosis:
         )
 
     def is_worse_than(self, other: Diagnosis) -> bool:
-        """Whether its severity is higher."""
+        """Whether this diagnosis has a higher severity than another."""
         return SEVERITIES.index(self.severity) < SEVERITIES.index(other.severity)
 
     @property
     def statement(self) -> str:
-        """`text`, marked if it is not proven."""
+        """Return `text`, with a mark if the diagnosis is not proven."""
         return f"likely: {self.text}" if self.certainty == LIKELY else self.text
 
 
 class Rule(NamedTuple):
-    """One rule. `title` names the problem.
+    """A rule of `check`. `title` names the problem.
 
-    `explanation` is the text of `check --explain`: the conditions of the rule, its inference, and the limits of a
-    capture. `refuted_by` names the evidence that excludes the problem, in one sentence: `find` looks for that first.
-    `find` returns the diagnoses of a run. Diagnoses of the rules in `consequences` are printed below this rule's
-    diagnoses if both concern the same connection. An aside is reported only if there is no problem, in one closing
-    line.
+    `explanation` is the text of `check --explain`: the conditions of the rule, its inference, and what a capture cannot
+    show. `refuted_by` names the evidence that excludes the problem, in one sentence; `find` looks for it first. `find`
+    returns the diagnoses of a run. Diagnoses of the rules in `consequences` are printed below this rule's diagnoses if
+    both concern the same connection. An aside is reported in one closing line, and only if there is no problem.
     """
 
     id: str

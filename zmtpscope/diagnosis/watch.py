@@ -10,7 +10,7 @@ from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.findings import SEVERITIES
 
 MAX_REPORTED = 65_536
-"""Maximum number of reported diagnoses to remember; after that, no new ones are reported."""
+"""Maximum number of reported diagnoses to remember. Above it, no new ones are reported."""
 
 
 MAX_ENDED = 4096
@@ -23,7 +23,7 @@ class Watch:
     def __init__(self) -> None:
         self._derivation = Derivation(MAX_ENDED)
         self._reported: dict[tuple[str, str], int] = {}
-        """The worst reported severity, as an index of `SEVERITIES`, by rule and subject."""
+        """The worst severity reported so far, as an index of `SEVERITIES`, by rule and subject."""
 
     def feed(self, batch: Batch) -> None:
         """Process a batch."""

@@ -16,24 +16,24 @@ from zmtpscope.records import to_text
 CALLING = frozenset({"DEALER", "ROUTER", "REQ", "REP"})
 MESSAGEPACK, JSON = "messagepack", "json"
 ERROR = "ERR"
-"""The name of the zerorpc event that reports an exception."""
+"""The name of the event by which zerorpc reports an exception."""
 OF_ITS_OWN = "_zpc_"
 """Prefix of the names of events that zerorpc itself sends, such as heartbeats."""
 MARK = b'"jsonrpc"'
 LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 OCTETS = 500
-"""Memory of an open call."""
+"""Octets of memory for an open call."""
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
-"""Headers of both versions; 18/MDP has partial replies."""
+"""Headers of clients and of workers, by version: True for 18/MDP, which has partial replies."""
 REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
 WORK = "work"
-"""The name of work that a broker sends to a worker: its messages do not contain the service."""
+"""The name shown for work that a broker sends to a worker, because its messages do not contain the service."""
 
 
 class Call(NamedTuple):
-    """A call with this id, or (`replies`) a reply to one; without an id, a reply to the oldest.
+    """A call with this id, or a reply to a call (`replies`). A reply without an id belongs to the oldest call.
 
-    `error` is the text of a reply that contains an error.
+    `error` is the text of a reply that reports an error.
     """
 
     id: str | None

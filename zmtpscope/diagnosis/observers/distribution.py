@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import log2
 
 STEPS = 16
-"""Steps for each factor of two: a duration is exact to 2.2 %."""
+"""Number of steps for each factor of two, so that a duration is exact to 2.2 %."""
 
 
 @dataclass(slots=True)

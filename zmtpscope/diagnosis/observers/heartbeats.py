@@ -30,7 +30,7 @@ from zmtpscope.records import COMMON, SECOND, STREAM
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 MAX_OPEN = 64
-"""Maximum number of PINGs of a side, and of PONGs before their PING, to remember; the oldest are released."""
+"""Maximum number of PINGs of a side to remember, and of PONGs that arrive before their PING. The oldest are dropped."""
 
 MAX_WAITING = 8
 """Maximum number of open PINGs of a side to report."""
@@ -74,7 +74,7 @@ class HeartbeatTable(DerivedTable):
 
 @dataclass(slots=True, eq=False)
 class Undecided:
-    """A PING that is not decided yet; `heard_ns` and `is_within` as in `ObservedPing`."""
+    """A PING that is not decided yet. `heard_ns` and `is_within` are as in `ObservedPing`."""
 
     ping: Record
     heard_ns: int | None = None
@@ -98,9 +98,9 @@ class Asker:
     def __init__(self) -> None:
         self.open: list[Undecided] = []
         self.late: list[tuple[Undecided, Record]] = []
-        """PINGs with a late PONG; it may have come after the end of the asker."""
+        """PINGs with a late PONG, which may have arrived after the end of the asker."""
         self.early: list[Record] = []
-        """PONGs without PING so far."""
+        """PONGs without a PING so far."""
 
 
 class HeartbeatObserver(Observer):
@@ -110,9 +110,9 @@ class HeartbeatObserver(Observer):
         super().__init__(observed, room)
         self.askers = Asker(), Asker()
         self.taken: list[Record] = []
-        """PINGs, PONGs and gaps of a batch."""
+        """PINGs, PONGs and gaps of the current batch."""
         self.spoken: tuple[list[Spoken], list[Spoken]] = [], []
-        """Times of commands and messages of each side in a batch."""
+        """Times of the commands and messages of each side in the current batch."""
         self.decided: list[Heartbeat] = []
 
     def record(self, record: Record) -> None:

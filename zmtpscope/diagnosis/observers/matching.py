@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow
 
 
 class Anew(NamedTuple):
-    """When the asker asked again before a reply came, and the segment that showed it."""
+    """The time when an asker asked again before it had a reply, and the segment that shows this."""
 
     captured: int
     order: int
@@ -27,11 +27,11 @@ class OpenRequests:
         self.by_key: dict[Envelope | None, deque[int]] = {}
         """Numbers of requests with the same envelope, oldest first."""
         self.anew: OrderedDict[int, Anew] = OrderedDict()
-        """Requests whose asker has asked again, in the order of these events."""
+        """Requests whose asker has asked again meanwhile, in the order of these events."""
         self.count = 0
-        """Number of all requests so far, which is the number of the next one."""
+        """Number of all requests so far. It is also the number of the next request."""
         self.newest_captured = 0
-        """The time by which the last one was captured."""
+        """The time by which the newest request was captured."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -41,7 +41,7 @@ class OpenRequests:
         return self.rows[next(reversed(self.rows))].captured if self.rows else 0
 
     def oldest(self, count: int) -> list[MessageRow]:
-        """Return the oldest ones and forget them."""
+        """Return and forget the oldest requests, at most `count`."""
         return [self._forget(number) for number in [*islice(self.rows, count)]]
 
     def given_up(self, time: int) -> tuple[list[MessageRow], list[Anew]]:
@@ -65,12 +65,13 @@ class OpenRequests:
         return self.rows[number].captured
 
     def last_before(self, same: deque[int], captured: int) -> int:
-        """Return the index of the newest request with the same envelope captured by then; 0 if there is none."""
+        """Return the index of the newest request with the same envelope that was captured by this time; 0 if there is
+        none."""
         return max(0, bisect_right(same, captured, key=self._captured_of) - 1)
 
 
 class Paired(NamedTuple):
-    """Requests with their replies at the same index; `late`: the asker had asked again before."""
+    """Requests, with their replies at the same index. `late`: the asker had asked again before the reply."""
 
     requests: list[MessageRow]
     replies: list[MessageRow]

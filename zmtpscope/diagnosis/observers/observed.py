@@ -42,7 +42,8 @@ MAX_NAMES = 64
 
 @dataclass(slots=True, eq=False)
 class ObservedFinding:
-    """All occurrences of a finding on a side of a connection; `ref` and `moment` of the first."""
+    """A finding on a side of a connection, with the number of its occurrences. `ref` and `moment` are of the first
+    one."""
 
     id: str
     severity: Severity
@@ -57,9 +58,9 @@ class ObservedFinding:
 
 @dataclass(slots=True, eq=False)
 class ObservedStall:
-    """A time in which a side could not send because its peer took nothing, or `count` of them.
+    """A time during which a side could not send because its peer accepted no data; or `count` such times.
 
-    `duration_ns` is their total. `until` is how the last one ended, at `end_ns`, or was last seen.
+    `duration_ns` is their sum. `until` tells how the last one ended, at `end_ns`, or when it was last observed.
     """
 
     moment: Moment
@@ -81,10 +82,11 @@ class ObservedStall:
 
 @dataclass(slots=True, eq=False)
 class ObservedOutage:
-    """A time in which a side retransmitted octets, or sent keepalive probes, without an acknowledgement.
+    """A time during which a side sent the same octets, or keepalive probes, again and again without an acknowledgement;
+    or `count` such times.
 
-    Or `count` of them, with `duration_ns` in total. `offset` is the first such octet. `until` is how the last one
-    ended, at `end_ns`, or was last seen.
+    `duration_ns` is their sum. `offset` is the first of these octets. `until` tells how the last one ended, at
+    `end_ns`, or when it was last observed.
     """
 
     moment: Moment
@@ -111,7 +113,7 @@ class ObservedOutage:
 
 @dataclass(slots=True, eq=False)
 class ObservedSizes:
-    """Octets of the largest frame in the last message of a side, and in all messages before (0 if there are none).
+    """Octets of the largest frame in the last message of a side, and in all earlier messages (0 if there are none).
 
     The last message began at `began_ns` with its first octet, and ended at `last` with its last one.
     """
@@ -131,7 +133,7 @@ class ObservedSizes:
 class ObservedMessages:
     """The last messages of a side, in the format of `RunSummary.last`.
 
-    Packets refer to `files`; `are_all`: there were no other messages.
+    Packets refer to `files`. `are_all`: the side sent no other messages.
     """
 
     octets: bytes
@@ -174,13 +176,13 @@ class ObservedSide:
     ended_stalls: list[ObservedStall] = field(default_factory=list)
     """Past times in which it could not send."""
     running_stall: ObservedStall | None = None
-    """The current one, if packets still come."""
+    """The current time in which it cannot send, while the capture continues."""
     is_sending: bool = False
-    """It has sent a part of a message, and packets still come."""
+    """Whether it has sent a part of a message, while the capture continues."""
     ended_outages: list[ObservedOutage] = field(default_factory=list)
     """Past times in which its data was not acknowledged."""
     running_outage: ObservedOutage | None = None
-    """The current one, if packets still come."""
+    """The current time in which its data is not acknowledged, while the capture continues."""
     subscriptions: ObservedSubscriptions | None = None
     """Its subscriptions, or None."""
     published: PublishedTopics | None = None
@@ -198,7 +200,7 @@ class ObservedSide:
     replies: dict[str, ObservedReplies] = field(default_factory=dict)
     """The replies to its calls, by name of the call."""
     phantom: Moment | None = None
-    """Its first message, if that repeats its identity."""
+    """Its first message, if that repeats its identity (a fault of libzmq 4.0.3)."""
     last_messages: ObservedMessages | None = None
     """Its last messages, until they are acknowledged."""
 
@@ -214,7 +216,8 @@ class ObservedSide:
 
     @property
     def last_outage(self) -> ObservedOutage | None:
-        """The last outage, if it contains retransmissions without an acknowledgement up to now or the end."""
+        """Return the last outage, if it contains retransmissions that were not acknowledged until now or until the
+        end."""
         last = self.outages[-1] if self.ended_outages or self.running_outage else None
         return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
 
@@ -236,7 +239,7 @@ PLACES = {field.name: place for place, field in enumerate(RECORDS["connection"].
 
 
 class ConnectionValues(Mapping[str, Any]):
-    """The fields of a connection's record, in a third of the memory of a dict, since thousands are remembered."""
+    """The fields of a connection's record, in a third of the memory of a dict, because thousands are remembered."""
 
     __slots__ = ("_row",)
 
@@ -255,19 +258,19 @@ class ConnectionValues(Mapping[str, Any]):
 
 MAX_STALLS = 64
 MAX_FINDINGS = 64
-"""Maximum number for one connection; more are only added to the last one's count."""
+"""Maximum number of findings of one connection to remember. Later ones only add to the count of the last."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedConnection:
-    """A ZMTP connection. `stream` is side 0's; `values` are the fields of its record, once it has ended."""
+    """A ZMTP connection. `stream` is the stream of side 0; `values` are the fields of its record, once it has ended."""
 
     stream: Stream
     sides: tuple[ObservedSide, ObservedSide]
     listener: int
-    """The side that was connected to, as far as known."""
+    """The side that accepted the connection, as far as known."""
     start: Moment
-    """The first known moment: its first packet once it has ended, before that its first record."""
+    """Its first known moment: its first packet if the connection has ended, until then its first record."""
     last_ns: int
     spoke_ns: int
     """Time of the last octets of either side."""
@@ -278,13 +281,13 @@ class ObservedConnection:
     requests: ObservedRequests | None = None
     """Requests, if socket types or envelopes distinguish them from replies."""
     remembered: int = 0
-    """Octets of memory that observers use for it (`Room`)."""
+    """Octets of memory that observers use for the connection (`Room`)."""
     answers: dict[str, Any] = field(default_factory=dict)
     """Cached results of `found_once`, cleared by new records."""
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
-        """Return a connection of which only the stream of its first record is known."""
+        """Return a connection of which only the first record is known."""
         if stream.side:
             stream = _turned_round(stream)
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
@@ -293,7 +296,7 @@ class ObservedConnection:
 
     @property
     def conn_id(self) -> str:
-        """The same in every run and file."""
+        """The id of the connection, which is the same in every run and file."""
         return self.stream.conn_id
 
     def stream_of(self, side: int) -> Stream:
@@ -302,12 +305,12 @@ class ObservedConnection:
 
     @property
     def client(self) -> ObservedSide:
-        """The side that connected, as far as known."""
+        """The side that opened the connection, as far as known."""
         return self.sides[1 - self.listener]
 
     @property
     def server(self) -> ObservedSide:
-        """The side that was connected to, as far as known."""
+        """The side that accepted the connection, as far as known."""
         return self.sides[self.listener]
 
     @property
@@ -332,7 +335,8 @@ class ObservedConnection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was captured from its start, in both directions, without gaps. Then missing data was not sent."""
+        """Whether it was captured from its start, in both directions, without gaps. Data that is missing was then not
+        sent."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
         return self.values["opened_by"] is not None and self.is_unbroken
@@ -352,7 +356,7 @@ class ObservedConnection:
 
     @property
     def ref(self) -> str:
-        """The identity of its record, as in `refs`."""
+        """The id of its record, as in the `refs` of findings."""
         return f"{self.conn_id}///connection"
 
     def spoke(self, side: int, ns: int) -> None:
@@ -382,7 +386,7 @@ class ObservedConnection:
 
 
 def began(connection: ObservedConnection) -> int:
-    """Return the time of its start (ns), as a sort key."""
+    """Return the start of a connection (ns), as a sort key."""
     return connection.start.ns
 
 
@@ -512,4 +516,4 @@ LEARN = {
 }
 
 SPOKEN = frozenset({"greeting", "command"})
-"""Records with octets, except messages, which `Derivation` handles."""
+"""Types of records of sent octets, except messages, which `Derivation` handles."""

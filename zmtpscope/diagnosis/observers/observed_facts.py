@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.observers.trend import Trend
 
 @dataclass(slots=True, eq=False)
 class ObservedRequest:
-    """A request; `content` is a checksum of its content, or 0 if not computed."""
+    """A request. `content` is a checksum of its content, or 0 if not computed."""
 
     moment: Moment
     ref: str
@@ -40,14 +40,14 @@ class ObservedRequests:
 
     asker: int
     is_lock_step: bool
-    """The asker is a REQ, which waits for the reply before it asks again."""
+    """Whether the asker is a REQ, which waits for the reply before it asks again."""
     is_guessed: bool = False
-    """Socket types are unknown, and the asker is inferred from alternating messages."""
+    """Whether socket types are unknown, and the asker is inferred from alternating messages."""
     counts: Counter[str] = field(default_factory=Counter)
     """Number of requests by outcome."""
     latency: Distribution = field(default_factory=Distribution)
     trend: Trend = field(default_factory=Trend)
-    """Change of latency."""
+    """How the latency of replies changes."""
     first: ObservedRequest | None = None
     last_reply: Moment | None = None
     """The last reply to a request."""
@@ -56,23 +56,25 @@ class ObservedRequests:
     late: ObservedRequest | None = None
     """The first request with a reply that arrived after the asker had asked again."""
     takes_late: bool = False
-    """Requests have no id (ZMQ_REQ_CORRELATE), so the asker takes a late reply for the answer to its next request."""
+    """Whether the asker takes a late reply for the answer to its next request, because requests have no id
+    (ZMQ_REQ_CORRELATE)."""
     unasked: ObservedRequest | None = None
-    """The first reply without a request."""
+    """The first reply that belongs to no request."""
     without_id: ObservedRequest | None = None
-    """The first reply with only the empty frame, although each request of the REQ has an id before it."""
+    """The first reply without an id, although each request of the REQ has an id before the empty frame."""
     abandoned: ObservedRequest | None = None
     """The first request still unanswered when the asker asked again."""
     waiting: list[ObservedRequest] = field(default_factory=list)
-    """The oldest requests without reply at the end of the connection or capture, or by now."""
+    """The oldest requests that have no reply, now or at the end of the connection or the capture."""
     waiting_count: int = 0
     """Number of all waiting requests."""
 
     @property
     def are_displaced(self) -> bool:
-        """Whether a REQ takes replies without id for those to its next request.
+        """Whether a REQ takes late replies for the answers to its next requests.
 
-        It asked again before a reply came, and no reply is more than one for each request that it left.
+        It asked again before a reply arrived, requests have no id, and there is at most one extra reply for each
+        request that it abandoned.
         """
         left = self.counts["unanswered"] + self.waiting_count
         is_relaxed = self.is_lock_step and self.abandoned is not None
@@ -80,7 +82,7 @@ class ObservedRequests:
 
 
 JOIN = "join"
-"""The form of a group."""
+"""The form of a membership in a group, as opposed to a subscription."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,10 +106,10 @@ class ObservedSubscription:
     first_ns: int | None = None
 
     left: int = 0
-    """Number of LEAVEs of a group, since a RADIO counts them."""
+    """Number of LEAVEs of a group. A RADIO counts JOINs and LEAVEs."""
 
     def matches(self, topic: bytes) -> bool:
-        """Whether it matches messages of a topic: by prefix, or for a group by equality."""
+        """Whether it matches messages of a topic: a subscription by prefix, a group by equality."""
         return topic == self.topic if self.form == JOIN else topic.startswith(self.topic)
 
     def count(self, messages: int, first_ns: int) -> None:
@@ -130,15 +132,15 @@ class ObservedSubscriptions:
     forgotten: int = 0
 
     def all(self) -> list[ObservedSubscription]:
-        """Return all, in order of their subscription."""
+        """Return active and ended subscriptions, in order of their start."""
         return sorted([*self.ended, *self.open.values()], key=lambda each: each.moment.ns)
 
 
 @dataclass(slots=True, eq=False)
 class ObservedPing:
-    """A PING without PONG.
+    """A PING without a PONG.
 
-    `heard_ns` is when its peer first sent anything after it. `is_within`: it was sent while a message of its peer was
+    `heard_ns` is when its peer first sent anything afterwards. `is_within`: it was sent while a message of its peer was
     arriving.
     """
 
@@ -162,7 +164,7 @@ class ObservedHeartbeats:
     ttl_ms: int = 0
     """TTL of the last PING."""
     waiting: list[ObservedPing] = field(default_factory=list)
-    """The oldest PINGs without PONG at the end of the connection or capture, or by now."""
+    """The oldest PINGs that have no PONG, now or at the end of the connection or the capture."""
 
 
 MAX_CALLS = 64
@@ -174,7 +176,7 @@ class ObservedCalls:
     """The calls of a side."""
 
     open: dict[str, tuple[Moment, str]] = field(default_factory=dict)
-    """Calls without reply, by id: moment and name."""
+    """Calls without a reply, by id: moment and name."""
     answered: int = 0
     longest_ns: int = 0
     """The longest latency of a reply."""
@@ -182,9 +184,9 @@ class ObservedCalls:
     """The time of the last call that has a reply."""
     last_reply_ns: int = 0
     trend: Trend = field(default_factory=Trend)
-    """Change of latency."""
+    """How the latency of replies changes."""
     is_incomplete: bool = False
-    """There were more calls than remembered."""
+    """Whether there were more calls than are remembered."""
 
     def reply(self, id_: str | None, ns: int) -> str | None:
         """Remove the call that a reply belongs to (without an id, the oldest), and return its name if it was open."""
@@ -229,15 +231,15 @@ class ObservedJupyter:
 
     requests: int = 0
     asked: dict[str, Moment] = field(default_factory=dict)
-    """The first requests, by id."""
+    """The first requests, by request id."""
     responses: dict[str, int] = field(default_factory=dict)
     """The time of the last response to each request, by request id."""
     response_count: int = 0
     """Number of responses."""
     forgot_ns: int = 0
-    """The time of the last response no longer in `responses`."""
+    """The latest time of a response that was dropped from `responses`."""
     busy: Moment | None = None
-    """The last published status, if it was not idle."""
+    """The moment of the last published status, if that was not idle."""
     busy_with: str | None = None
     """The id of the request in that status."""
     shuts_down: bool = False
@@ -245,12 +247,12 @@ class ObservedJupyter:
 
 
 MIN_OPENINGS = 4
-"""Minimum number of turns that show which side begins an exchange."""
+"""Minimum number of turns after which it is known which side begins an exchange."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedRhythm:
-    """The messages of a side: the first at `first_ns`; `longest_ns` is the longest pause."""
+    """When a side sent its messages. The first at `first_ns`; `longest_ns` is the longest pause."""
 
     first_ns: int
     last: Moment
@@ -260,14 +262,14 @@ class ObservedRhythm:
     longest_from: Moment | None = None
     """The message before the longest pause."""
     asked: int = 0
-    """Number of messages from the other side in the longest pause, at most MAX_RECENT."""
+    """Number of messages that the other side sent in the longest pause, at most MAX_RECENT."""
     count: int = 0
     recent: tuple[int, ...] = ()
     """Times of the last messages."""
     turns: int = 0
-    """Number of its first turns that the other side followed."""
+    """Number of its turns that the other side answered. Only the first ones are counted."""
     openings: int = 0
-    """Number of these that came long after the other side's last message, and were answered promptly."""
+    """Number of these turns that began long after the other side's last message, and were answered promptly."""
 
     @property
     def lasted_ns(self) -> int:
@@ -275,7 +277,7 @@ class ObservedRhythm:
         return self.last.ns - self.first_ns
 
     def opens(self, other: ObservedRhythm) -> bool:
-        """Whether this side begins the exchanges with another one, which answers."""
+        """Whether this side begins the exchanges with the other side, which answers."""
         return self.openings >= max(MIN_OPENINGS, self.turns / 4, 4 * other.openings)
 
     def since(self, time: int) -> int:
@@ -291,7 +293,7 @@ class ObservedRhythm:
 
 
 MAX_ARRIVALS = 8
-"""Minimum number of arrivals of one message."""
+"""Maximum number of arrivals of a message to remember."""
 
 
 @dataclass(slots=True, eq=False)

@@ -40,7 +40,7 @@ class Rows(NamedTuple):
 
 
 def first_order(run: MessageRun) -> int:
-    """Return the sort key for runs of one side."""
+    """Return the order of the first message of a run, as a sort key for runs of one side."""
     return int(run.orders[0])
 
 
@@ -62,13 +62,13 @@ class Observer:
         """Process the messages of a batch."""
 
     def derive(self) -> list[DerivedTable]:
-        """Return everything decided since the last call."""
+        """Return the records decided since the last call."""
         return []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Return the rest at the end of the connection or the capture, with the segment `ordinal`.
+        """Return the remaining records at the end of the connection or of the capture; `ordinal` is the last segment.
 
-        `observed.values` shows which of the two ended.
+        If `observed.values` is set, the connection ended.
         """
         return self.derive()
 

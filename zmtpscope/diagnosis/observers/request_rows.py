@@ -17,15 +17,15 @@ Envelope = tuple[bytes, ...]
 class MessageRow(NamedTuple):
     """A message with an envelope.
 
-    `order` is the segment that made it decidable; `packet` and `time` belong to its first octet. `captured` is the time
-    by which everything before it on its side was captured.
+    `order` is the segment that completed it; `packet` and `time` are of its first octet. `captured` is the time by
+    which everything before it on its side was captured.
     """
 
     order: int
     captured: int
     side: int
     key: Envelope | None
-    """The addresses in its envelope, for matching; None if they were not kept or are too large."""
+    """The addresses in its envelope as a key for matching; None if they were not kept or are too large."""
     time: int
     packet: int
     offset: int
@@ -33,14 +33,14 @@ class MessageRow(NamedTuple):
     size: int
     source: int
     envelope: Envelope
-    """The same addresses, as far as kept."""
+    """The addresses in its envelope, as far as kept."""
     is_nested: bool
-    """Another envelope follows the delimiter."""
+    """Whether another envelope follows the delimiter."""
     run: MessageRun | None
-    """The run with its octets, at index `row`, while its batch is processed."""
+    """The run that contains the message as row `row`, while its batch is processed."""
     row: int
     content: int = 0
-    """A checksum of everything after the delimiter; 0 if not computed (`content_of`)."""
+    """A checksum of the frames after the delimiter; 0 if not computed (`content_of`)."""
 
 
 by_order = attrgetter("order")
@@ -50,9 +50,10 @@ by_time = attrgetter("time")
 
 @compiled.where_possible
 def enveloped(run: MessageRun, side: int, captured: int, addressed: bool) -> list[MessageRow]:
-    """Return the messages of a run that have an empty frame with something after it.
+    """Return the messages of a run that have an empty frame followed by further frames.
 
-    `addressed`: only messages with an address before it. Earlier messages were captured by the time `captured`.
+    `addressed`: only messages with an address before the empty frame. Earlier messages of the side were captured by the
+    time `captured`.
     """
     sizes, bodies, flags = run.sizes.tolist(), run.bodies.tolist(), run.flags.tolist()
     there = [min(size, max(run.end - body, 0)) for size, body in zip(sizes, bodies, strict=True)]
@@ -90,7 +91,7 @@ def enveloped(run: MessageRun, side: int, captured: int, addressed: bool) -> lis
 
 
 def _next_empty(sizes: list[int], first: int, last: int) -> int:
-    """Return the first empty frame from `first` on; `last` if no earlier one is empty."""
+    """Return the first empty frame from `first` on, or `last` if no frame before it is empty."""
     frame = first
     while frame < last and sizes[frame]:
         frame += 1

@@ -42,7 +42,7 @@ class RequestTable(DerivedTable):
         self.stream = stream
         """The stream of the asker."""
         self.socket_types = socket_types
-        """The types of the asker and of the other side."""
+        """The socket types of the asker and of the other side."""
         self.files = files
         self.outcome = outcome
         self.rows = rows
@@ -50,14 +50,14 @@ class RequestTable(DerivedTable):
         self.until = until
         self.replies = replies
         self.lost_from = lost_from
-        """Offset from which the asker's stream was never acknowledged."""
+        """The offset in the asker's stream from which no octets were acknowledged."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def waited(self) -> list[int] | None:
-        """How long each request waited (ns), with or without a reply."""
+        """Return how long each request waited (ns), for a reply or in vain."""
         until = self.until if self.replies is None else [reply.time for reply in self.replies]
         if until is None:
             return None

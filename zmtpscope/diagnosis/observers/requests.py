@@ -1,9 +1,9 @@
 """Match the requests and replies of one connection, with latency and pending requests (wire.md 10.1).
 
-Socket types show the asker: a REQ, or the peer of a REP. Between ROUTER and DEALER, envelopes that one side sends and
-the other repeats show it; without envelopes nothing is matched. A REP answers in order; a REQ waits for its newest
-request only. A REQ that is a worker of a ROUTER sends that it is ready, and gets requests as replies, in an envelope of
-their own: there the ROUTER asks.
+Socket types show which side asks: a REQ, or the peer of a REP. Between ROUTER and DEALER, envelopes that one side sends
+and the other repeats show it; without envelopes nothing is matched. A REP answers in order; a REQ waits only for the
+reply to its newest request. A REQ that is a worker of a ROUTER sends a message when it is ready, and gets requests as
+replies, with an envelope of their own: in this case the ROUTER asks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from zmtpscope.records import SECOND
 ROUTING = frozenset({"ROUTER", "DEALER"})
 
 NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
-"""Socket types of most connections without requests."""
+"""Socket types of both sides that never exchange requests, for most connections."""
 
 READY_WORDS = frozenset({b"READY", b"\x01"})
 """First messages of workers of load balancing brokers (Guide, chapter 3)."""
@@ -58,15 +58,16 @@ LONGEST_HELD = SECOND
 AFTER_ALL = (1 << 63) - 1
 
 OCTETS = 1400
-"""Memory of an open request."""
+"""Octets of memory for an open request."""
 
 MAX_WAITING = 16
 """Maximum number of open requests of a connection to remember individually."""
 
 MIN_TURNS = 8
-"""Minimum number of alternating messages with only the empty frame as envelope that show REQ and REP."""
+"""Minimum number of alternating messages, with only the empty frame as envelope, after which the sides are known as REQ
+and REP."""
 THINKS_LONGER = 2
-"""The asker takes this many times as long as the replier, by the median."""
+"""An asker takes this many times as long before it asks as the replier before it replies, by the median."""
 
 MAX_HELD = 4096
 """Maximum number of messages with envelopes to remember until one is repeated."""
@@ -82,12 +83,12 @@ class Way(Enum):
     """How replies are matched."""
 
     IN_ORDER = auto()
-    """A REP is asked."""
+    """The peer is a REP, which answers in order."""
     NEWEST = auto()
-    """A REQ asks a peer that may not answer in order."""
+    """The asker is a REQ, and its peer may not answer in order."""
     ENVELOPES = auto()
     TURNS = auto()
-    """Socket types are unknown, and both sides may alternate as REQ and REP do."""
+    """Socket types are unknown. The sides may alternate as REQ and REP do."""
 
 
 class RequestObserver(Observer):
@@ -97,32 +98,33 @@ class RequestObserver(Observer):
     asker: int | None = None
     """The side that asks, once known."""
     is_turned_round = False
-    """The REQ is a worker."""
+    """Whether the REQ is a worker, so that the ROUTER asks."""
     nests_itself = False
-    """The first request of the REQ contains another envelope, so its replies do too, although it is no worker."""
+    """Whether the first request of the REQ contains another envelope. Its replies then do too, although it is no
+    worker."""
     takes_no_turns = False
-    """Nothing shows which side asks."""
+    """Whether it is known that nothing shows which side asks."""
     lost = False
-    """Octets are missing."""
+    """Whether octets are missing."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.open = OpenRequests()
         self.early: list[MessageRow] = []
-        """Replies that may have been captured or read before their requests."""
+        """Replies that were captured or read before their requests, perhaps."""
         self.captured = [0, 0]
         """The times up to which each side was captured."""
         self.held: list[MessageRow] = []
-        """Messages with envelopes of both sides, until the asker is known."""
+        """Messages with envelopes of both sides, kept until the asker is known."""
         self.last_of: dict[Envelope | None, int] = {}
         """The side that sent each envelope last."""
         self.waiting: dict[int, ObservedRequest] = {}
         """The oldest open requests, by number."""
         self.tables: list[RequestTable] = []
         self.gaps: list[int] = []
-        """Ordinals of gaps not processed yet."""
+        """Ordinals of gaps that were not processed yet."""
         self.remembered = 0
-        """Number of rows with reserved memory."""
+        """Number of rows for which memory is reserved."""
         self.files: Sequence[str | None] = ()
 
     def record(self, record: Record) -> None:
@@ -207,7 +209,7 @@ class RequestObserver(Observer):
             self._begin()
 
     def _begin(self) -> None:
-        """Begin to count requests, since the asker is known."""
+        """Start to count requests, because the asker is known now."""
         assert self.asker is not None
         is_lock_step = self.observed.sides[self.asker].socket_type == "REQ"
         is_guessed = self.way is Way.TURNS
@@ -303,7 +305,7 @@ class RequestObserver(Observer):
         self._settle(latest - LONGEST_HELD)
 
     def _settle(self, time: int) -> None:
-        """Settle everything captured up to a time: messages that have not come by then were not sent."""
+        """Decide about everything captured up to a time: a message that has not arrived by then was not sent."""
         if self.early:
             settled = min(time, self.captured[self.asker or 0])
             unasked = [reply for reply in self.early if reply.captured < settled]
@@ -315,7 +317,7 @@ class RequestObserver(Observer):
         self._emit(outcome, given_up, [each.order for each in anew], [each.captured for each in anew])
 
     def _emit_answered(self, paired: Paired) -> None:
-        """Emit answered requests. Only a REQ accepts no reply but the one to its last request."""
+        """Emit answered requests. A REQ accepts only the reply to its last request."""
         assert self.asker is not None
         requests, replies, late = paired
         if self.observed.sides[self.asker].socket_type != "REQ" or not any(late):
@@ -381,7 +383,7 @@ class RequestObserver(Observer):
             seen.abandoned = self._observed(rows[0])
 
     def _note_longest(self, seen: ObservedRequests, rows: list[MessageRow], latencies: list[int]) -> None:
-        """Remember the slowest replies; of equal ones the first."""
+        """Remember the slowest replies; of equally slow ones the first."""
         least = seen.longest[-1].took if len(seen.longest) == MAX_LONGEST else -1
         longer = [(-took, place) for place, took in enumerate(latencies) if took > least]
         new = [Answered(-took, self._observed(rows[place])) for took, place in sorted(longer)[:MAX_LONGEST]]

@@ -15,7 +15,7 @@ class Remembering(Protocol):
 
 
 class Room:
-    """The rest of the memory limit, shared by the observers of all connections of a run."""
+    """The remaining memory for facts, shared by the observers of all connections of a run."""
 
     def __init__(self, octets: int = MAX_REMEMBERED) -> None:
         self.left = octets

@@ -1,4 +1,4 @@
-"""Messages that pass repeatedly from one proxy to another. A checksum of each of the last ones is remembered."""
+"""Messages that go round between proxies. For each of the last messages, a checksum is remembered."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from zmtpscope.dissect.records.batch import MessageRun
 MAX_MESSAGES = 256
 """Maximum number of messages of a side to remember until they come again."""
 MAX_ROUNDS = 8
-"""Maximum number of frequent messages to remember to the end."""
+"""Maximum number of repeated messages to remember until the end."""
 OCTETS = 250
-"""Memory of one of them."""
+"""Octets of memory for a remembered message."""
 
 
 class RoundObserver(Observer):

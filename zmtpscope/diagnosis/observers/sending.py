@@ -1,4 +1,5 @@
-"""Facts about all messages of each side: frame sizes, rhythm, the first (perhaps its identity), and the last ones."""
+"""Facts about all messages of each side: frame sizes, times, the first message (which may be its identity), and the
+last ones."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.records import from_text
 
 COLUMNS_COST = 24
-"""Octets of `RunSummary.last` for one message."""
+"""Octets of memory for a message in `RunSummary.last`."""
 
 
 class Came(NamedTuple):
-    """Times of messages of a side: the last ones `before` a block, and those in the `runs` of the block."""
+    """Times of messages of a side: the last times `before` the current block, and the `runs` of the block."""
 
     before: tuple[int, ...]
     runs: Sequence[MessageRun]
 
     def between(self, start: int, stop: int) -> int:
-        """Return how many came between two times."""
+        """Return the number of messages between two times."""
         of_block = sum(int(((run.time_ends > start) & (run.time_ends < stop)).sum()) for run in self.runs)
         return sum(start < time < stop for time in self.before) + of_block
 

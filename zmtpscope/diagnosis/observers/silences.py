@@ -7,11 +7,12 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedPing
 from zmtpscope.records import MILLISECOND, SECOND
 
 MANY_TIMES = 10
-"""A PONG is missing after this many times the longest latency so far."""
+"""A PONG counts as missing after this many times the longest latency so far."""
 SHORTEST_NS = 20 * MILLISECOND
 """Minimum wait for a PONG (ns); a side that closes sooner has not waited for it."""
 TTL_KEPT = 0.9, 1.5
-"""A TTL has expired after the first part of it, and closes the connection before the second, plus TIMER_NS."""
+"""The parts of a TTL after which it can have expired, and before which (plus TIMER_NS) the side closes the
+connection."""
 TIMER_NS = SECOND // 5
 REPLY_NS = 20 * MILLISECOND
 """A system answers data to a closed socket with RST within this time (ns)."""
@@ -29,7 +30,7 @@ def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[Obs
 
 
 def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:
-    """Whether a side that gave up at `end` had waited so long for a PONG that it was missing."""
+    """Whether a side that gave up at `end` had waited for a PONG for `MANY_TIMES` the longest latency so far."""
     heartbeats, pings = connection.sides[asker].heartbeats, open_pings(connection, asker, end)
     if heartbeats is None or not pings:
         return False

@@ -28,14 +28,14 @@ MAX_OPEN = 16_384
 """Maximum number of active subscriptions of one side."""
 
 MAX_ENDED = 1024
-"""Maximum number of ended ones; the oldest are forgotten."""
+"""Maximum number of ended subscriptions to remember. Beyond it, the oldest are forgotten."""
 
 SUBSCRIPTION_COST = 640 + 2 * NODE_COST
 """Octets of memory of a subscription, without its topic."""
 
 
 class Change(NamedTuple):
-    """A subscription, or its end, decidable with the segment `ordinal`."""
+    """The start or end of a subscription, decided by the segment `ordinal`."""
 
     ordinal: int
     source: int
@@ -56,13 +56,13 @@ class Subscriptions:
         self.room = room
         self._known: ObservedSubscriptions | None = None
         self._changes: list[Change] = []
-        """Changes that were read, and are not applied yet."""
+        """Changes that were read but are not in force yet."""
         self._topics = Trie()
-        """Active topics."""
+        """The topics of active subscriptions."""
         self._matching: dict[bytes, list[ObservedSubscription]] = {}
         """Cached matches of topics since the last change."""
         self._ended: list[tuple[ObservedSubscription, int]] = []
-        """Subscriptions ended since the last call of `derive`, each with its segment."""
+        """Subscriptions that ended since the last call of `derive`, each with the segment that ended it."""
 
     def feed(self, record: Record) -> None:
         """Process a SUBSCRIBE, CANCEL, JOIN or LEAVE."""
@@ -87,7 +87,7 @@ class Subscriptions:
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
     def stretches(self, run: MessageRun) -> Iterator[MessageRun]:
-        """Yield parts of a run of the other side, each after the subscriptions before it are active."""
+        """Yield parts of a run of the other side. Before each part, the subscriptions that precede it become active."""
         self._changes.sort()
         orders = run.orders
         begin = 0
@@ -101,7 +101,7 @@ class Subscriptions:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything has been active so far."""
+        """Whether there has been any subscription so far."""
         return self._known is not None
 
     def matching(self, topic: bytes) -> list[ObservedSubscription]:
@@ -136,7 +136,7 @@ class Subscriptions:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def _put_in_force(self, ordinal: int) -> None:
-        """Apply the changes up to a segment."""
+        """Put the changes up to a segment into force."""
         if not self._changes or self._changes[0].ordinal > ordinal:
             return
         if self._known is None:

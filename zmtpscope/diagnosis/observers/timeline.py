@@ -10,14 +10,14 @@ from typing import NamedTuple
 from zmtpscope.dissect.records.columns import Int64
 
 EXACT = 32
-"""Number of first times to keep exactly."""
+"""Number of events whose times are kept exactly, from the first on."""
 
 MAX_SAMPLES = 64
-"""Maximum number of samples of all times, at every n-th event."""
+"""Maximum number of samples of the later times, one for every n-th event."""
 
 
 class Bounds(NamedTuple):
-    """Lower and upper bound of a number."""
+    """A lower and an upper bound of a number."""
 
     least: int
     most: int
@@ -31,8 +31,8 @@ def _numbers() -> array[int]:
 class Timeline:
     """The ascending times (ns) of `count` events.
 
-    Exact for the first ones, then for each event whose number (from 1) is a multiple of `stride`, which doubles when
-    there are too many.
+    The times of the first events are exact. After them, the time of each event is kept whose number (from 1) is a
+    multiple of `stride`; `stride` doubles when there are too many.
     """
 
     count: int = 0

@@ -15,8 +15,9 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 class TopicKey(NamedTuple):
     """A topic, up to `LONGEST_TOPIC` octets; None if unknown.
 
-    `is_frame`: it is the first of several frames, as published. Otherwise it is the longest subscription that is a
-    prefix of the only frame, so another subscriber may have the same messages under another topic.
+    `is_frame`: the topic is the first of several frames, as the publisher sent it. Otherwise the message has one frame,
+    and the topic is the longest subscription that the frame begins with, so another subscriber may have the same
+    messages under another topic.
     """
 
     topic: bytes | None
@@ -41,8 +42,8 @@ class TopicRows(NamedTuple):
 
 @compiled.where_possible
 def by_topic(run: MessageRun, latest_ns: int) -> list[TopicRows]:
-    """Return the messages of a publisher's run by topic, in order of appearance. Earlier ones came until
-    `latest_ns`."""
+    """Return the messages of a publisher's run by topic, in order of appearance. `latest_ns` is the latest time of
+    earlier messages."""
     rows_of: dict[TopicKey, list[int]] = {}
     for row in range(len(run.first)):
         topic = run.topic(row)

@@ -15,7 +15,7 @@ from zmtpscope.diagnosis.observers.topic_groups import TopicKey, by_topic
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 
 MAX_TOPICS = 4096
-"""Maximum number of topics of one side; messages of others are only counted."""
+"""Maximum number of topics of one side. Messages of further topics are only counted."""
 
 TOPIC_COST = 1536
 """Octets of memory of a topic with a full timeline, without its name."""
@@ -27,14 +27,14 @@ SEPARATORS = b" \t\r\n\0,;:|=/.([{<\"'"
 """Octets that end a topic in a longer text."""
 
 GOES_ON, ENDS, IS_BINARY = 0, 1, 2
-"""Meaning of the octet after a subscription: the name continues, it ends, or this is no text."""
+"""Kinds of the octet after a subscription: the name continues, the name ends, or the message is not text."""
 
 KINDS = np.full(256, IS_BINARY, np.uint8)
 KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_-"]] = GOES_ON
 KINDS[list(SEPARATORS)] = ENDS
 
 Matching = Callable[[bytes], Sequence[ObservedSubscription]]
-"""Function that returns the active subscriptions which match a topic."""
+"""A function that returns the active subscriptions that match a topic."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,13 +56,13 @@ class PublishedTopic:
     """
     timeline: Timeline = field(default_factory=Timeline)
     longer: int = 0
-    """Number of messages of one frame in which the topic is the beginning of a longer name."""
+    """Number of single-frame messages in which the topic is only the beginning of a longer name."""
     longer_name: bytes = b""
     """The longer name in the first of these messages."""
     longer_first: Moment | None = None
     """The time of the first of these messages."""
     is_text: bool = True
-    """In each message of one frame, a name or a separator follows the topic."""
+    """Whether, in each single-frame message, a name or a separator follows the topic."""
 
     def look_behind(self, run: MessageRun, rows: Int64, files: Sequence[str | None]) -> None:
         """Check the octet after the topic in messages of one frame."""
@@ -83,14 +83,14 @@ class PublishedTopic:
 
 
 def _first_word(text: bytes, size: int) -> bytes:
-    """Return the beginning up to a separator after the first `size` octets."""
+    """Return the text up to the first separator after `size` octets."""
     stop = next((place for place in range(size, len(text)) if KINDS[text[place]] != GOES_ON), len(text))
     return text[:stop]
 
 
 @dataclass(slots=True, eq=False)
 class PublishedTopics:
-    """The topics of one side; `left_out` messages belong to topics without room."""
+    """The topics of one side. `left_out` is the number of messages of topics without room."""
 
     by_key: dict[TopicKey, PublishedTopic] = field(default_factory=dict)
     left_out: int = 0

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from math import log2
 
 MAX_GROUPS = 32
-"""Maximum number of groups of equal size; pairs are merged when there are more."""
+"""Maximum number of groups of equal size. Above it, groups are merged in pairs."""
 
 
 @dataclass(slots=True)
 class Trend:
-    """Groups of `size` successive durations (ns), each as a sum of logarithms (base 2).
+    """Durations (ns) in groups of `size` successive ones. Each group is a sum of logarithms (base 2), so that a few
+    long durations count little.
 
-    So a few long durations count little. `rest` is the sum of the last, incomplete group.
+    `rest` is the sum of the last, incomplete group.
     """
 
     size: int = 1

@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.observers.run_summaries import RunSummary
 MAX_TURNS = 64
 """Maximum number of turns of a side to count: the first ones of a connection show its habits."""
 PROMPT = 8
-"""A side that waits this many times as long as the other does after it has begun an exchange, and was answered."""
+"""A turn begins an exchange if its side waited more than this many times as long as the other side took to answer."""
 
 
 class Turns:

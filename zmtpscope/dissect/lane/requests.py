@@ -19,7 +19,7 @@ from zmtpscope.dissect.records.columns import Bool
 
 
 class Alternating(NamedTuple):
-    """Connections whose requests and replies alternate in a block, by the slot of side 0.
+    """Connections with alternating requests and replies in a block, by the slot of side 0.
 
     `waits`: a request is open after the block. `asked_in` is the packet with the end of the last request, or `NONE`.
     """
@@ -39,11 +39,11 @@ class Alternating(NamedTuple):
 
 
 NONE = 0
-"""Stands for a missing packet."""
+"""In place of a missing packet."""
 
 
 def alternating(messages: Messages, arrived: Arrived) -> tuple[Alternating, Int64]:
-    """Return the connections whose requests and replies alternate in this block, and the slots of all others.
+    """Return the connections with alternating requests and replies in this block, and the slots of all others.
 
     Each message must begin with its delimiter, without addresses (wire.md 10.1).
     """
